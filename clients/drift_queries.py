@@ -1,0 +1,162 @@
+"""The client's side of a drift check: count one's own records by cell, or refuse.
+
+Whatever a handler raises, Flower sends to the server as text. So every error is caught here, and
+only sentences that are free of data values leave the client.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
+
+from flwr_kld.counts import ClientCounts
+from flwr_kld.domain import Domain
+from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.protocol import (
+    ANSWER,
+    COUNTS,
+    DRIFT_ACTION,
+    HOSTED_ACTION,
+    QUESTION,
+    Answer,
+    Question,
+)
+from flwr_kld.query import cells_from_wire
+from flwr_kld.reference import Reference
+
+logger = logging.getLogger("flwr_kld")
+
+
+def answer_drift_queries(
+    app: ClientApp,
+    records: Callable[[Context], Any],
+    domain: Domain,
+    *,
+    reference: Reference | str | None = None,
+) -> None:
+    """Let an existing ClientApp answer drift checks beside whatever else it does.
+
+    Parameters
+    ----------
+    app : ClientApp
+        The node's app; its train and evaluate handlers are left alone.
+    records : Callable[[Context], Any]
+        Loads this node's raw records, in a form that ``domain.encode`` takes. Called anew for
+        each check.
+    domain : Domain
+        What the records mean. A server with another domain is refused.
+    reference : Reference or str, optional
+        The only reference (or its fingerprint) that this client agrees to be compared with.
+        By default any reference over `domain`.
+    """
+    host_drift_queries(
+        app,
+        records=lambda context, _: records(context),
+        hosted=lambda _: [0],
+        domain=lambda _: domain,
+        reference=reference,
+    )
+
+
+def host_drift_queries(
+    app: ClientApp,
+    records: Callable[[Context, int], Any],
+    hosted: Callable[[Context], Sequence[int]],
+    domain: Callable[[Context], Domain],
+    reference: Reference | str | None = None,
+) -> None:
+    """Answer for many virtual clients that one simulated node hosts.
+
+    Each member is sampled, counted and accounted for as a client of its own.
+
+    Parameters
+    ----------
+    records : Callable[[Context, int], Any]
+        Loads the raw records of one member.
+    hosted : Callable[[Context], Sequence[int]]
+        The members on this node: numbers that differ between nodes if members are to be told
+        apart across the federation.
+    domain : Callable[[Context], Domain]
+        What the records of this node's members mean.
+
+    The other parameters are those of `answer_drift_queries`.
+    """
+    agreed = reference.fingerprint if isinstance(reference, Reference) else reference
+
+    @app.query(DRIFT_ACTION)
+    def drift(message: Message, context: Context) -> Message:
+        """Count, or say why not."""
+        try:
+            meant = domain(context)
+            question, cell_of = _agree(message, meant, agreed)
+        except QueryRefused as error:
+            return _reply(message, Answer("", "", [], [str(error)]), [])
+        answer = Answer(question.check, question.plan, [], [])
+        rows = []
+        for member in question.members:
+            try:
+                symbols = _symbols(records, context, member, meant, question.own)
+                rows.append(ClientCounts.count(symbols, cell_of, question.cells).reveal())
+                answer.answered.append(member)
+            except (DomainError, InvalidReply, QueryRefused) as error:
+                answer.reasons.append(str(error))
+        return _reply(message, answer, rows)
+
+    @app.query(HOSTED_ACTION)
+    def drift_hosted(message: Message, context: Context) -> Message:
+        """Say which clients this node hosts."""
+        content = RecordDict({ANSWER: ConfigRecord({"hosted": list(hosted(context))})})
+        return Message(content, reply_to=message)
+
+
+def _agree(
+    message: Message, domain: Domain, agreed: str | None
+) -> tuple[Question, NDArray[np.int32]]:
+    """Read the question; refuse unless server and client mean the same thing."""
+    record = message.content.get(QUESTION)
+    question = Question.from_config(record if isinstance(record, ConfigRecord) else {})
+    if question.domain != domain.fingerprint:
+        raise QueryRefused("the server's domain is not this client's: compare both domain specs")
+    if agreed is not None and question.reference != agreed:
+        raise QueryRefused("the server's reference is not the one that this client agreed to")
+    try:
+        cell_of = cells_from_wire(
+            question.wire, domain.size, question.cells, question.reference, question.plan
+        )
+    except ValueError as error:
+        raise QueryRefused(str(error)) from None
+    return question, cell_of
+
+
+def _symbols(
+    records: Callable[[Context, int], Any],
+    context: Context,
+    member: int,
+    domain: Domain,
+    own: int,
+) -> NDArray[np.int64]:
+    """Load and encode one member's records, at most `own` of them if that is not 0."""
+    try:
+        raw = records(context, member)
+    except Exception as error:  # whatever a loader raises may quote the data
+        logger.error("loading records for a drift check failed: %s", type(error).__name__)
+        raise QueryRefused(f"the records could not be loaded ({type(error).__name__})") from None
+    symbols = domain.encode(raw)
+    if 0 < own < len(symbols):
+        pick = np.random.default_rng(secrets.randbits(128))
+        symbols = pick.choice(symbols, own, replace=False)
+    return symbols
+
+
+def _reply(message: Message, answer: Answer, rows: list[NDArray[np.int32]]) -> Message:
+    content = RecordDict({ANSWER: ConfigRecord(answer.to_config())})
+    if rows:
+        content[COUNTS] = ArrayRecord({COUNTS: Array(np.stack(rows))})
+    return Message(content, reply_to=message)

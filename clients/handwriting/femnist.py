@@ -1,0 +1,76 @@
+"""FEMNIST by writer, through flwr-datasets.
+
+The first use downloads the data set from the Hugging Face Hub; later uses read its cache. With
+``HF_HUB_OFFLINE=1`` in the environment only the cache is tried.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from flwr_kld._extras import require
+from flwr_kld.clients.handwriting.dataset import Handwriting
+
+_DATASET, _SPLIT, _WRITER = "flwrlabs/femnist", "train", "writer_id"
+
+
+def load_femnist(partitions: Iterable[int], *, digits: Iterable[int] = range(10)) -> Handwriting:
+    """Load some of FEMNIST's about 3,600 writers.
+
+    Parameters
+    ----------
+    partitions : iterable of int
+        Partition numbers, 0 for the first ``writer_id`` in ascending order, as Flower's
+        ``NaturalIdPartitioner`` counts them. A client usually loads one.
+    digits : iterable of int, default 0 to 9
+        The classes to keep, of 0 to 61.
+
+    Returns
+    -------
+    Handwriting
+        uint8, 28x28, with bright ink (FEMNIST is dark on white; it is inverted here). The writer
+        is the partition number.
+
+    Raises
+    ------
+    ImportError
+        If flwr-datasets is not installed.
+    ConnectionError
+        If the data set is neither in the cache nor reachable.
+    ValueError
+        If there is no such partition, or the data set is not 28x28 grey images.
+    """
+    partitioner = _partitioner()
+    images, labels, writer = [np.empty((0, 28, 28), np.uint8)], [np.empty(0, np.int64)], []
+    for partition in partitions:
+        if not 0 <= partition < partitioner.num_partitions:
+            raise ValueError("there is no such partition of FEMNIST")
+        columns = partitioner.load_partition(partition).with_format("numpy")[:]
+        images.append(np.asarray(columns["image"]))
+        labels.append(np.asarray(columns["character"]))
+        writer.append(np.full(len(labels[-1]), partition))
+    if any(x.shape[1:] != (28, 28) or x.dtype != np.uint8 for x in images):
+        raise ValueError("FEMNIST images must be 28x28 and 8-bit grey")
+    ink = 255 - np.concatenate(images)
+    writers = np.concatenate([np.empty(0, np.int64), *writer])
+    return Handwriting(ink, np.concatenate(labels), writers).with_digits(digits)
+
+
+@cache
+def _partitioner() -> Any:
+    """Open the data set once a process and return its partitioner by writer."""
+    flwr_datasets = require("flwr_datasets", extra="simulation")
+    by_writer = require("flwr_datasets.partitioner", extra="simulation").NaturalIdPartitioner
+    federated = flwr_datasets.FederatedDataset(
+        dataset=_DATASET, partitioners={_SPLIT: by_writer(_WRITER)}, shuffle=False
+    )
+    try:
+        return federated.partitioners[_SPLIT]
+    except OSError:
+        raise ConnectionError(
+            f"could not download {_DATASET} from the Hugging Face Hub, and it is not in the cache; "
+            "connect to the network once, or use load_leaf, load_npz or load_digits, "
+            "which need none"
+        ) from None

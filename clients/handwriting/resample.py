@@ -1,0 +1,120 @@
+"""Any number of virtual writers from a small source, reproducibly.
+
+Writer i depends on the seed and on i alone: not on how many others are made, in what order, or in
+which process.
+
+>>> from flwr_kld.clients.handwriting import StylePopulation, WriterResampler, load_digits
+>>> source = load_digits()
+>>> usual = WriterResampler(source, seed=1)
+>>> usual.writer(2500, records=100).images.shape
+(100, 8, 8)
+>>> drifted = WriterResampler(source, seed=1, styles=StylePopulation(slant=0.4, thickness=0.05))
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flwr_kld.clients.handwriting.dataset import Handwriting
+from flwr_kld.clients.handwriting.style import StylePopulation, WriterStyle, restyle
+
+
+class WriterResampler:
+    """Draw virtual writers: each has a style, and redraws images of the source in it.
+
+    Parameters
+    ----------
+    source : Handwriting
+        At least one image. Images are drawn with replacement, uniformly among those of a digit.
+    seed : int
+        Not negative. The same seed gives the same writers. This is simulation randomness.
+    styles : StylePopulation, optional
+        Where the writers' styles come from.
+
+    Attributes
+    ----------
+    digits : array [k]
+        The labels the source has, ascending; digit mixes follow this order.
+
+    Raises
+    ------
+    ValueError
+        If the source is empty or the seed negative.
+    """
+
+    def __init__(
+        self, source: Handwriting, seed: int, styles: StylePopulation | None = None
+    ) -> None:
+        if len(source) == 0:
+            raise ValueError("the source of a WriterResampler must hold at least one image")
+        if seed < 0:
+            raise ValueError("seed must not be negative")
+        self._seed = seed
+        self._styles = styles or StylePopulation()
+        self.digits, counts = np.unique(source.labels, return_counts=True)
+        self._counts = counts.astype(np.int64)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._images = source.images[np.argsort(source.labels, kind="stable")]
+        self._pixels = source.pixels
+
+    def style(self, index: int) -> WriterStyle:
+        """Return the style of writer ``index``.
+
+        Raises
+        ------
+        ValueError
+            If ``index`` is negative.
+        """
+        return self._styles.draw(self._generators(index)[0], self._counts / self._counts.sum())
+
+    def writer(self, index: int, records: int, digit_mix: ArrayLike | None = None) -> Handwriting:
+        """Let writer ``index`` write.
+
+        Parameters
+        ----------
+        index : int
+            Number of the writer, 0 or more.
+        records : int
+            How many images.
+        digit_mix : array [k], optional
+            Probability of each of ``digits``, instead of the writer's own: a drift of what is
+            written, not of how.
+
+        Returns
+        -------
+        Handwriting
+            ``records`` images in the form of the source; the writer is ``index``.
+
+        Raises
+        ------
+        ValueError
+            If ``index`` or ``records`` is negative, or ``digit_mix`` is not a distribution over
+            ``digits``.
+        """
+        if records < 0:
+            raise ValueError("records must not be negative")
+        style = self.style(index)
+        if digit_mix is not None:
+            style = replace(style, digit_mix=self._checked(digit_mix))
+        rng = self._generators(index)[1]
+        which = rng.choice(len(self.digits), size=records, p=style.digit_mix)
+        rows = self._starts[which] + rng.integers(self._counts[which])
+        images = restyle(self._images[rows], style, rng)
+        return Handwriting(images, self.digits[which], np.full(records, index), self._pixels)
+
+    def _generators(self, index: int) -> list[np.random.Generator]:
+        """Return two independent streams: for the writer's style, and for what is written."""
+        if index < 0:
+            raise ValueError("index must not be negative")
+        sequence = np.random.SeedSequence([self._seed, index])
+        return [np.random.default_rng(child) for child in sequence.spawn(2)]
+
+    def _checked(self, digit_mix: ArrayLike) -> NDArray[np.float64]:
+        mix = np.asarray(digit_mix, dtype=np.float64)
+        if mix.shape != self.digits.shape or not (mix >= 0).all() or abs(mix.sum() - 1) > 1e-9:
+            raise ValueError(
+                "digit_mix must hold a probability for each of .digits, and they must sum to 1"
+            )
+        normal: NDArray[np.float64] = mix / mix.sum()
+        return normal

@@ -1,0 +1,1 @@
+"""Private drift monitoring for Flower federations."""

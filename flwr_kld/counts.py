@@ -1,0 +1,157 @@
+"""Counts on both sides of the privacy line.
+
+`ClientCounts` and `ClearSum` are private: they exist only until noise is added and never show a
+value. `NoisyCounts` is public: estimators, reports and plots take nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.errors import InvalidReply
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import Adjacency, PrivacyEvent
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.query import QueryPlan
+
+LARGEST_CLIENT = 2**31 - 1
+"""Records one client may hold: counts travel as int32."""
+
+
+class ClientCounts:
+    """One client's exact counts over a plan's cells. Private: shows no value.
+
+    Parameters
+    ----------
+    values : NDArray
+        Shape [cells], int32, in records.
+    cells : int
+        Length the plan asked for.
+    most : int
+        Most records the client may have counted.
+
+    Raises
+    ------
+    InvalidReply
+        If shape, dtype or range is wrong, without saying any value.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: NDArray[Any], *, cells: int, most: int = LARGEST_CLIENT) -> None:
+        if values.dtype != np.int32:
+            raise InvalidReply("counts have the wrong dtype: int32 is expected")
+        if values.shape != (cells,):
+            raise InvalidReply("counts have the wrong shape: one number a cell is expected")
+        if (values < 0).any():
+            raise InvalidReply("counts must not be negative")
+        if int(values.sum(dtype=np.int64)) > most:
+            raise InvalidReply("counts exceed the most records that a client may have")
+        self._values: NDArray[np.int32] = values
+
+    @classmethod
+    def count(
+        cls, symbols: NDArray[np.int64], cell_of: NDArray[np.int32], cells: int
+    ) -> ClientCounts:
+        """Count a client's own encoded records, shape [records], by cell. None at all are fine."""
+        if len(symbols) > LARGEST_CLIENT:
+            raise InvalidReply("the client has more records than counts can carry")
+        counts = np.bincount(cell_of[symbols], minlength=cells)
+        return cls(counts.astype(np.int32), cells=cells)
+
+    def reveal(self) -> NDArray[np.int32]:
+        """Return the exact values, for the wire or for a sum; shape [cells]."""
+        return self._values
+
+    def __repr__(self) -> str:
+        return "ClientCounts(<private>)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("private counts must not be pickled")
+
+
+class ClearSum:
+    """Exact sum of a cohort's counts. Private: leaves only through `release`.
+
+    Parameters
+    ----------
+    clients : Iterable[ClientCounts]
+        At least one, all over the same plan.
+    plan : QueryPlan
+        What was asked.
+    """
+
+    __slots__ = ("_plan", "_values")
+
+    def __init__(self, clients: Iterable[ClientCounts], plan: QueryPlan) -> None:
+        values = np.zeros(plan.cells, dtype=np.int64)
+        for client in clients:
+            values += client.reveal()
+        self._values = values
+        self._plan = plan
+
+    def is_empty(self) -> bool:
+        """Whether there is no record at all; says something only where that number is public."""
+        return not self._values.any()
+
+    def reveal(self) -> NDArray[np.int64]:
+        """Return the exact sums, for a mechanism that adds noise; shape [cells]."""
+        return self._values
+
+    @property
+    def plan(self) -> QueryPlan:
+        """What was asked. Public."""
+        return self._plan
+
+    def release(self, event: PrivacyEvent, bits: BitSource) -> NoisyCounts:
+        """Add the event's noise to every cell.
+
+        Under replace-one adjacency the number of records is public and exact; under add-remove it
+        is estimated by the sum of the noisy cells (post-processing, no further cost).
+        """
+        noisy = self._values + sample(event.table, len(self._values), bits)
+        exact_total = event.adjacency is Adjacency.REPLACE_ONE
+        records = float((self._values if exact_total else noisy).sum())
+        return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)
+
+    def __repr__(self) -> str:
+        return "ClearSum(<private>)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("private counts must not be pickled")
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Public: a cohort's counts after the noise, with the law of that noise.
+
+    Parameters
+    ----------
+    values : NDArray[np.int64]
+        Shape [cells], in records; may be negative.
+    records : float
+        Number of records, exact or estimated, at least 1.
+    event : PrivacyEvent
+        What the release cost, and its noise table.
+    plan : QueryPlan
+        What was asked.
+    private : bool
+        False if the noise came from a seed.
+    """
+
+    values: NDArray[np.int64]
+    records: float
+    event: PrivacyEvent
+    plan: QueryPlan
+    private: bool
+
+    @property
+    def noise(self) -> NoiseTable:
+        """Law of the noise in each cell."""
+        return self.event.table

@@ -1,0 +1,110 @@
+"""What a domain is: a public, finite list of the values a record can take.
+
+A domain turns records into symbols 0, 1, ..., size-1. Server and clients must use the same one, so
+it has a JSON form (``spec``) and a fingerprint that both sides compare. Nothing in a domain depends
+on private data.
+"""
+
+import hashlib
+import json
+import operator
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, ClassVar, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.errors import DomainError
+
+Symbols = NDArray[np.int64]
+Spec = dict[str, Any]
+
+
+class Domain(ABC):
+    """A finite set of symbols and the rule that maps a record to one of them.
+
+    Two domains are equal when their specs are.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of symbols."""
+
+    @abstractmethod
+    def encode(self, records: Any) -> Symbols:
+        """Map records to symbols.
+
+        Parameters
+        ----------
+        records : Any
+            n records, in the form the concrete domain describes. No records give no symbols.
+
+        Returns
+        -------
+        Symbols
+            int64 [n], each in 0 .. size-1.
+
+        Raises
+        ------
+        DomainError
+            If a record does not belong to the domain. The message never shows the record.
+        """
+
+    @abstractmethod
+    def name_of(self, symbol: SupportsIndex) -> str:
+        """Name a symbol in the domain's own terms.
+
+        Raises
+        ------
+        DomainError
+            If ``symbol`` is not in 0 .. size-1.
+        """
+
+    @abstractmethod
+    def spec(self) -> Spec:
+        """Return a JSON-able description, from which ``domain_from_spec`` rebuilds the domain."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON of the spec, in hexadecimal."""
+        canonical = json.dumps(self.spec(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Domain) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def _header(self) -> Spec:
+        return {"kind": self.kind, "version": self.version}
+
+    def _index(self, symbol: SupportsIndex) -> int:
+        try:
+            index = operator.index(symbol)
+        except TypeError:
+            index = -1
+        if not 0 <= index < self.size:
+            raise DomainError(f"a symbol of this domain is an integer from 0 to {self.size - 1}")
+        return index
+
+
+def as_array(records: Any) -> NDArray[Any]:
+    """Convert records to an array without letting a value into an error.
+
+    Raises
+    ------
+    DomainError
+        If NumPy cannot make a rectangular array of them.
+    """
+    try:
+        return np.asarray(records)
+    except (TypeError, ValueError, OverflowError):
+        raise DomainError(
+            "records do not form an array: give every record the same shape and a numeric type"
+        ) from None

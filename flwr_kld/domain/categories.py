@@ -1,0 +1,131 @@
+"""Joint categories of several features of a table."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, SupportsIndex
+
+import numpy as np
+
+from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.labels import Labels
+from flwr_kld.errors import DomainError
+
+_LARGEST = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Categories(Domain):
+    """The product of several one-feature domains; a symbol is a combination of categories.
+
+    Symbols count in mixed radix with the first feature most significant, so the last feature
+    varies fastest.
+
+    Parameters
+    ----------
+    features : Mapping of str to (Domain or Sequence of names)
+        One domain for each feature, in order. A list of names stands for ``Labels(names)``.
+
+    Raises
+    ------
+    DomainError
+        If there is no feature, a feature name is not text, a feature is itself ``Categories``, or
+        there are more combinations than a 64-bit integer can number.
+
+    Examples
+    --------
+    >>> Categories({"sex": ["f", "m"], "hand": ["left", "right"]}).encode(
+    ...     {"sex": ["f", "m"], "hand": ["right", "left"]}
+    ... )
+    array([1, 2])
+    """
+
+    features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
+    kind: ClassVar[str] = "categories"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, Mapping) or not self.features:
+            raise DomainError("Categories needs a mapping with at least one feature")
+        domains = {
+            name: domain if isinstance(domain, Domain) else Labels(domain)
+            for name, domain in self.features.items()
+        }
+        if not all(isinstance(name, str) for name in domains):
+            raise DomainError("the feature names of Categories must be text")
+        if any(isinstance(domain, Categories) for domain in domains.values()):
+            raise DomainError("Categories cannot hold Categories; list all features side by side")
+        object.__setattr__(self, "features", domains)
+        if self.size > _LARGEST:
+            raise DomainError("the joint domain has too many combinations; use fewer features")
+
+    @property
+    def domains(self) -> dict[str, Domain]:
+        """Domain of each feature, in order."""
+        return {name: d for name, d in self.features.items() if isinstance(d, Domain)}
+
+    @property
+    def size(self) -> int:
+        """Number of combinations: the product of the features' sizes."""
+        return math.prod(domain.size for domain in self.domains.values())
+
+    def encode(self, records: Any) -> Symbols:
+        """Map rows of a table to symbols.
+
+        Parameters
+        ----------
+        records : mapping of feature to array [n], data frame, or structured array [n]
+            Columns that are not features of the domain are ignored.
+
+        Returns
+        -------
+        Symbols
+            int64 [n].
+
+        Raises
+        ------
+        DomainError
+            If a feature is missing or does not fit its domain (the message names the feature), or
+            columns differ in length.
+        """
+        names = _column_names(records)
+        symbols: Symbols | None = None
+        for name, domain in self.domains.items():
+            if name not in names:
+                raise DomainError(f"records have no feature {name!r}, which the domain needs")
+            try:
+                digit = domain.encode(records[name])
+            except DomainError as error:
+                raise DomainError(f"feature {name!r}: {error}") from None
+            if symbols is None:
+                symbols = digit
+            elif len(symbols) != len(digit):
+                raise DomainError("every feature must hold the same number of records")
+            else:
+                symbols = symbols * domain.size + digit
+        return np.empty(0, dtype=np.int64) if symbols is None else symbols
+
+    def name_of(self, symbol: SupportsIndex) -> str:
+        """Return the combination as ``"sex=f, hand=left"``."""
+        index = self._index(symbol)
+        parts = []
+        for name, domain in reversed(self.domains.items()):
+            index, digit = divmod(index, domain.size)
+            parts.append(f"{name}={domain.name_of(digit)}")
+        return ", ".join(reversed(parts))
+
+    def spec(self) -> Spec:
+        """Return the features as ordered pairs of name and spec."""
+        pairs = [[name, domain.spec()] for name, domain in self.domains.items()]
+        return {**self._header(), "features": pairs}
+
+
+def _column_names(records: Any) -> set[str]:
+    """Return the names of the columns of a structured array, mapping or data frame."""
+    if isinstance(records, np.ndarray):
+        return set(records.dtype.names or ())
+    if hasattr(records, "keys"):
+        return set(records.keys())
+    raise DomainError(
+        "records of Categories must be a mapping of feature to array, a data frame or "
+        "a structured array"
+    )

@@ -1,0 +1,17 @@
+"""Errors with a meaning of their own. None of them ever carries a data value."""
+
+
+class DomainError(ValueError):
+    """Raw records do not fit the domain; says what was wrong, never with which value."""
+
+
+class InvalidReply(ValueError):
+    """A client's reply does not answer the question; that client is left out of the check."""
+
+
+class QueryRefused(ValueError):
+    """A client will not answer: it and the server do not mean the same thing."""
+
+
+class CheckFailed(RuntimeError):
+    """A check ended without a number; nothing was released and no budget was spent."""

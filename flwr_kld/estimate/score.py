@@ -1,0 +1,32 @@
+"""The score whose Π-average is the skewed divergence D_θ = KL(Π || (1 - θ) P + θ Π)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def check_theta(theta: float) -> None:
+    """Raise ValueError unless ``0 <= theta < 1``."""
+    if not 0 <= theta < 1:
+        raise ValueError(f"theta must be in [0, 1), got {theta}")
+
+
+def score(ratio: Floats, theta: float) -> Floats:
+    """``φ(r) = -ln((1 - θ) r + θ)`` in nats, at ``r = P / Π >= 0``; infinite at r = θ = 0."""
+    with np.errstate(divide="ignore"):
+        return -np.log((1 - theta) * ratio + theta)
+
+
+def score_ceiling(theta: float) -> float:
+    """``φ(0) = ln(1 / θ)`` in nats, the most that any symbol can score; infinite at θ = 0."""
+    return -math.log(theta) if theta else math.inf
+
+
+def score_slope(ratio: Floats, theta: float) -> Floats:
+    """``dφ/dr`` in nats, at r > 0 (or θ > 0)."""
+    return -(1 - theta) / ((1 - theta) * ratio + theta)

@@ -1,0 +1,7 @@
+"""What clients are asked: disjoint cells of the domain, drawn from the public reference."""
+
+from flwr_kld.query.monte_carlo import MonteCarlo
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import HEAD, Plan, QueryPlan, cells_from_wire
+
+__all__ = ["HEAD", "MonteCarlo", "Partition", "Plan", "QueryPlan", "cells_from_wire"]

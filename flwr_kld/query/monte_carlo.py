@@ -1,0 +1,46 @@
+"""The paper's query plan: iid draws from the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flwr_kld.query.plan import HEAD, QueryPlan
+from flwr_kld.reference import Reference
+
+
+@dataclass(frozen=True)
+class MonteCarlo:
+    """T symbols drawn iid from Π, with multiplicities (PRIEST-KLD, Algorithms 1-3, line 1).
+
+    Distinct symbols are asked once and weighted m(x) / T; all other symbols share one last cell.
+
+    Parameters
+    ----------
+    draws : int
+        T >= 1.
+    """
+
+    draws: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise ValueError(f"draws must be at least 1, got {self.draws}")
+
+    def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
+        """Draw the symbols of one check."""
+        symbols, times = np.unique(reference.draw(self.draws, generator), return_counts=True)
+        cell_of = np.full(reference.domain.size, len(symbols), dtype=np.int32)
+        cell_of[symbols] = np.arange(len(symbols))
+        single = len(symbols) + int(len(symbols) < reference.domain.size)
+        weight = np.zeros(single)
+        weight[: len(symbols)] = times / self.draws
+        return QueryPlan(
+            reference,
+            cell_of,
+            weight,
+            inclusion=np.ones(single),
+            stratum=np.full(single, HEAD),
+            draws=self.draws,
+        )

@@ -1,0 +1,95 @@
+"""The default query plan: a partition that asks the heavy symbols and samples the light ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.query.plan import HEAD, QueryPlan
+from flwr_kld.reference import Reference
+
+_TAIL_BINS = 8
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Heavy symbols each in a cell, light ones sampled, the rest of the tail in equal-mass bins.
+
+    Symbols with inclusion probability ``min(1, c Π(x)) = 1`` get a cell each; from the others,
+    systematic sampling proportional to Π picks as many more as the budget allows, weighted
+    ``Π / inclusion`` (Horvitz-Thompson); what is left of the tail is counted in 8 bins of equal
+    mass. If the budget covers Π's support, every symbol gets its cell. One last cell counts the
+    symbols that Π says are impossible, where there are any.
+
+    Against iid draws at the same number of cells the estimator's variance is 0.8 to 8.7 times
+    smaller for idiosyncratic ``P / Π`` and over 100 times smaller for smooth ones
+    (``simulations/bench/query_plans.py``).
+
+    Parameters
+    ----------
+    cells : int
+        Budget, the 'impossible' cell not counted; at least 16.
+    """
+
+    cells: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.cells < 2 * _TAIL_BINS:
+            raise ValueError(f"a partition needs at least {2 * _TAIL_BINS} cells, got {self.cells}")
+
+    def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
+        """Draw the cells of one check."""
+        p = reference.probabilities
+        order = np.argsort(-p, kind="stable")
+        order = order[: np.count_nonzero(p)]
+        covered = len(order) <= self.cells
+        inclusion = (
+            np.ones(len(order)) if covered else _inclusion(p[order], self.cells - _TAIL_BINS)
+        )
+        asked = _systematic(inclusion, generator)
+        in_tail = inclusion < 1
+        bins = np.full(len(order), HEAD)
+        if not covered:
+            tail_mass = np.cumsum(p[order] * in_tail)
+            bins[in_tail] = np.minimum(
+                (tail_mass / tail_mass[-1] * _TAIL_BINS)[in_tail].astype(int), _TAIL_BINS - 1
+            )
+        single, remainder = order[asked], order[~asked]
+        kept_bins, bin_cell = np.unique(bins[~asked], return_inverse=True)
+        impossible = int(len(order) < reference.domain.size)
+        total = len(single) + len(kept_bins) + impossible
+        cell_of = np.full(reference.domain.size, total - 1, dtype=np.int32)
+        cell_of[single] = np.arange(len(single))
+        cell_of[remainder] = len(single) + bin_cell
+        padding = total - len(single)
+        return QueryPlan(
+            reference,
+            cell_of,
+            weight=np.concatenate([p[single] / inclusion[asked], np.zeros(padding)]),
+            inclusion=np.concatenate([inclusion[asked], np.ones(padding)]),
+            stratum=np.concatenate([bins[asked], kept_bins, np.full(impossible, HEAD)]),
+        )
+
+
+def _inclusion(p: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
+    """Probabilities ``min(1, c p)`` that sum to `budget`; p is sorted downwards, shape [n]."""
+    tail = np.cumsum(p[::-1])[::-1]
+    left = budget - np.arange(len(p))
+    # k symbols are certain once the k-th, at c = (budget - k) / tail mass, falls below 1.
+    certain = int(np.argmax((left <= 0) | (left * p < tail)))
+    inclusion = np.ones(len(p))
+    if left[certain] <= 0:
+        inclusion[certain:] = 0
+    else:
+        inclusion[certain:] = left[certain] / tail[certain] * p[certain:]
+    return inclusion
+
+
+def _systematic(
+    inclusion: NDArray[np.float64], generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Pick symbol i with probability inclusion[i], a fixed number in all; shape [n]."""
+    before = np.concatenate([[0.0], np.cumsum(inclusion)]) + generator.random()
+    return np.diff(np.floor(before)) > 0

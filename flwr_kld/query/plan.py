@@ -1,0 +1,128 @@
+"""One drawn query: disjoint cells of the domain and the weights estimators need.
+
+Cells cover the whole domain and never overlap, so each record is counted exactly once and the
+sensitivity of the count vector does not depend on the plan (PRIEST-KLD draws symbols with
+repetition; here a repeated symbol is asked once and weighted).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.reference import Reference
+
+HEAD = -1
+"""Stratum of cells that are asked for certain, and of the 'everything else' cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueryPlan:
+    """A public partition of the domain into C cells, with the weights that estimators need.
+
+    Weights are unbiased: ``E Σ_c weight[c] f(r_c) = Σ_x Π(x) f(r_x)`` over the plan's own draws,
+    where ``r = P / Π``.
+
+    Parameters
+    ----------
+    reference : Reference
+        Π.
+    cell_of : NDArray[np.int32]
+        Shape [domain.size], in 0..C-1: the cell that counts each symbol.
+    weight : NDArray[np.float64]
+        Shape [C]: weight of a cell's score; 0 for cells that hold many symbols (remainders of
+        tail bins, everything else), which are counted but not scored.
+    inclusion : NDArray[np.float64]
+        Shape [C]: probability that the plan asks this symbol by itself; 1 where certain.
+    stratum : NDArray[np.int64]
+        Shape [C]: `HEAD`, or the tail bin (0, 1, …) that the cell lies in.
+    draws : int or None
+        T for Monte-Carlo plans.
+    """
+
+    reference: Reference
+    cell_of: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    inclusion: NDArray[np.float64]
+    stratum: NDArray[np.int64]
+    draws: int | None = None
+
+    @property
+    def cells(self) -> int:
+        """C, the length of the count vector."""
+        return len(self.weight)
+
+    @cached_property
+    def mass(self) -> NDArray[np.float64]:
+        """Π of each cell, shape [C]."""
+        p = self.reference.probabilities
+        return np.asarray(np.bincount(self.cell_of, p, self.cells), dtype=np.float64)
+
+    @cached_property
+    def symbols_in(self) -> NDArray[np.int64]:
+        """Number of symbols in each cell, shape [C]."""
+        return np.bincount(self.cell_of, minlength=self.cells)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of the reference's fingerprint and the cells."""
+        return plan_fingerprint(self.reference.fingerprint, self.cell_of)
+
+    @cached_property
+    def wire(self) -> bytes:
+        """The cells as clients receive them: ``cell_of``, little-endian int32, deflated."""
+        return zlib.compress(self.cell_of.astype("<i4").tobytes())
+
+
+def plan_fingerprint(reference: str, cell_of: NDArray[np.int32]) -> str:
+    """SHA-256 (hex) of a reference's fingerprint and the cells, as both sides compute it."""
+    digest = hashlib.sha256(b"flwr-kld plan 1\n")
+    digest.update(reference.encode())
+    digest.update(cell_of.astype("<i4").tobytes())
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=4)
+def cells_from_wire(
+    wire: bytes, domain_size: int, cells: int, reference: str, fingerprint: str
+) -> NDArray[np.int32]:
+    """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint.
+
+    Returns
+    -------
+    NDArray[np.int32]
+        ``cell_of``, shape [domain_size], in 0..cells-1.
+
+    Raises
+    ------
+    ValueError
+        If the bytes do not describe that partition of the domain.
+    """
+    inflater = zlib.decompressobj()
+    try:
+        raw = inflater.decompress(wire, 4 * domain_size)  # never inflate more than the domain holds
+    except zlib.error:
+        raise ValueError("the query plan's cells are not readable") from None
+    if len(raw) != 4 * domain_size or inflater.unconsumed_tail:
+        raise ValueError("the query plan does not assign a cell to each symbol of the domain")
+    cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
+    if cell_of.min() < 0 or cell_of.max() >= cells:
+        raise ValueError("the query plan names a cell that it does not have")
+    if plan_fingerprint(reference, cell_of) != fingerprint:
+        raise ValueError("the query plan does not match its fingerprint")
+    cell_of.setflags(write=False)
+    return cell_of
+
+
+class Plan(Protocol):
+    """A recipe that draws a `QueryPlan` from a reference with public randomness."""
+
+    def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
+        """Draw the cells of one check."""
+        ...

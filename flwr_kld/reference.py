@@ -1,0 +1,133 @@
+"""The public reference distribution Π that clients are compared with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flwr_kld.domain import Domain, domain_from_spec
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A public distribution over a domain.
+
+    Build it with `from_counts`, `from_samples` or `from_probabilities`. Everything in it is shown
+    to clients: never build it from private data without a private mechanism in between.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the symbols mean.
+    probabilities : NDArray[np.float64]
+        Shape [domain.size], non-negative, summing to 1.
+
+    Raises
+    ------
+    ValueError
+        If the probabilities are not a distribution over the domain.
+    """
+
+    domain: Domain
+    probabilities: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        p = np.array(self.probabilities, dtype=np.float64)
+        if p.shape != (self.domain.size,):
+            raise ValueError(
+                f"a reference needs one probability for each of the domain's {self.domain.size} "
+                f"symbols, got shape {p.shape}"
+            )
+        if not np.isfinite(p).all() or (p < 0).any():
+            raise ValueError("reference probabilities must be finite and non-negative")
+        if abs(p.sum() - 1) > 1e-6:
+            raise ValueError(
+                f"reference probabilities sum to {p.sum():.6g}, not 1: "
+                "pass counts to Reference.from_counts to have them normalised"
+            )
+        p /= p.sum()
+        p.setflags(write=False)
+        object.__setattr__(self, "probabilities", p)
+
+    @classmethod
+    def from_probabilities(
+        cls, domain: Domain, probabilities: ArrayLike, *, floor: float = 0.0
+    ) -> Reference:
+        """Take probabilities as they are, mixed with the uniform law if a floor is given.
+
+        Parameters
+        ----------
+        floor : float
+            In [0, 1): the reference becomes ``(1 - floor) Π + floor / domain.size``, so that no
+            symbol is impossible. Default 0.
+        """
+        if not 0 <= floor < 1:
+            raise ValueError(f"floor must be in [0, 1), got {floor}")
+        p = np.asarray(probabilities, dtype=np.float64)
+        return cls(domain, (1 - floor) * p + floor / domain.size if floor else p)
+
+    @classmethod
+    def from_counts(cls, domain: Domain, counts: ArrayLike, *, floor: float = 0.0) -> Reference:
+        """Normalise public counts, shape [domain.size], in records."""
+        c = np.asarray(counts, dtype=np.float64)
+        if not np.isfinite(c).all() or (c < 0).any() or c.sum() <= 0:
+            raise ValueError("reference counts must be finite, non-negative and not all zero")
+        return cls.from_probabilities(domain, c / c.sum(), floor=floor)
+
+    @classmethod
+    def from_samples(cls, domain: Domain, records: Any, *, floor: float = 0.0) -> Reference:
+        """Count public raw records (anything that ``domain.encode`` accepts)."""
+        symbols = domain.encode(records)
+        return cls.from_counts(domain, np.bincount(symbols, minlength=domain.size), floor=floor)
+
+    def draw(self, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Draw `size` symbols iid from Π. Public randomness: any numpy generator will do."""
+        cumulative = np.cumsum(self.probabilities)
+        uniform = generator.random(size) * cumulative[-1]
+        drawn: NDArray[np.int64] = np.searchsorted(cumulative, uniform, side="right")
+        return drawn
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of the domain's fingerprint and the probabilities."""
+        digest = hashlib.sha256(f"flwr-kld reference {_FORMAT}\n".encode())
+        digest.update(self.domain.fingerprint.encode())
+        digest.update(self.probabilities.astype("<f8").tobytes())
+        return digest.hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write an ``.npz`` file (no pickle)."""
+        spec = json.dumps(self.domain.spec(), sort_keys=True)
+        with Path(path).open("wb") as file:
+            np.savez_compressed(
+                file, format=_FORMAT, domain=np.array(spec), probabilities=self.probabilities
+            )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Reference:
+        """Read a file written by `save`.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a reference of this version.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                form, spec, p = int(file["format"]), str(file["domain"]), file["probabilities"]
+        except (KeyError, ValueError, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise ValueError(f"{path} is not a flwr-kld reference file") from error
+        if form != _FORMAT:
+            raise ValueError(f"{path} has reference format {form}; this version reads {_FORMAT}")
+        return cls(domain_from_spec(json.loads(spec)), p)

@@ -1,0 +1,8 @@
+"""Reports: what a check says, as JSON, HTML and plots."""
+
+from flwr_kld.report.history import Check, save_csv, save_json
+from flwr_kld.report.html import save_html
+from flwr_kld.report.plot import plot_history
+from flwr_kld.report.report import Report
+
+__all__ = ["Check", "Report", "plot_history", "save_csv", "save_html", "save_json"]

@@ -1,0 +1,63 @@
+"""Checks over time: what plots, tables and files are made from."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from flwr_kld.report.report import Report
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check in a series.
+
+    Parameters
+    ----------
+    number : int
+        From 1.
+    report : Report or None
+        None if the check failed: no number came out of it.
+    truth : float or None
+        Exact divergence in nats, where a simulation knows it.
+    """
+
+    number: int
+    report: Report | None
+    truth: float | None = None
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Check:
+        """Read a line that a simulation wrote: ``round``, ``report``, ``truth``."""
+        report = values["report"]
+        return cls(
+            number=int(values["round"]),
+            report=None if report is None else Report.from_dict(report),
+            truth=values.get("truth"),
+        )
+
+
+_COLUMNS = [field.name for field in fields(Report) if field.name != "dropouts"]
+
+
+def save_csv(checks: Sequence[Check], path: Path) -> None:
+    """Write one row a check; divergences and errors in nats."""
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["number", "truth", *_COLUMNS])
+        for check in checks:
+            values = [getattr(check.report, name, None) for name in _COLUMNS]
+            rows.writerow([check.number, check.truth, *values])
+
+
+def save_json(checks: Sequence[Check], path: Path) -> None:
+    """Write all reports in full."""
+    content = [
+        {"round": c.number, "truth": c.truth, "report": c.report and c.report.to_dict()}
+        for c in checks
+    ]
+    path.write_text(json.dumps(content, indent=2))

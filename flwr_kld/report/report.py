@@ -1,0 +1,121 @@
+"""What a check says: the estimate, what it rests on, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SCHEMA = 1
+"""Version of the JSON form."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One finished check. Everything in it is public.
+
+    Parameters
+    ----------
+    check : str
+        Random id.
+    started : str
+        UTC, ISO 8601.
+    estimate : float
+        Of KL(reference || clients), in nats: the reference comes first.
+    theta : float or None
+        The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ.
+    estimator : str
+        Name of the estimator, or ``"scalar"``.
+    sampling, monte_carlo, privacy : float or None
+        Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None
+        where the release does not allow an estimate of it.
+    trust, mechanism, adjacency, unit : str
+        Trust model; noise; between which federations; whether a record or a client is hidden.
+    epsilon, delta : float
+        The guarantee, in nats and as a probability.
+    noise : float
+        Standard deviation of the noise: in records for each cell, or in nats for a scalar.
+    private : bool
+        False if a simulation asked for seeded noise, which protects nobody.
+    asked, survivors : int
+        Clients in the cohort, and those whose counts are in the sum.
+    dropouts : dict[str, int]
+        Clients left out, by reason.
+    records : float
+        Number of records: exact under replace-one adjacency, otherwise estimated or the public
+        normaliser.
+    cells : int
+        Length of the count vector.
+    domain, reference, plan : str
+        Fingerprints.
+    seconds : float
+        Wall time.
+    bytes_down, bytes_up : float
+        Payload for each client, mean.
+    """
+
+    check: str
+    started: str
+    estimate: float
+    theta: float | None
+    estimator: str
+    sampling: float | None
+    monte_carlo: float | None
+    privacy: float
+    trust: str
+    mechanism: str
+    adjacency: str
+    unit: str
+    epsilon: float
+    delta: float
+    noise: float
+    private: bool
+    asked: int
+    survivors: int
+    dropouts: dict[str, int]
+    records: float
+    cells: int
+    domain: str
+    reference: str
+    plan: str
+    seconds: float
+    bytes_down: float
+    bytes_up: float
+
+    @property
+    def error(self) -> float:
+        """Standard deviation in nats: root of the sum of the known parts' squares."""
+        parts = (self.sampling, self.monte_carlo, self.privacy)
+        return float(sum(part**2 for part in parts if part is not None) ** 0.5)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form, schema versioned."""
+        return {"schema": SCHEMA, "direction": "KL(reference || clients)", **asdict(self)}
+
+    def to_json(self) -> str:
+        """Return the JSON text."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Report:
+        """Read what `to_dict` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it has another schema.
+        """
+        if values.get("schema") != SCHEMA:
+            raise ValueError(f"not a report of schema {SCHEMA}")
+        own = {k: v for k, v in values.items() if k not in ("schema", "direction")}
+        return cls(**own)
+
+    def __str__(self) -> str:
+        theta = "" if self.theta is None else f", θ = {self.theta:.4g}"
+        privacy = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
+        return (
+            f"KL(reference || clients) = {self.estimate:.3f} ± {self.error:.3f} nats{theta}; "
+            f"{privacy} per {self.unit} ({self.adjacency}, {self.trust})"
+            f"{'' if self.private else ', SEEDED NOISE: NOT PRIVATE'}; "
+            f"{self.survivors} of {self.asked} clients, {self.records:.0f} records"
+        )

@@ -1,0 +1,1 @@
+"""Thin Flower apps, the in-process grid, studies and benchmarks."""

@@ -1,0 +1,112 @@
+"""A Flower Grid in this process: the same ServerApp and ClientApp code, without Ray or network.
+
+For tests and studies. Each node gets its own deep copy of a message, because Flower's mods may
+change it, and keeps its own Context, as on a real deployment.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from uuid import uuid4
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.app.user_config import UserConfig
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
+
+_CLIENT_APP_RAISED = 2  # Flower's ErrorCode.CLIENT_APP_RAISED_EXCEPTION
+_SERVER_NODE = 1
+
+
+class InProcessGrid(Grid):
+    """Nodes that answer at once.
+
+    Parameters
+    ----------
+    app : ClientApp
+        What each node runs.
+    nodes : int
+        Number of nodes; each sees ``partition-id`` and ``num-partitions`` in its node config, as
+        in Flower's simulations.
+    lose : Callable[[Message], bool], optional
+        Called with each message; if true the node does not answer (an unreachable client).
+    """
+
+    def __init__(
+        self, app: ClientApp, nodes: int, *, lose: Callable[[Message], bool] | None = None
+    ) -> None:
+        TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, _SERVER_NODE
+        self._app = app
+        self._lose = lose or (lambda _: False)
+        self._run = Run.create_empty(run_id=1)
+        self._contexts = {
+            1000 + i: Context(
+                run_id=1,
+                node_id=1000 + i,
+                node_config={"partition-id": i, "num-partitions": nodes},
+                state=RecordDict(),
+                run_config={},
+            )
+            for i in range(nodes)
+        }
+        self._replies: dict[str, Message] = {}
+
+    def set_run(self, run: Run) -> None:
+        """Set the run."""
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self._run
+
+    def set_run_config(self, config: UserConfig) -> None:
+        """Give every node a run config, as ``flwr run`` does."""
+        for context in self._contexts.values():
+            context.run_config = dict(config)
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """Create a message."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Ids of all nodes."""
+        return list(self._contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Deliver messages; nodes answer on the spot."""
+        ids = []
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = str(uuid4())
+            ids.append(message.metadata.message_id)
+            if not self._lose(message):
+                self._replies[message.metadata.message_id] = self._deliver(message)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the replies that are there."""
+        return [self._replies.pop(i) for i in message_ids if i in self._replies]
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Deliver messages and return the replies; lost ones are not waited for."""
+        return self.pull_messages(self.push_messages(messages))
+
+    def _deliver(self, message: Message) -> Message:
+        received = copy.deepcopy(message)
+        try:
+            return self._app(received, self._contexts[message.metadata.dst_node_id])
+        except Exception as error:  # Flower reports whatever a ClientApp raises
+            reason = f"{type(error)}:<'{error}'>"
+            return Message(Error(_CLIENT_APP_RAISED, reason), reply_to=message)

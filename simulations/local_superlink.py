@@ -1,0 +1,147 @@
+"""A SuperLink of one's own for a simulation: free port, own home, gone when the block ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from flwr_kld._extras import require
+
+_CONNECTION = "simulation"
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 15.0
+_QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    # Without a network the run-time installation of dependencies fails every run.
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+@dataclass(frozen=True)
+class LocalSuperLink:
+    """A running SuperLink in simulation mode.
+
+    Parameters
+    ----------
+    environment : dict[str, str]
+        For ``flwr`` commands that talk to it.
+    log : Path
+        What it and its runs print.
+    """
+
+    environment: dict[str, str]
+    log: Path
+
+    def run(
+        self, app: Path, *, nodes: int, config: Mapping[str, object]
+    ) -> subprocess.Popen[bytes]:
+        """Start ``flwr run`` on an app and return at once.
+
+        Parameters
+        ----------
+        nodes : int
+            Flower nodes to simulate, one CPU each at a time.
+        config : Mapping[str, object]
+            Overrides of the app's run config.
+        """
+        command = [
+            _script("flwr"), "run", str(app), _CONNECTION, "--stream",
+            "--federation-config", f"num-supernodes={nodes} client-resources-num-cpus=1",
+        ]  # fmt: skip
+        if config:
+            values = [f"{k}={_toml(v)}" for k, v in config.items()]
+            command += ["--run-config", " ".join(values)]
+        with self.log.open("ab") as log:
+            return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+
+@contextmanager
+def local_superlink(log: Path) -> Iterator[LocalSuperLink]:
+    """Start a SuperLink for simulations; on leaving, stop it and all that it started.
+
+    Raises
+    ------
+    RuntimeError
+        If it does not come up; names the log.
+    """
+    with TemporaryDirectory(prefix="flwr-kld-") as home:
+        port = _free_port()
+        (Path(home) / "config.toml").write_text(
+            f'[superlink]\ndefault = "{_CONNECTION}"\n\n'
+            f'[superlink.{_CONNECTION}]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+        )
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        environment = {**os.environ, **_QUIET, "FLWR_HOME": home, "PATH": path}
+        command = [
+            _script("flower-superlink"), "--insecure", "--simulation",
+            "--isolation", "subprocess", "--host", "127.0.0.1", "--port", str(port),
+            "--disable-runtime-dependency-installation",
+        ]  # fmt: skip
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, env=environment, stdout=output, stderr=output, start_new_session=True
+            )
+        try:
+            _wait_until_up(process, port, log)
+            yield LocalSuperLink(environment, log)
+        finally:
+            _stop(process)
+
+
+def _script(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _toml(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str | Path) else str(value).lower()
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    give_up = time.monotonic() + _START_TIMEOUT
+    while time.monotonic() < give_up and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1):
+                return
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.1)
+    raise RuntimeError(f"the local SuperLink did not start: see {log}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End the SuperLink and everything it started, Ray included, whichever session it is in."""
+    psutil = require("psutil", extra="simulation")
+    try:
+        family = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    process.terminate()
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            member.terminate()
+    _, alive = psutil.wait_procs(family, timeout=_STOP_TIMEOUT)
+    for member in alive:
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    try:
+        process.wait(_STOP_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

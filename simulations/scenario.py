@@ -1,0 +1,161 @@
+"""A population of handwriters whose data drift at a chosen check, and the truth about it.
+
+Both sides of a simulation build the same scenario from the run config: clients for their records,
+the server for the public reference and, beside the protocol, for the exact divergence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.clients.handwriting import (
+    Handwriting,
+    StylePopulation,
+    WriterResampler,
+    load_digits,
+    load_femnist,
+    load_leaf,
+    load_npz,
+)
+from flwr_kld.divergence import skewed_divergence
+from flwr_kld.domain import BlockPatterns
+from flwr_kld.reference import Reference
+
+Drift = Literal["none", "digits", "writers"]
+
+_REFERENCE_WRITERS = 1_000_000
+"""Virtual writers from this number on make the reference; clients are numbered from 0."""
+_FEMNIST_WRITERS = 500
+_OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Who the clients are and how their data drift.
+
+    Parameters
+    ----------
+    source : str
+        ``"digits"`` (scikit-learn's, offline), ``"femnist"`` (needs a network), or the path of an
+        ``.npz`` file or a LEAF folder.
+    writers : int
+        Number of virtual writers resampled from the source, each a client with a hand of its own;
+        0 for the source's real writers, one half as clients and the other half as reference.
+    records : int
+        Images of each virtual writer.
+    reference_writers : int
+        Virtual writers that make the reference.
+    drift : {"none", "digits", "writers"}
+        From check `drift_from` on, clients write mostly 1 and 7 ("digits"), or are writers with
+        another hand, slanted and thick ("writers"; virtual writers only).
+    drift_from : int
+        Number of the first check with drift; checks count from 1.
+    seed : int
+        Simulation randomness.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    source: str = "digits"
+    writers: int = 400
+    records: int = 100
+    reference_writers: int = 1000
+    drift: Drift = "digits"
+    drift_from: int = 5
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.drift not in get_args(Drift):
+            raise ValueError(f"drift must be one of {get_args(Drift)}, got {self.drift!r}")
+        if self.writers < 0 or self.records < 1 or self.reference_writers < 1:
+            raise ValueError("writers must be at least 0, records and reference-writers at least 1")
+        if self.writers == 0 and self.drift == "writers":
+            raise ValueError("real writers cannot change their hand: choose drift = 'digits'")
+
+    @classmethod
+    def from_run_config(cls, config: Mapping[str, Any]) -> Scenario:
+        """Read Flower's run config, in which names have hyphens; other keys are left alone."""
+        known = {field.name: field.name.replace("_", "-") for field in fields(cls)}
+        return _shared(**{name: config[key] for name, key in known.items() if key in config})
+
+    @cached_property
+    def domain(self) -> BlockPatterns:
+        """4×4 block patterns that fit the source's images."""
+        return self._source.patterns()
+
+    @cached_property
+    def members(self) -> list[int]:
+        """Numbers of all clients."""
+        if self.writers:
+            return list(range(self.writers))
+        return [int(w) for w in self._halves[1].writers]
+
+    @cached_property
+    def reference(self) -> Reference:
+        """The public Π, of writers who are not clients."""
+        if not self.writers:
+            return Reference.from_samples(self.domain, self._halves[0].images)
+        ids = range(_REFERENCE_WRITERS, _REFERENCE_WRITERS + self.reference_writers)
+        counts = sum(self._counts(self._usual.writer(i, self.records)) for i in ids)
+        return Reference.from_counts(self.domain, np.asarray(counts))
+
+    def write(self, member: int, check: int) -> Handwriting:
+        """Return what a client holds at a check."""
+        drifted = self.drift != "none" and check >= self.drift_from
+        if not self.writers:
+            own = self._halves[1].of_writer(member)
+            return own.with_digits((1, 7)) if drifted else own
+        # A writer's records are new at each check: the writer's number carries the check.
+        resampler = self._other if drifted and self.drift == "writers" else self._usual
+        mix = self._ones_and_sevens if drifted and self.drift == "digits" else None
+        return resampler.writer(member + check * self.writers, self.records, mix)
+
+    def truth(self, members: Iterable[int], check: int, theta: float) -> float:
+        """Exact D_θ of a cohort at a check, in nats."""
+        counts = sum(self._counts(self.write(member, check)) for member in members)
+        return skewed_divergence(self.reference.probabilities, np.asarray(counts), theta)
+
+    @cached_property
+    def _ones_and_sevens(self) -> NDArray[np.float64]:
+        mix = np.where(np.isin(self._usual.digits, (1, 7)), 0.35, 0.3 / 8)
+        return np.asarray(mix / mix.sum(), dtype=np.float64)
+
+    def _counts(self, data: Handwriting) -> NDArray[np.int64]:
+        return np.bincount(self.domain.encode(data.images), minlength=self.domain.size)
+
+    @cached_property
+    def _source(self) -> Handwriting:
+        if self.source == "digits":
+            return load_digits(1)
+        if self.source == "femnist":
+            return load_femnist(range(_FEMNIST_WRITERS))
+        path = Path(self.source)
+        return load_leaf(path) if path.is_dir() else load_npz(path)
+
+    @cached_property
+    def _halves(self) -> tuple[Handwriting, Handwriting]:
+        return self._source.split_writers(self.seed)
+
+    @cached_property
+    def _usual(self) -> WriterResampler:
+        return WriterResampler(self._source, self.seed)
+
+    @cached_property
+    def _other(self) -> WriterResampler:
+        return WriterResampler(self._source, self.seed, _OTHER_HAND)
+
+
+@lru_cache(maxsize=4)
+def _shared(**parameters: Any) -> Scenario:
+    """One scenario a process: its data are loaded once, not for every message."""
+    return Scenario(**parameters)

@@ -1,0 +1,93 @@
+"""The ServerApp of a simulation: monitor a scenario, and write down the truth beside each check."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import Result
+
+from flwr_kld.errors import CheckFailed
+from flwr_kld.query import Partition
+from flwr_kld.simulations.scenario import Scenario
+from flwr_kld.strategies import HostedClients, KLDrift, Participant, RotatingCohort, Trusted
+
+CHECKS_FILE = "checks.jsonl"
+"""One line a round: the report (absent if the check failed), the truth in nats."""
+_NODES_TIMEOUT = 120.0
+
+
+class _RecordedCohort(RotatingCohort):
+    """Remembers the last draw, so that the truth can be told about that very cohort."""
+
+    last: list[Participant]
+
+    def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
+        self.last = super().draw(present, generator)
+        return self.last
+
+
+def simulated_monitor() -> ServerApp:
+    """Build the app; its run config is that of ``simulations/drift_app/pyproject.toml``."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        config = context.run_config
+        _wait_for_nodes(grid, int(config["nodes"]))
+        run_monitor(grid, config)
+
+    return app
+
+
+def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
+    """Run all checks of a simulation on any grid.
+
+    Parameters
+    ----------
+    config : dict[str, Any]
+        The run config: the scenario, ``checks``, ``cohort``, ``cells``, ``epsilon``, ``theta`` and
+        ``out``, the folder for `CHECKS_FILE`.
+    """
+    scenario = Scenario.from_run_config(config)
+    cohort = _RecordedCohort(int(config["cohort"]))
+    monitor = KLDrift(
+        scenario.reference,
+        Trusted(epsilon=float(config["epsilon"])),
+        plan=Partition(cells=int(config["cells"])),
+        cohort=cohort,
+        population=HostedClients(),
+        theta=float(config["theta"]),
+    )
+    out = Path(str(config["out"])) / CHECKS_FILE
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("w", buffering=1) as file:
+
+        def note(server_round: int, _: ArrayRecord) -> MetricRecord | None:
+            """Flower calls this after each round (and before the first, as round 0)."""
+            if server_round == 0:
+                return None
+            truth = scenario.truth((p.member for p in cohort.last), monitor.checks, monitor.theta)
+            report = monitor.reports.get(server_round)
+            line = {"round": server_round, "truth": truth, "report": report and report.to_dict()}
+            file.write(json.dumps(line) + "\n")
+            return MetricRecord({"kld.truth": truth})
+
+        return monitor.start(grid, num_rounds=int(config["checks"]), evaluate_fn=note)
+
+
+def _wait_for_nodes(grid: Grid, nodes: int) -> None:
+    """Wait until the simulated nodes have registered, which is after the ServerApp has started."""
+    give_up = time.monotonic() + _NODES_TIMEOUT
+    while len(list(grid.get_node_ids())) < nodes:
+        if time.monotonic() > give_up:
+            raise CheckFailed(
+                f"fewer than {nodes} Flower nodes came up within {_NODES_TIMEOUT:.0f} s: set "
+                "'nodes' in the run config to the federation's number of SuperNodes"
+            )
+        time.sleep(0.1)

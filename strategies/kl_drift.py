@@ -1,0 +1,232 @@
+"""The strategy: one private drift check a round."""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from flwr_kld.errors import CheckFailed
+from flwr_kld.estimate import ESTIMATORS
+from flwr_kld.privacy import Adjacency, SeededBits, SystemBits
+from flwr_kld.query import Partition, Plan
+from flwr_kld.reference import Reference
+from flwr_kld.report import Report
+from flwr_kld.strategies.cohort import Cohort, UniformCohort
+from flwr_kld.strategies.plain_sum import plain_sum
+from flwr_kld.strategies.population import Nodes, Population
+from flwr_kld.strategies.reading import metrics, read
+from flwr_kld.strategies.trusted import Trusted
+
+logger = logging.getLogger("flwr_kld")
+
+
+class KLDrift(Strategy):
+    """Estimate KL(reference || clients) privately, once a round.
+
+    Parameters
+    ----------
+    reference : Reference
+        The public Π.
+    trust : Trusted
+        Trust model and privacy guarantee of each check.
+    plan : Plan
+        What to ask; by default a partition into 1,000 cells.
+    cohort : Cohort
+        Whom to ask; by default everybody connected.
+    population : Population
+        Who there is; by default each Flower node is a client.
+    estimator : str
+        A name in ``flwr_kld.estimate.ESTIMATORS``.
+    theta : float
+        θ of D_θ, in [0, 1); 0 is plain KL, which is finite only where every symbol of Π was seen.
+    min_clients : int
+        With fewer clients in the sum, the check fails and nothing is released. At least 1.
+    timeout : float
+        Seconds to wait for replies.
+    seed : int, optional
+        Simulations only: makes cohorts, plans and *noise* reproducible; reports then say
+        ``private: false``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, before anything is asked.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        trust: Trusted,
+        *,
+        plan: Plan | None = None,
+        cohort: Cohort | None = None,
+        population: Population | None = None,
+        estimator: str = "posterior_counts",
+        theta: float = 0.01,
+        min_clients: int = 2,
+        timeout: float = 600.0,
+        seed: int | None = None,
+    ) -> None:
+        if estimator not in ESTIMATORS:
+            raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
+        if not 0 <= theta < 1:
+            raise ValueError(f"theta must be in [0, 1), got {theta}")
+        if min_clients < 1:
+            raise ValueError(f"min_clients must be at least 1, got {min_clients}")
+        if not 0 < timeout < math.inf:
+            raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
+        self.reference = reference
+        self.trust = trust
+        self.plan = plan or Partition()
+        self.cohort = cohort or UniformCohort()
+        self.population = population or Nodes()
+        self.estimator = estimator
+        self.theta = theta
+        self.min_clients = min_clients
+        self.timeout = timeout
+        self.reports: dict[int, Report] = {}
+        """Report of each round of `start` that gave one."""
+        self.checks = 0
+        """Number of checks that clients were asked for; messages carry it as their group id."""
+        self._generator = np.random.default_rng(seed)
+        self._bits = SystemBits() if seed is None else SeededBits(seed)
+
+    def check(self, grid: Grid) -> Report:
+        """Run one check now.
+
+        Raises
+        ------
+        CheckFailed
+            If too few clients are there or reply, or they hold no records. Nothing is released
+            and nothing was spent.
+        """
+        began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
+        check = secrets.token_hex(8)
+        present = self.population.present(grid, self.timeout)
+        self._require(len(present), "are connected")
+        chosen = self.cohort.draw(present, self._generator)
+        self._require(len(chosen), "were drawn into the cohort")
+        plan = self.plan.draw(self.reference, self._generator)
+        self.checks += 1
+        collected = plain_sum(
+            grid,
+            chosen,
+            plan,
+            check=check,
+            group=str(self.checks),
+            own=self.trust.own,
+            timeout=self.timeout,
+        )
+        self._require(collected.survivors, "answered", collected.dropouts)
+        if self.trust.adjacency is Adjacency.REPLACE_ONE and collected.clear.is_empty():
+            raise CheckFailed("the cohort holds no records: nothing to compare")
+        published = self.trust.publish(collected.clear, self._bits)
+        reading = read(published, estimator=self.estimator, theta=self.theta)
+        return Report(
+            check=check,
+            started=started,
+            **reading,
+            trust=self.trust.name,
+            epsilon=self.trust.epsilon,
+            delta=self.trust.delta,
+            asked=len(chosen),
+            survivors=collected.survivors,
+            dropouts=collected.dropouts,
+            bytes_down=collected.bytes_down,
+            bytes_up=collected.bytes_up,
+            seconds=time.perf_counter() - began,
+        )
+
+    def _require(self, clients: int, what: str, dropouts: dict[str, int] | None = None) -> None:
+        if clients < self.min_clients:
+            why = "; ".join(f"{n}: {reason}" for reason, n in (dropouts or {}).items())
+            raise CheckFailed(
+                f"{clients} clients {what} and {self.min_clients} are needed"
+                + (f" ({why})" if why else "")
+            )
+
+    # ------------------------------------------------------------ Flower's Strategy interface
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 1,
+        timeout: float | None = None,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run one check a round.
+
+        Parameters
+        ----------
+        initial_arrays : ArrayRecord, optional
+            Ignored: a monitor has no model.
+        num_rounds : int
+            Number of checks.
+        timeout : float, optional
+            Seconds to wait for replies in each check, in place of the constructor's.
+        train_config, evaluate_config, evaluate_fn
+            As in Flower; the monitor makes no use of the two configs.
+
+        Returns
+        -------
+        Result
+            With ``kld.*`` metrics of each round under ``evaluate_metrics_clientapp``. A round
+            whose check failed has ``kld.failed = 1`` and no number, and does not stop the others.
+        """
+        if timeout is not None:
+            self.timeout = timeout
+        arrays = initial_arrays or ArrayRecord()
+        return super().start(
+            grid, arrays, num_rounds, self.timeout, train_config, evaluate_config, evaluate_fn
+        )
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask nobody: a monitor does not train."""
+        return []
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return nothing: a monitor does not train."""
+        return None, None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Run the round's whole check through the grid, then leave nothing for Flower to send."""
+        self.reports.pop(server_round, None)
+        try:
+            self.reports[server_round] = self.check(grid)
+        except CheckFailed as error:
+            logger.warning("drift check of round %s failed: %s", server_round, error)
+        return []
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Return the round's ``kld.*`` metrics."""
+        report = self.reports.get(server_round)
+        return MetricRecord({"kld.failed": 1}) if report is None else MetricRecord(metrics(report))
+
+    def summary(self) -> None:
+        """Log what will be done."""
+        logger.info(
+            "drift checks against reference %s: %s, %s",
+            self.reference.fingerprint[:12],
+            self.trust,
+            self.plan,
+        )

@@ -1,0 +1,107 @@
+"""The Trusted model: the server sees exact counts, what it publishes is private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.privacy import (
+    Adjacency,
+    BitSource,
+    PrivacyEvent,
+    Unit,
+    calibrated_gaussian,
+    calibrated_laplace,
+)
+from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.scalar import NoisyScalar, Scalar, release_scalar
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """Central noise, added once by a server that everybody trusts (PRIEST-KLD, Algorithm 1).
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0, for each check.
+    delta : float
+        In [0, 1). Default 0: pure epsilon, from discrete Laplace noise.
+    noise : {"laplace", "gaussian"}
+        Discrete Laplace (default), or discrete Gaussian, which needs ``delta > 0``.
+    adjacency : Adjacency
+        Replace-one (default; the number of records is public) or add-remove.
+    release : "counts" or Scalar
+        Noised counts (default; estimates are post-processing and measure better), or the paper's
+        single noised number.
+    own : int, optional
+        Protect whole clients of at most this many records each instead of single records. Needs
+        add-remove adjacency; clients with more records count a uniform sample of theirs.
+
+    Raises
+    ------
+    ValueError
+        If the arguments contradict each other, before anything is asked or spent.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    release: Literal["counts"] | Scalar = "counts"
+    own: int | None = None
+
+    def __post_init__(self) -> None:
+        check_epsilon_delta(self.epsilon, self.delta)
+        if self.noise not in ("laplace", "gaussian"):
+            raise ValueError(f"noise must be 'laplace' or 'gaussian', got {self.noise!r}")
+        if self.own is not None:
+            if self.own < 1:
+                raise ValueError(f"own must be at least 1 record, got {self.own}")
+            if self.adjacency is not Adjacency.ADD_REMOVE:
+                raise ValueError("client-level privacy (own=…) needs Adjacency.ADD_REMOVE")
+        if isinstance(self.release, Scalar):
+            needs_records = self.adjacency is Adjacency.ADD_REMOVE
+            if needs_records != (self.release.records is not None):
+                raise ValueError(
+                    "give Scalar(records=…), a public number, under add-remove adjacency, "
+                    "and only there"
+                )
+            if self.noise == "gaussian" and self.delta == 0:
+                raise ValueError("Gaussian noise needs delta > 0")
+        else:
+            self._counts_event()  # calibrated now: a bad pair fails before anything is asked
+
+    @property
+    def name(self) -> str:
+        """Name of the trust model in reports."""
+        return "trusted"
+
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
+        """Add the noise: the one place where privacy is spent."""
+        if isinstance(self.release, Scalar):
+            return release_scalar(
+                clear,
+                self.release,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                adjacency=self.adjacency,
+                own=self.own,
+                noise=self.noise,
+                bits=bits,
+            )
+        return clear.release(self._counts_event(), bits)
+
+    def _counts_event(self) -> PrivacyEvent:
+        if self.own is None:
+            shifts, unit = self.adjacency.count_shifts, Unit.RECORD
+        else:
+            if self.noise == "gaussian" or self.delta > 0:
+                raise ValueError(
+                    "client-level counts are protected by pure discrete Laplace noise only: "
+                    "leave noise='laplace' and delta=0"
+                )
+            shifts, unit = (self.own,), Unit.CLIENT  # pure noise: any move of l1 norm `own`
+        calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
+        return calibrated(self.epsilon, self.delta, self.adjacency, shifts=shifts, unit=unit)

@@ -1,0 +1,137 @@
+"""Digits, partitions and FEMNIST: what goes through flwr-datasets."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flwr_kld._extras import require
+from flwr_kld.clients.handwriting import (
+    Handwriting,
+    femnist,
+    load_digits,
+    load_femnist,
+    partitioned,
+)
+
+datasets = pytest.importorskip("datasets")
+partitioners = pytest.importorskip("flwr_datasets.partitioner")
+sklearn_datasets = pytest.importorskip("sklearn.datasets")
+
+
+def as_set(data: Handwriting) -> set[tuple[int, bytes]]:
+    return {(int(y), x.tobytes()) for x, y in zip(data.images, data.labels, strict=True)}
+
+
+def test_digits_are_scikit_learns_and_cut_evenly() -> None:
+    data, bunch = load_digits(4), sklearn_datasets.load_digits()
+    assert np.array_equal(data.images, bunch.images)
+    assert np.array_equal(data.labels, bunch.target)
+    assert np.unique(data.writer, return_counts=True)[1].tolist() == [450, 449, 449, 449]
+    assert data.images.dtype == np.uint8
+    assert (data.pixels, data.side) == ("digits", 8)
+
+
+def test_digits_can_be_cut_unevenly() -> None:
+    dirichlet = partitioners.DirichletPartitioner(
+        num_partitions=5, partition_by="label", alpha=0.1, min_partition_size=1, seed=3
+    )
+    data = load_digits(dirichlet)
+    assert data.writers.tolist() == [0, 1, 2, 3, 4]
+    assert len(data) == 1797
+    assert as_set(data) == as_set(load_digits(1))
+    shares = [np.bincount(data.of_writer(w).labels, minlength=10) / 1797 for w in range(5)]
+    assert max(share.max() / share.sum() for share in shares) > 0.3
+
+
+def test_partitions_become_writers_and_rows_stay_whole() -> None:
+    images = np.arange(6, dtype=np.uint8)[:, None, None] * np.ones((1, 4, 4), dtype=np.uint8)
+    data = Handwriting(images, np.arange(6), np.array([5, 2, 5, 2, 2, 9]))
+    result = partitioned(data, partitioners.NaturalIdPartitioner("writer"))
+    assert [result.of_writer(w).labels.tolist() for w in (0, 1, 2)] == [[1, 3, 4], [0, 2], [5]]
+    assert np.array_equal(result.images[:, 0, 0], result.labels)
+
+
+def test_a_used_partitioner_is_refused() -> None:
+    partitioner = partitioners.IidPartitioner(2)
+    load_digits(partitioner)
+    with pytest.raises(ValueError, match="only once"):
+        load_digits(partitioner)
+
+
+def test_a_missing_package_names_the_extra() -> None:
+    with pytest.raises(ImportError, match=r"needs no_such: pip install 'flwr-kld\[simulation\]'"):
+        require("no_such.module", extra="simulation")
+    assert require("os.path", extra="simulation").sep == "/"
+
+
+@pytest.fixture(autouse=True)
+def _reopen() -> Iterator[None]:
+    femnist._partitioner.cache_clear()
+    yield
+    femnist._partitioner.cache_clear()
+
+
+def fake_hub(monkeypatch: pytest.MonkeyPatch, grey: Any, feature: Any) -> None:
+    table = datasets.Dataset.from_dict(
+        {
+            "image": list(grey),
+            "writer_id": ["f2", "f1", "f2", "f1"],
+            "hsf_id": [0] * 4,
+            "character": [3, 40, 9, 0],
+        },
+        features=datasets.Features(
+            image=feature,
+            writer_id=datasets.Value("string"),
+            hsf_id=datasets.Value("int64"),
+            character=datasets.ClassLabel(num_classes=62),
+        ),
+    )
+    hub = datasets.DatasetDict(train=table)
+    monkeypatch.setattr(datasets, "load_dataset", lambda **_: hub)
+    monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
+
+
+def test_femnist_by_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    grey = np.full((4, 28, 28), 255, dtype=np.uint8)
+    grey[:, 5, 6] = [10, 20, 30, 40]
+    fake_hub(monkeypatch, grey, datasets.Image())
+    data = load_femnist([1, 0])
+    assert data.writer.tolist() == [1, 1, 0]
+    assert data.labels.tolist() == [3, 9, 0]
+    assert data.images[:, 5, 6].tolist() == [245, 225, 215]
+    assert np.count_nonzero(data.images) == 3
+    assert load_femnist([0], digits=range(62)).labels.tolist() == [40, 0]
+    assert load_femnist([]).images.shape == (0, 28, 28)
+    for partition in (-1, 2):
+        with pytest.raises(ValueError, match="no such partition"):
+            load_femnist([partition])
+
+
+def test_femnist_of_another_shape_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_hub(monkeypatch, np.zeros((4, 28, 28, 3), dtype=np.uint8), datasets.Image())
+    with pytest.raises(ValueError, match="28x28 and 8-bit"):
+        load_femnist([0])
+
+
+def test_femnist_without_a_network_says_what_to_do(tmp_path: Path) -> None:
+    """In a process of its own: the hub client reads its environment once."""
+    code = "from flwr_kld.clients.handwriting import load_femnist; load_femnist([0])"
+    offline = {
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(tmp_path),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "PATH": "",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=offline, capture_output=True, text=True, timeout=60
+    )
+    last = run.stderr.strip().splitlines()[-1]
+    assert run.returncode == 1
+    assert last.startswith("ConnectionError: could not download flwrlabs/femnist")
+    assert "load_leaf, load_npz or load_digits" in last
+    assert "OfflineModeIsEnabled" not in run.stderr

@@ -1,0 +1,75 @@
+"""Binned: half-open bins, open ends, and refusals that show no value."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld.domain import Binned
+from flwr_kld.errors import DomainError
+
+
+def test_bins_hold_their_left_edge_and_the_outer_ones_are_open() -> None:
+    domain = Binned([0, 2.5, 10])
+    below, inside, above = np.nextafter(0, -1), np.nextafter(2.5, 0), 1e300
+    records = [-np.inf, -7, below, 0, inside, 2.5, 9, 10, above, np.inf]
+    assert domain.encode(records).tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 3, 3]
+    assert domain.size == 4
+    assert [domain.name_of(i) for i in range(4)] == ["< 0", "[0, 2.5)", "[2.5, 10)", ">= 10"]
+
+
+@given(
+    st.sets(st.floats(-1e6, 1e6), min_size=1, max_size=9),
+    st.lists(st.floats(allow_nan=False)),
+)
+def test_symbol_counts_the_edges_at_or_below(edges: set[float], records: list[float]) -> None:
+    symbols = Binned(sorted(edges)).encode(np.array(records, dtype=float))
+    assert symbols.dtype == np.int64
+    assert symbols.tolist() == [sum(edge <= x for edge in edges) for x in records]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float16, np.float32])
+def test_every_numeric_dtype_is_taken(dtype: type) -> None:
+    assert Binned([3]).encode(np.array([2, 3, 4], dtype=dtype)).tolist() == [0, 1, 1]
+
+
+def test_zero_has_one_sign() -> None:
+    assert Binned([-0.0]) == Binned([0.0])
+    assert Binned([-0.0]).name_of(0) == "< 0"
+
+
+@pytest.mark.parametrize("empty", [[], np.array([], dtype=int)])
+def test_no_records_give_no_symbols(empty: object) -> None:
+    assert Binned([1]).encode(empty).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([97531.0, float("nan")], "NaN"),
+        ([[97531.0]], "one-dimensional"),
+        (97531.0, "one-dimensional"),
+        (["97531"], "one-dimensional"),
+        ([97531, None], "one-dimensional"),
+        ([True], "one-dimensional"),
+        ([97531j], "one-dimensional"),
+        ([97531, [1, 2]], "do not form an array"),
+        (np.array([97531], dtype="M8[s]"), "one-dimensional"),
+        ([97531 * 10**30], "one-dimensional"),
+    ],
+)
+def test_refusal_says_what_is_wrong_and_shows_no_value(records: object, message: str) -> None:
+    with pytest.raises(DomainError, match=message) as caught:
+        Binned([0, 1]).encode(records)
+    assert "97531" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [[], [1, 1], [2, 1], [float("nan")], [0, float("inf")], ["a"], [[1, 2]], [True], 3.0, [None]],
+)
+def test_bad_edges_are_refused(edges: list[float]) -> None:
+    with pytest.raises(DomainError, match="edge"):
+        Binned(edges)

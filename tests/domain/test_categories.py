@@ -1,0 +1,96 @@
+"""Categories: a bijection between combinations and symbols."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld.domain import Binned, Categories, Labels
+from flwr_kld.errors import DomainError
+
+TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65]), "ward": [3, 1]})
+
+
+def test_every_combination_has_its_own_symbol_and_the_last_feature_varies_fastest() -> None:
+    rows = list(itertools.product(["f", "m"], [5, 20, 70], [3, 1]))
+    sex, age, ward = (list(column) for column in zip(*rows, strict=True))
+    assert TABLE.size == 12
+    assert TABLE.encode({"sex": sex, "age": age, "ward": ward}).tolist() == list(range(12))
+    assert TABLE.name_of(0) == "sex=f, age=< 18, ward=3"
+    assert TABLE.name_of(9) == "sex=m, age=[18, 65), ward=1"
+    assert len({TABLE.name_of(i) for i in range(12)}) == 12
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+def test_encoding_is_a_bijection(sizes: list[int]) -> None:
+    domain = Categories({f"x{i}": list(range(size)) for i, size in enumerate(sizes)})
+    rows = np.array(list(itertools.product(*map(range, sizes))))
+    symbols = domain.encode({f"x{i}": rows[:, i] for i in range(len(sizes))})
+    assert symbols.dtype == np.int64
+    assert symbols.tolist() == list(range(domain.size))
+
+
+def test_structured_rows_and_mappings_agree_and_other_columns_are_ignored() -> None:
+    rows = np.array(
+        [("m", 70.0, 1, 9), ("f", 18.0, 3, 9)],
+        dtype=[("sex", "U1"), ("age", float), ("ward", int), ("other", int)],
+    )
+    assert TABLE.encode(rows).tolist() == [11, 2]
+    assert TABLE.encode({name: rows[name] for name in ("sex", "age", "ward")}).tolist() == [11, 2]
+
+
+def test_no_records_give_no_symbols() -> None:
+    assert TABLE.encode({"sex": [], "age": [], "ward": []}).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ({"sex": ["SECRET"], "age": [1], "ward": [1]}, "feature 'sex'.*not in the domain"),
+        ({"sex": ["f"], "age": [float("nan")], "ward": [1]}, "feature 'age'.*NaN"),
+        ({"sex": ["f"], "age": [77771], "SECRET": [1]}, "no feature 'ward'"),
+        ({"sex": ["f"] * 7777, "age": [1], "ward": [1]}, "same number of records"),
+        ({"sex": ["f"], "age": [1], "ward": [1] * 7777}, "same number of records"),
+        ([("f", 7777, 1)], "mapping of feature to array"),
+        (np.array([7777]), "no feature 'sex'"),
+        ({}, "no feature 'sex'"),
+    ],
+)
+def test_refusal_names_the_feature_and_shows_no_value(records: object, message: str) -> None:
+    with pytest.raises(DomainError, match=message) as caught:
+        TABLE.encode(records)
+    for value in ("SECRET", "7777", "nan"):
+        assert value not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({}, "at least one feature"),
+        ([("a", ["x"])], "mapping"),
+        ({1: ["x"]}, "must be text"),
+        ({"a": TABLE}, "cannot hold Categories"),
+        ({"a": ["x", "x"]}, "distinct"),
+        ({str(i): [0, 1] for i in range(63)}, "too many combinations"),
+    ],
+)
+def test_bad_features_are_refused(features: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(DomainError, match=message):
+        Categories(features)
+
+
+def test_the_largest_joint_domain_still_counts_exactly() -> None:
+    domain = Categories({str(i): [0, 1] for i in range(62)})
+    assert domain.encode({str(i): [1] for i in range(62)}).tolist() == [2**62 - 1]
+
+
+def test_names_stand_for_labels_and_the_caller_keeps_his_mapping() -> None:
+    features = {"a": ["x", "y"]}
+    domain = Categories(features)
+    assert domain == Categories({"a": Labels(["x", "y"])})
+    features["b"] = ["z"]
+    assert domain.size == 2

@@ -1,0 +1,112 @@
+"""Specs and fingerprints: what server and client compare."""
+
+import hashlib
+import json
+import pickle
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from flwr_kld.domain import (
+    Binned,
+    BlockPatterns,
+    Categories,
+    Domain,
+    Labels,
+    domain_from_spec,
+)
+from flwr_kld.errors import DomainError
+
+DOMAINS: list[Domain] = [
+    Labels(["a", "b"]),
+    Labels(["b", "a"]),
+    Labels(["a", "b", "é"]),
+    Labels([1, 2]),
+    Labels(["1", "2"]),
+    Binned([1, 2]),
+    Binned([1, 2.5]),
+    Categories({"x": ["a", "b"], "y": [1, 2]}),
+    Categories({"y": [1, 2], "x": ["a", "b"]}),
+    Categories({"x": Binned([1]), "y": [1, 2]}),
+    Categories({"x": ["a", "b"]}),
+    BlockPatterns(),
+    BlockPatterns(0.25),
+    BlockPatterns(ink="dark"),
+    BlockPatterns(pixels="unit"),
+    BlockPatterns(side=8),
+    BlockPatterns(pixels="digits", side=8),
+]
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+def test_a_domain_survives_json_and_pickle(domain: Domain) -> None:
+    for twin in (
+        domain_from_spec(json.loads(json.dumps(domain.spec()))),
+        pickle.loads(pickle.dumps(domain)),  # noqa: S301
+    ):
+        assert type(twin) is type(domain)
+        assert twin.fingerprint == domain.fingerprint
+        assert twin == domain
+        assert hash(twin) == hash(domain)
+        assert twin.spec() == domain.spec()
+
+
+def test_domains_that_differ_in_anything_even_order_have_different_fingerprints() -> None:
+    assert len({domain.fingerprint for domain in DOMAINS}) == len(DOMAINS)
+    assert len(set(DOMAINS)) == len(DOMAINS)
+
+
+def test_the_fingerprint_is_fixed_for_ever() -> None:
+    canonical = b'{"kind":"labels","names":["a","b"],"version":1}'
+    assert Labels(["a", "b"]).fingerprint == hashlib.sha256(canonical).hexdigest()
+    assert (
+        BlockPatterns().fingerprint
+        == hashlib.sha256(
+            b'{"ink":"bright","kind":"block_patterns","pixels":"uint8","side":28,'
+            b'"threshold":0.0,"version":1}'
+        ).hexdigest()
+    )
+
+
+def test_equality_is_by_spec() -> None:
+    assert BlockPatterns(0) == BlockPatterns(0.0)
+    assert Binned((1, 2)) == Binned([1.0, 2.0])
+    assert Labels(["a"]) != ["a"]
+
+
+def test_a_domain_is_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        BlockPatterns().side = 8  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (None, "'kind'"),
+        ([], "'kind'"),
+        ({}, "'kind'"),
+        ({"kind": ["labels"]}, "'kind'"),
+        ({"kind": "images", "version": 1}, "kind or version"),
+        ({"kind": "labels", "names": ["a"]}, "kind or version"),
+        ({"kind": "labels", "version": 2, "names": ["a"]}, "kind or version"),
+        ({"kind": "labels", "version": 1}, "malformed"),
+        ({"kind": "labels", "version": 1, "names": ["a"], "more": 1}, "malformed"),
+        ({"kind": "labels", "version": 1, "names": ["a", "a"]}, "distinct"),
+        ({"kind": "categories", "version": 1}, "malformed"),
+        ({"kind": "categories", "version": 1, "features": [["x"]]}, "malformed"),
+        ({"kind": "categories", "version": 1, "features": []}, "at least one"),
+        ({"kind": "binned", "version": 1, "edges": {"a": 1}}, "edge"),
+        ({"kind": "block_patterns", "version": 1, "threshold": 0.0}, "not in the form"),
+    ],
+)
+def test_a_bad_spec_is_refused(spec: Any, message: str) -> None:
+    with pytest.raises(DomainError, match=message):
+        domain_from_spec(spec)
+
+
+def test_a_feature_named_twice_is_refused() -> None:
+    spec = Categories({"x": ["a"]}).spec()
+    spec["features"] *= 2
+    with pytest.raises(DomainError, match="not in the form"):
+        domain_from_spec(spec)

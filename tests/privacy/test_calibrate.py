@@ -1,0 +1,59 @@
+"""Calibration: known amounts of noise, and refusals before anything is spent."""
+
+import math
+
+import pytest
+
+from flwr_kld.privacy import Adjacency, calibrated_gaussian, calibrated_laplace
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "replace_one", "add_remove"),
+    [(0.05, 3200, 800), (0.5, 31.83, 7.835), (1, 7.835, 1.841), (3, 0.7394, 0.1103)],
+)
+def test_laplace_variances(epsilon, replace_one, add_remove):
+    for adjacency, variance in (
+        (Adjacency.REPLACE_ONE, replace_one),
+        (Adjacency.ADD_REMOVE, add_remove),
+    ):
+        table = calibrated_laplace(epsilon, 0.0, adjacency).table
+        assert table.variance == pytest.approx(variance, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "variance"), [(0.05, 9597), (0.5, 129.8), (1, 35.72), (3, 4.768), (6, 1.332)]
+)
+def test_gaussian_variances_are_those_of_the_analytic_mechanism(epsilon, variance):
+    """Balle & Wang 2018 give 9600/130/35.7/4.77 at delta 1e-6; at ε = 6 the grid helps."""
+    table = calibrated_gaussian(epsilon, 1e-6, Adjacency.REPLACE_ONE).table
+    assert table.variance == pytest.approx(variance, rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
+@pytest.mark.parametrize("calibrated", [calibrated_laplace, calibrated_gaussian])
+def test_epsilon_out_of_range(calibrated, epsilon):
+    with pytest.raises(ValueError, match="epsilon must be a positive number"):
+        calibrated(epsilon, 1e-6, Adjacency.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.nan])
+@pytest.mark.parametrize("calibrated", [calibrated_laplace, calibrated_gaussian])
+def test_delta_out_of_range(calibrated, delta):
+    with pytest.raises(ValueError, match=r"delta must be in \[0, 1\)"):
+        calibrated(1.0, delta, Adjacency.REPLACE_ONE)
+
+
+def test_gaussian_needs_delta():
+    with pytest.raises(ValueError, match="needs delta > 0"):
+        calibrated_gaussian(1.0, 0.0, Adjacency.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("epsilon", [100.0, 1e-7])
+def test_epsilon_that_no_table_serves(epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE)
+
+
+def test_delta_below_the_accountant_resolution_is_refused_not_rounded():
+    with pytest.raises(ValueError, match="no noise table serves"):
+        calibrated_gaussian(1.0, 1e-14, Adjacency.REPLACE_ONE)
