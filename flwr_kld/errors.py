@@ -13,5 +13,9 @@ class QueryRefused(ValueError):
     """A client will not answer: it and the server do not mean the same thing."""
 
 
+class EstimateUndefined(ValueError):
+    """Published counts give no finite estimate; they stay valid for another θ or estimator."""
+
+
 class CheckFailed(RuntimeError):
     """A check ended without a number; nothing was released and no budget was spent."""

@@ -112,8 +112,12 @@ class Answer:
         try:
             answer = cls(**json.loads(config[ANSWER]))
             texts, members = [answer.check, answer.plan, *answer.reasons], answer.answered
-            sound = all(type(t) is str for t in texts) and all(type(m) is int for m in members)
-        except (KeyError, TypeError, ValueError):
+            sound = (
+                all(type(part) is list for part in (answer.reasons, members))
+                and all(type(t) is str for t in texts)
+                and all(type(m) is int for m in members)
+            )
+        except (KeyError, TypeError, ValueError, RecursionError):
             sound = False
         if not sound:
             raise InvalidReply("the reply is not an answer to a drift question")

@@ -59,8 +59,8 @@ class RotatingCohort:
     """Round-robin: whoever was asked longest ago, or never, is asked next.
 
     Among n clients that stay, any ``n // size`` checks in a row have disjoint cohorts, so that
-    they compose in parallel: together they cost each client what one check costs. The order
-    within a turn is random and public.
+    they compose in parallel: together they cost each client what one check costs. Clients queue in
+    a random, public order, so that nobody is asked twice more than another.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class RotatingCohort:
         _check_size(size)
         self.size = size
         self._last_asked: dict[Participant, int] = {}
-        self._checks = 0
+        self._asked = 0
 
     def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
         """Pick from those present and remember that they were asked.
@@ -90,6 +90,6 @@ class RotatingCohort:
         last = np.array([self._last_asked.get(p, -1) for p in present])
         longest_ago = np.lexsort((generator.random(len(present)), last))
         chosen = [present[i] for i in longest_ago[: self.size]]
-        self._last_asked.update(dict.fromkeys(chosen, self._checks))
-        self._checks += 1
+        self._last_asked.update({p: self._asked + i for i, p in enumerate(chosen)})
+        self._asked += len(chosen)
         return chosen

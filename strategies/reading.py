@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from flwr_kld.counts import NoisyCounts
+from flwr_kld.errors import EstimateUndefined
 from flwr_kld.estimate import estimate
 from flwr_kld.report import Report
 from flwr_kld.scalar import NoisyScalar
@@ -15,26 +16,9 @@ def read(published: NoisyCounts | NoisyScalar, *, estimator: str, theta: float) 
     """Return the fields of a `Report` that follow from the published values alone."""
     event, plan = published.event, published.plan
     if isinstance(published, NoisyScalar):
-        reading = {
-            "estimate": published.value,
-            "theta": published.theta,
-            "estimator": "scalar",
-            "sampling": None,
-            "monte_carlo": None,
-            "privacy": published.standard_deviation,
-            "noise": published.standard_deviation,
-        }
+        reading = _read_scalar(published)
     else:
-        estimated = estimate(published, estimator=estimator, theta=theta)
-        reading = {
-            "estimate": estimated.value,
-            "theta": estimated.theta,
-            "estimator": estimated.estimator,
-            "sampling": estimated.error.sampling,
-            "monte_carlo": estimated.error.monte_carlo,
-            "privacy": estimated.error.privacy,
-            "noise": math.sqrt(published.noise.variance),
-        }
+        reading = _read_counts(published, estimator, theta)
     return {
         **reading,
         "mechanism": event.mechanism,
@@ -46,6 +30,40 @@ def read(published: NoisyCounts | NoisyScalar, *, estimator: str, theta: float) 
         "domain": plan.reference.domain.fingerprint,
         "reference": plan.reference.fingerprint,
         "plan": plan.fingerprint,
+    }
+
+
+def _read_scalar(published: NoisyScalar) -> dict[str, Any]:
+    return {
+        "estimate": published.value,
+        "theta": published.theta,
+        "estimator": "scalar",
+        "sampling": None,
+        "monte_carlo": None,
+        "privacy": published.standard_deviation,
+        "note": None,
+        "noise": published.standard_deviation,
+    }
+
+
+def _read_counts(published: NoisyCounts, estimator: str, theta: float) -> dict[str, Any]:
+    noise = math.sqrt(published.noise.variance)
+    try:
+        reading = estimate(published, estimator=estimator, theta=theta)
+    except EstimateUndefined as error:  # the budget is spent: say so instead of losing the check
+        nothing = dict.fromkeys(("estimate", "sampling", "monte_carlo", "privacy"))
+        return {
+            **nothing, "theta": theta, "estimator": estimator, "note": str(error), "noise": noise
+        }  # fmt: skip
+    return {
+        "estimate": reading.value,
+        "theta": reading.theta,
+        "estimator": reading.estimator,
+        "sampling": reading.error.sampling,
+        "monte_carlo": reading.error.monte_carlo,
+        "privacy": reading.error.privacy,
+        "note": None,
+        "noise": noise,
     }
 
 

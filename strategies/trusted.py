@@ -56,6 +56,10 @@ class Trusted:
         check_epsilon_delta(self.epsilon, self.delta)
         if self.noise not in ("laplace", "gaussian"):
             raise ValueError(f"noise must be 'laplace' or 'gaussian', got {self.noise!r}")
+        if not isinstance(self.adjacency, Adjacency):
+            raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
+        if not isinstance(self.release, Scalar) and self.release != "counts":
+            raise ValueError(f"release must be 'counts' or a Scalar, got {self.release!r}")
         if self.own is not None:
             if self.own < 1:
                 raise ValueError(f"own must be at least 1 record, got {self.own}")

@@ -25,10 +25,10 @@ def discrete_gaussian(sigma: float) -> NoiseTable:
     Raises
     ------
     ValueError
-        If sigma is too small to protect anything (below 1/20) or too large for a table.
+        If sigma is too small to protect anything (below 1/12) or too large for a table.
     """
-    if not sigma >= 1 / 20:
-        raise ValueError("noise below 1/20 of a count protects nobody: lower epsilon")
+    if not sigma >= 1 / 12:  # from 1/14 down the table would be the constant 0
+        raise ValueError("noise below 1/12 of a count protects nobody: lower epsilon")
     with localcontext(prec=60, rounding=ROUND_FLOOR):
         curvature = 1 / Decimal(sigma) ** 2
         step, shrink = (-curvature / 2).exp(), (-curvature).exp()

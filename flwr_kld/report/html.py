@@ -41,7 +41,10 @@ _PAGE = """<!doctype html>
 <h1>{{ title }}</h1>
 <div class="muted">{{ subtitle }}</div>
 {% if last %}
-<p class="big">{{ "%.3f"|format(last.estimate) }} ± {{ "%.3f"|format(last.error) }} nats</p>
+<p class="big">
+{%- if last.estimate is none %}No estimate{% else -%}
+{{ "%.3f"|format(last.estimate) }} ± {{ "%.3f"|format(last.error) }} nats{% endif %}</p>
+{% if last.note %}<p class="warn">{{ last.note }}</p>{% endif %}
 <p>KL(reference ‖ clients) in the last check
 {%- if last.theta is not none %}, skewed by θ = {{ "%.3g"|format(last.theta) }}{% endif %}.
 An estimate is not an alarm: its error bar leaves out the estimator's own bias.</p>
@@ -57,8 +60,7 @@ nobody.</p>{% endif %}
 {%- if truths %}<th>truth [nats]{% endif %}<th>ε [nats]<th>clients<th>records<th>left out<th>s</tr>
 {% for c in checks %}<tr><td>{{ c.number }}
 {%- if c.report %}{% set r = c.report -%}
-<td>{{ "%.3f"|format(r.estimate) }}<td>{{ "%.3f"|format(r.error) }}
-{%- for part in (r.sampling, r.monte_carlo, r.privacy) -%}
+{%- for part in (r.estimate, r.error, r.sampling, r.monte_carlo, r.privacy) -%}
 <td>{{ "–" if part is none else "%.3f"|format(part) }}
 {%- endfor %}
 {%- if truths %}<td>{{ "–" if c.truth is none else "%.3f"|format(c.truth) }}{% endif -%}
@@ -72,7 +74,7 @@ nobody.</p>{% endif %}
 {% if last %}
 <h2>What is protected, from whom</h2>
 <p>Each check hides one {{ last.unit }} ({{ last.adjacency }})
-at ε = {{ "%g"|format(last.epsilon) }} nats{% if last.delta %}, δ = {{ "%g"|format(last.delta) }}{% else %}, δ = 0{% endif %}
+at ε = {{ "%g"|format(last.epsilon) }} nats, δ = {{ "%g"|format(last.delta) }}
 ({{ last.mechanism }}, standard deviation {{ "%.3g"|format(last.noise) }}).
 {% if last.adjacency == "replace-one" %}The number of records is public.{% endif %}
 {{ protected }}</p>

@@ -42,7 +42,11 @@ def plot_history(
             *np.transpose(known), color=_TRUTH, marker="_", markersize=14, markeredgewidth=2.5,
             linewidth=1, linestyle=":", label="truth (exact, this cohort)",
         )  # fmt: skip
-    done = [(c.number, c.report.estimate, 2 * c.report.error) for c in checks if c.report]
+    done = [
+        (c.number, c.report.estimate, 2 * c.report.error)
+        for c in checks
+        if c.report and c.report.estimate is not None
+    ]
     if done:
         number, estimate, error = np.transpose(done)
         axes.errorbar(

@@ -20,8 +20,9 @@ class Report:
         Random id.
     started : str
         UTC, ISO 8601.
-    estimate : float
-        Of KL(reference || clients), in nats: the reference comes first.
+    estimate : float or None
+        Of KL(reference || clients), in nats: the reference comes first. None if what was published
+        allows no finite number; `note` then says why.
     theta : float or None
         The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ.
     estimator : str
@@ -29,6 +30,8 @@ class Report:
     sampling, monte_carlo, privacy : float or None
         Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None
         where the release does not allow an estimate of it.
+    note : str or None
+        What a reader must know about this check, if anything.
     trust, mechanism, adjacency, unit : str
         Trust model; noise; between which federations; whether a record or a client is hidden.
     epsilon, delta : float
@@ -56,12 +59,13 @@ class Report:
 
     check: str
     started: str
-    estimate: float
+    estimate: float | None
     theta: float | None
     estimator: str
     sampling: float | None
     monte_carlo: float | None
-    privacy: float
+    privacy: float | None
+    note: str | None
     trust: str
     mechanism: str
     adjacency: str
@@ -112,10 +116,15 @@ class Report:
 
     def __str__(self) -> str:
         theta = "" if self.theta is None else f", θ = {self.theta:.4g}"
+        if self.estimate is None:
+            reading = f"KL(reference || clients): no estimate{theta}: {self.note}"
+        else:
+            reading = (
+                f"KL(reference || clients) = {self.estimate:.3f} ± {self.error:.3f} nats{theta}"
+            )
         privacy = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
         return (
-            f"KL(reference || clients) = {self.estimate:.3f} ± {self.error:.3f} nats{theta}; "
-            f"{privacy} per {self.unit} ({self.adjacency}, {self.trust})"
+            f"{reading}; {privacy} per {self.unit} ({self.adjacency}, {self.trust})"
             f"{'' if self.private else ', SEEDED NOISE: NOT PRIVATE'}; "
             f"{self.survivors} of {self.asked} clients, {self.records:.0f} records"
         )

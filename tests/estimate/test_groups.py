@@ -48,6 +48,23 @@ def test_one_group_of_many_cells_is_many_groups_of_one(noise):
     assert laws[0] == pytest.approx(laws[1], abs=1e-12)
 
 
+def test_rare_symbols_may_follow_another_law_than_frequent_ones(noise):
+    # Rare symbols are gone, frequent ones have not drifted: one law for both would blend them.
+    rng = np.random.default_rng(0)
+    expected = np.repeat([20.0, 2000.0], 200)
+    y = np.where(expected < 100, 0, rng.poisson(expected))
+    y += rng.geometric(0.39, 400) - rng.geometric(0.39, 400)
+    groups = group_cells(y, expected, noise.variance**0.5)
+    likelihood = Likelihood(groups, noise, 0.01)
+    rows = likelihood.rows(0.0)
+    mixture = Mixture(groups, np.full(rows.shape[1], 1 / rows.shape[1]))
+    mixture.fit(rows, 60)
+    low = np.concatenate([[True], likelihood.grid < -2])
+    rare, frequent = mixture.weights[:, low].sum(axis=1)
+    assert rare > 0.9
+    assert frequent < 0.1
+
+
 def test_likelihood_is_the_convolution_of_law_and_noise(noise):
     groups = group_cells(np.array([-3, 0, 4]), np.full(3, 2.0), noise.variance**0.5)
     likelihood = Likelihood(groups, noise, 0.01)

@@ -76,17 +76,6 @@ def test_the_known_total_speaks_where_single_counts_cannot(plan_for, release, ex
     assert np.std(read) < 0.15
 
 
-def test_rare_symbols_may_follow_another_law(plan_for, release, exact, zipf):
-    # Frequent symbols have not drifted, rare ones are gone: one law for both would blend them.
-    p = zipf(600)
-    kept = np.where(p * 6000 > 12, p, 0.0)
-    off = []
-    for seed in range(6):
-        h = np.random.default_rng(seed).multinomial(6000, kept / kept.sum())
-        off.append(estimate(release(plan_for(p), h, 0.5, seed)).value - exact(p, h))
-    assert np.sqrt(np.mean(np.square(off))) < 0.25
-
-
 def test_order_of_cells_does_not_matter(plan_for, release, zipf):
     p = zipf(200)
     h = drifted(p, 1.0, 3000, 3)

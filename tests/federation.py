@@ -1,0 +1,35 @@
+"""A small federation of people who like fruit, for tests of the strategy."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from flwr_kld import Labels, Reference
+from flwr_kld.clients import answer_drift_queries
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+
+FRUIT = Labels(["apple", "banana", "cherry", "durian"])
+REFERENCE = Reference.from_probabilities(FRUIT, [0.4, 0.3, 0.2, 0.1])
+SHARES = (0.1, 0.2, 0.3, 0.4)
+
+
+def basket(context: Context, each: int = 100, shares: Sequence[float] = SHARES) -> list[str]:
+    """A node's records: `each` in all, in the same shares on every node."""
+    counts = (np.array(shares) * each).astype(int)
+    return [name for name, n in zip(FRUIT.names, counts, strict=True) for _ in range(n)]
+
+
+def app_of(records: Callable[[Context], object] = basket, **options: object) -> ClientApp:
+    app = ClientApp()
+    answer_drift_queries(app, records, FRUIT, **options)
+    return app
+
+
+def grid_of(
+    app: ClientApp | None = None,
+    nodes: int = 20,
+    lose: Callable[[Message], bool] | None = None,
+) -> InProcessGrid:
+    return InProcessGrid(app or app_of(), nodes, lose=lose)

@@ -1,0 +1,362 @@
+"""A whole check, in process, through Flower's own messages."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import Strategy
+
+from flwr_kld import Labels, MonteCarlo, Reference
+from flwr_kld.divergence import skewed_divergence
+from flwr_kld.errors import CheckFailed
+from flwr_kld.report import Report
+from flwr_kld.strategies import (
+    Adjacency,
+    KLDrift,
+    RotatingCohort,
+    Scalar,
+    Trusted,
+    UniformCohort,
+)
+
+TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
+
+
+def test_a_check_reads_the_exact_divergence_within_its_error():
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of())
+    # Noise sd 2.8 on counts of 200 and more: 6 s.d. of privacy error have P < 2e-9.
+    assert abs(report.estimate - TRUTH) < 6 * report.privacy + 0.01
+    assert report.privacy < 0.05
+    assert (report.asked, report.survivors, report.dropouts) == (20, 20, {})
+    assert report.records == 2000
+    assert report.cells == 4
+    assert report.private
+    assert (report.epsilon, report.delta, report.adjacency) == (1.0, 0.0, "replace-one")
+    assert report.domain == FRUIT.fingerprint
+    assert report.reference == REFERENCE.fingerprint
+
+
+def test_noise_is_really_added_and_differs_between_checks():
+    monitor = KLDrift(REFERENCE, Trusted(epsilon=0.1))
+    estimates = {monitor.check(grid_of()).estimate for _ in range(4)}
+    assert len(estimates) == 4
+    assert TRUTH not in estimates
+
+
+def test_a_seed_repeats_everything_and_the_report_says_not_private():
+    runs = [KLDrift(REFERENCE, Trusted(epsilon=0.1), seed=3).check(grid_of()) for _ in range(2)]
+    assert runs[0].estimate == runs[1].estimate
+    assert not runs[0].private
+    assert "NOT PRIVATE" in str(runs[0])
+
+
+def test_start_puts_metrics_into_flowers_result():
+    monitor = KLDrift(REFERENCE, Trusted(epsilon=1.0))
+    assert isinstance(monitor, Strategy)
+    result = monitor.start(grid_of(), num_rounds=3)
+    assert sorted(result.evaluate_metrics_clientapp) == [1, 2, 3]
+    for number, metrics in result.evaluate_metrics_clientapp.items():
+        assert metrics["kld.estimate"] == monitor.reports[number].estimate
+        assert metrics["kld.epsilon"] == 1.0
+
+
+def test_a_failed_round_gives_no_number_and_does_not_stop_the_others():
+    class Weather:
+        down = False
+
+        def __call__(self, message: Message) -> bool:
+            return message.metadata.group_id == "2"
+
+    monitor = KLDrift(REFERENCE, Trusted(epsilon=1.0))
+    result = monitor.start(grid_of(lose=Weather()), num_rounds=3)
+    assert dict(result.evaluate_metrics_clientapp[2]) == {"kld.failed": 1}
+    assert sorted(monitor.reports) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "trust",
+    [
+        Trusted(epsilon=3.0),
+        Trusted(epsilon=3.0, adjacency=Adjacency.ADD_REMOVE),
+        Trusted(epsilon=3.0, delta=1e-6, noise="gaussian"),
+        Trusted(epsilon=3.0, release=Scalar()),
+        Trusted(epsilon=3.0, delta=1e-6, noise="gaussian", release=Scalar()),
+        Trusted(epsilon=3.0, release=Scalar(records=2000), adjacency=Adjacency.ADD_REMOVE),
+        Trusted(epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, own=100),
+        Trusted(
+            epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, own=100, release=Scalar(records=2000)
+        ),
+    ],
+)
+def test_every_release_is_near_the_truth(trust):
+    report = KLDrift(REFERENCE, trust).check(grid_of())
+    assert abs(report.estimate - TRUTH) < 6 * report.privacy + 0.02
+    assert report.unit == ("record" if trust.own is None else "client")
+
+
+def test_clients_count_no_more_records_than_client_level_privacy_allows():
+    trust = Trusted(epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, own=30)
+    report = KLDrift(REFERENCE, trust).check(grid_of())
+    assert report.survivors == 20
+    assert report.records == pytest.approx(20 * 30, abs=60)
+
+
+def test_monte_carlo_plan_and_paper_estimator():
+    monitor = KLDrift(
+        REFERENCE, Trusted(epsilon=3.0), plan=MonteCarlo(draws=4000), estimator="paper"
+    )
+    report = monitor.check(grid_of())
+    assert report.theta == 0
+    assert report.monte_carlo > 0
+    assert abs(report.estimate - skewed_divergence(REFERENCE.probabilities, SHARES, 0)) < 0.15
+
+
+def test_theta_zero_with_an_unseen_symbol_says_so_and_keeps_the_report():
+    nobody_likes_durian = app_of(lambda c: basket(c, shares=(0.4, 0.3, 0.3, 0.0)))
+    monitor = KLDrift(REFERENCE, Trusted(epsilon=3.0), theta=0.0, seed=5)
+    report = monitor.check(grid_of(nobody_likes_durian))
+    assert report.estimate is None
+    assert "theta=0 is infinite here" in report.note
+    assert report.epsilon == 3.0  # the budget is spent, and the report says so
+    assert monitor.start(grid_of(nobody_likes_durian)).evaluate_metrics_clientapp[1]
+
+
+def test_theta_zero_is_plain_kl_where_everything_is_seen():
+    report = KLDrift(REFERENCE, Trusted(epsilon=3.0), theta=0.0).check(grid_of())
+    truth = skewed_divergence(REFERENCE.probabilities, SHARES, 0.0)
+    assert abs(report.estimate - truth) < 6 * report.privacy + 0.02
+
+
+def test_report_survives_json():
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of())
+    assert Report.from_dict(json.loads(report.to_json())) == report
+    with pytest.raises(ValueError, match="schema"):
+        Report.from_dict({**report.to_dict(), "schema": 99})
+
+
+# ------------------------------------------------------------------------- who takes part
+
+
+def test_too_few_clients_connected():
+    with pytest.raises(CheckFailed, match="1 clients are connected and 2 are needed"):
+        KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(nodes=1))
+
+
+def test_no_clients_at_all():
+    with pytest.raises(CheckFailed, match="0 clients are connected"):
+        KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(nodes=0))
+
+
+def test_unreachable_clients_are_left_out_and_counted():
+    lost = {1003, 1007}
+    grid = grid_of(lose=lambda m: m.metadata.dst_node_id in lost)
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid)
+    assert (report.survivors, report.dropouts) == (18, {"no reply": 2})
+    assert report.records == 1800
+
+
+def test_below_the_minimum_cohort_nothing_is_released():
+    grid = grid_of(lose=lambda m: m.metadata.dst_node_id >= 1004)
+    monitor = KLDrift(REFERENCE, Trusted(epsilon=1.0), min_clients=5)
+    with pytest.raises(CheckFailed, match=r"4 clients answered and 5 are needed \(16: no reply\)"):
+        monitor.check(grid)
+
+
+def test_a_client_without_records_takes_part_with_zeros():
+    app = app_of(lambda c: [] if c.node_config["partition-id"] == 0 else basket(c))
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(app))
+    assert (report.survivors, report.records) == (20, 1900)
+
+
+def test_a_cohort_without_any_record_has_nothing_to_compare():
+    with pytest.raises(CheckFailed, match="the cohort holds no records"):
+        KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(app_of(lambda _: [])))
+
+
+def test_only_the_cohort_is_asked():
+    asked = []
+    grid = grid_of(lose=lambda m: asked.append(m.metadata.dst_node_id))
+    monitor = KLDrift(REFERENCE, Trusted(epsilon=1.0), cohort=RotatingCohort(5))
+    for _ in range(4):
+        monitor.check(grid)
+    assert len(asked) == len(set(asked)) == 20
+    KLDrift(REFERENCE, Trusted(epsilon=1.0), cohort=UniformCohort(7)).check(grid)
+    assert len(asked) == 27
+
+
+# ------------------------------------------------------------------------- refusals
+
+
+def test_another_domain_is_refused_by_the_client():
+    other = Reference.from_probabilities(Labels(["a", "b"]), [0.5, 0.5])
+    with pytest.raises(CheckFailed, match="20: refused: the server's domain is not this client's"):
+        KLDrift(other, Trusted(epsilon=1.0)).check(grid_of())
+
+
+@pytest.mark.parametrize("given", [REFERENCE, REFERENCE.fingerprint])
+def test_another_reference_is_refused_by_a_client_that_agreed_to_one(given):
+    grid = grid_of(app_of(reference=given))
+    other = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
+    with pytest.raises(CheckFailed, match="refused: the server's reference is not the one"):
+        KLDrift(other, Trusted(epsilon=1.0)).check(grid)
+    assert KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid).survivors == 20
+
+
+def test_an_unknown_category_is_refused_without_naming_it():
+    app = app_of(lambda c: ["zucchini"] if c.node_config["partition-id"] == 0 else basket(c))
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(app))
+    (reason,) = report.dropouts
+    assert reason.startswith("refused: ")
+    assert "not in the domain" in reason
+    assert "zucchini" not in report.to_json()
+
+
+def test_what_a_loader_raises_never_leaves_the_client(caplog):
+    def broken(_):
+        raise KeyError("patient 4711 has measles")
+
+    seen = []
+    app = app_of(broken)
+
+    def spy(message, context):
+        reply = app(message, context)
+        seen.append(repr(reply))
+        return reply
+
+    grid = grid_of(spy)
+    with caplog.at_level(logging.DEBUG), pytest.raises(CheckFailed) as failure:
+        KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid)
+    assert "could not be loaded (KeyError)" in str(failure.value)
+    for text in (*seen, str(failure.value), caplog.text):
+        assert "4711" not in text
+
+
+def test_what_another_handler_raises_is_reported_by_code_only():
+    def crash(message, context):
+        raise RuntimeError("4711")
+
+    def one_crashes(message, context):
+        run = crash if context.node_id == 1000 else app_of()
+        return run(message, context)
+
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(one_crashes))
+    assert report.dropouts == {"client error (Flower code 2)": 1}
+
+
+def tampering(change):
+    """A federation in which node 1000 changes its reply."""
+    honest = app_of()
+
+    def app(message, context):
+        reply = honest(message, context)
+        if context.node_id == 1000:
+            change(reply.content)
+        return reply
+
+    return grid_of(app)
+
+
+def counts(values):
+    return ArrayRecord([np.asarray(values)])
+
+
+def put_counts(values, dtype=np.int32):
+    def change(content):
+        content["counts"] = ArrayRecord(
+            {"counts": ArrayRecord([np.asarray(values, dtype=dtype)])["0"]}
+        )
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (put_counts([[1, 2, -3, 4]]), "counts must not be negative"),
+        (put_counts([[2**31 - 1] * 4]), "counts exceed the most records"),
+        (put_counts([[1, 2, 3, 4]], np.int64), "wrong dtype"),
+        (put_counts([[1, 2, 3, 4]], np.float32), "wrong dtype"),
+        (put_counts([[1, 2, 3]]), "wrong shape"),
+        (put_counts([1, 2, 3, 4]), "wrong shape: one row for each client"),
+        (put_counts([[1, 2, 3, 4], [1, 2, 3, 4]]), "wrong shape: one row for each client"),
+        (lambda content: content.pop("counts"), "no readable counts"),
+        (lambda content: content.update(counts=MetricRecord({"a": 1})), "wrong shape"),
+        (lambda content: content.pop("answer"), "not an answer"),
+        (lambda content: content.update(answer=ConfigRecord({"answer": "[1]"})), "not an answer"),
+        (
+            lambda content: content.update(
+                answer=ConfigRecord(
+                    {"answer": json.dumps(dict(check="x", plan="y", answered=[0], reasons=[]))}
+                )
+            ),
+            "another check",
+        ),
+        (
+            lambda content: content.update(
+                answer=ConfigRecord(
+                    {"answer": json.dumps(dict(check=1, plan="", answered=0, reasons=[]))}
+                )
+            ),
+            "not an answer",
+        ),
+    ],
+)
+def test_a_bad_reply_is_left_out_by_reason_and_the_rest_counts(change, reason):
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(tampering(change))
+    assert report.survivors == 19
+    assert report.records == 1900
+    ((said, n),) = report.dropouts.items()
+    assert said.startswith("invalid reply: ")
+    assert reason in said
+    assert n == 1
+
+
+def test_a_reply_cannot_count_twice_or_for_others():
+    honest = app_of()
+
+    def greedy(message, context):
+        reply = honest(message, context)
+        if context.node_id == 1000:
+            answer = json.loads(reply.content["answer"]["answer"])
+            answer["answered"] = [0, 0, 1]
+            reply.content["answer"] = ConfigRecord({"answer": json.dumps(answer)})
+            put_counts([[10, 20, 30, 40]] * 3)(reply.content)
+        return reply
+
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(greedy))
+    assert (report.survivors, report.records) == (20, 2000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"estimator": "magic"}, "unknown estimator 'magic': choose from"),
+        ({"theta": 1.0}, r"theta must be in \[0, 1\)"),
+        ({"min_clients": 0}, "min_clients must be at least 1"),
+        ({"timeout": 0}, "timeout must be a positive number"),
+    ],
+)
+def test_arguments_out_of_range_fail_at_construction(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        KLDrift(REFERENCE, Trusted(epsilon=1.0), **arguments)
+
+
+def test_other_handlers_of_the_app_go_on_working():
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        return Message(RecordDict({"m": MetricRecord({"loss": 1.5})}), reply_to=message)
+
+    from flwr_kld.clients import answer_drift_queries
+
+    answer_drift_queries(app, basket, FRUIT)
+    grid = grid_of(app)
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid)
+    assert report.survivors == 20
+    (reply,) = grid.send_and_receive([Message(RecordDict(), 1000, "train")])
+    assert reply.content["m"]["loss"] == 1.5
