@@ -22,6 +22,7 @@ from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.protocol import (
     ANSWER,
     COUNTS,
+    COUNTS_FORMAT,
     DRIFT_ACTION,
     HOSTED_ACTION,
     QUESTION,
@@ -158,5 +159,7 @@ def _symbols(
 def _reply(message: Message, answer: Answer, rows: list[NDArray[np.int32]]) -> Message:
     content = RecordDict({ANSWER: ConfigRecord(answer.to_config())})
     if rows:
-        content[COUNTS] = ArrayRecord({COUNTS: Array(np.stack(rows))})
+        matrix = np.stack(rows).astype("<i4")
+        array = Array("int32", matrix.shape, COUNTS_FORMAT, matrix.tobytes())
+        content[COUNTS] = ArrayRecord({COUNTS: array})
     return Message(content, reply_to=message)

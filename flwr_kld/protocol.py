@@ -17,6 +17,8 @@ HOSTED_ACTION = "drift_hosted"
 QUESTION = "question"
 ANSWER = "answer"
 COUNTS = "counts"
+COUNTS_FORMAT = "flwr_kld.int32-le"
+"""Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
 _VERSION = 1
 
 

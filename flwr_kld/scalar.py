@@ -23,6 +23,8 @@ from flwr_kld.query import QueryPlan
 
 _GRID_STEPS = 32
 """Grid steps that a sensitivity spans at least: rounding then costs at most 1/16 more noise."""
+_LARGEST_COUNT = 2.0**43
+"""Records in one cell that the error bound of float64 arithmetic allows for."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,17 @@ class ScalarFunction:
 
         The step is a power of two with at least 32 to the sensitivity Δ; rounding to the nearest
         step adds at most one step to the move, float64 arithmetic at most a sliver.
+
+        Raises
+        ------
+        ValueError
+            If F does not depend on the counts.
         """
         sensitive = self.sensitivity(adjacency, own)
+        if not sensitive > 0:
+            raise ValueError(
+                "the scalar is the same whatever the clients hold (a single symbol or record)"
+            )
         step = 2.0 ** math.floor(math.log2(sensitive / _GRID_STEPS))
         return step, math.ceil((sensitive + 2 * self._float_error()) / step) + 1
 
@@ -156,10 +167,16 @@ class ScalarFunction:
         return round(self(counts) / step)
 
     def _float_error(self) -> float:
-        """Bound on the float64 error of F over counts up to M, in nats (fsum adds none)."""
-        ends = np.abs(self._terms(np.zeros(len(self._w))))
-        ends = np.maximum(ends, np.abs(self._terms(np.full(len(self._w), self._records))))
-        return float(2**-48 * (ends + self._w * (1 + self._lam)).sum())
+        """Bound on the float64 error of F and of its sensitivity, in nats (fsum adds none).
+
+        It holds for counts up to `_LARGEST_COUNT` in the logarithm and up to M in the linear part.
+        The terms are bounded one by one, because a sum may be small where its terms are not.
+        """
+        empty, usual, full = (
+            (h + self._a) / (self._norm * self._pi) for h in (0.0, self._records, _LARGEST_COUNT)
+        )
+        logarithm = np.maximum(np.abs(np.log(empty)), np.abs(np.log(full)))
+        return float(2**-48 * (self._w * (1 + logarithm + self._lam * (1 + usual))).sum())
 
 
 def release_scalar(

@@ -57,6 +57,9 @@ class Scenario:
         another hand, slanted and thick ("writers"; virtual writers only).
     drift_from : int
         Number of the first check with drift; checks count from 1.
+    fresh : bool
+        Whether virtual writers write new records for each check; if not, they keep their records
+        (and their memory is kept, for speed).
     seed : int
         Simulation randomness.
 
@@ -72,6 +75,7 @@ class Scenario:
     reference_writers: int = 1000
     drift: Drift = "digits"
     drift_from: int = 5
+    fresh: bool = True
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -115,15 +119,25 @@ class Scenario:
         if not self.writers:
             own = self._halves[1].of_writer(member)
             return own.with_digits((1, 7)) if drifted else own
-        # A writer's records are new at each check: the writer's number carries the check.
+        if self.fresh:  # the writer's number carries the check
+            return self._virtual(member + check * self.writers, drifted)
+        if (member, drifted) not in self._kept:
+            self._kept[member, drifted] = self._virtual(member, drifted)
+        return self._kept[member, drifted]
+
+    def _virtual(self, writer: int, drifted: bool) -> Handwriting:
         resampler = self._other if drifted and self.drift == "writers" else self._usual
         mix = self._ones_and_sevens if drifted and self.drift == "digits" else None
-        return resampler.writer(member + check * self.writers, self.records, mix)
+        return resampler.writer(writer, self.records, mix)
 
     def truth(self, members: Iterable[int], check: int, theta: float) -> float:
         """Exact D_θ of a cohort at a check, in nats."""
         counts = sum(self._counts(self.write(member, check)) for member in members)
         return skewed_divergence(self.reference.probabilities, np.asarray(counts), theta)
+
+    @cached_property
+    def _kept(self) -> dict[tuple[int, bool], Handwriting]:
+        return {}
 
     @cached_property
     def _ones_and_sevens(self) -> NDArray[np.float64]:

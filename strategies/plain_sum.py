@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
@@ -14,7 +13,15 @@ from numpy.typing import NDArray
 
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply
-from flwr_kld.protocol import ANSWER, COUNTS, DRIFT_ACTION, QUESTION, Answer, Question
+from flwr_kld.protocol import (
+    ANSWER,
+    COUNTS,
+    COUNTS_FORMAT,
+    DRIFT_ACTION,
+    QUESTION,
+    Answer,
+    Question,
+)
 from flwr_kld.query import QueryPlan
 from flwr_kld.strategies.cohort import Participant
 
@@ -149,7 +156,8 @@ class _Replies:
             raise InvalidReply("the reply belongs to another check")
         refused = min(len(answer.reasons), len(self._open[node] - set(answer.answered)))
         self._reasons.update(f"refused: {r[:_LONGEST_REASON]}" for r in answer.reasons[:refused])
-        for member, row in zip(answer.answered, _matrix(content, answer), strict=True):
+        matrix = _matrix(content, len(answer.answered), self._plan.cells)
+        for member, row in zip(answer.answered, matrix, strict=True):
             if member not in self._open[node]:
                 continue  # not asked, or already counted
             self._open[node].discard(member)
@@ -171,15 +179,16 @@ def _payload(content: RecordDict) -> int:
     return sum(record.count_bytes() for record in content.values())
 
 
-def _matrix(content: RecordDict, answer: Answer) -> NDArray[Any]:
+def _matrix(content: RecordDict, rows: int, cells: int) -> NDArray[np.int32]:
     """Read the counts of a node's members, one row each."""
-    if not answer.answered:
-        return np.empty((0, 0), dtype=np.int32)
-    try:
-        record = content[COUNTS]
-        matrix = record[COUNTS].numpy() if isinstance(record, ArrayRecord) else np.empty(0)
-    except (KeyError, ValueError, TypeError, EOFError):
-        raise InvalidReply("the reply carries no readable counts") from None
-    if matrix.ndim != 2 or len(matrix) != len(answer.answered):
-        raise InvalidReply("counts have the wrong shape: one row for each client is expected")
-    return np.asarray(matrix)
+    if not rows:
+        return np.empty((0, cells), dtype=np.int32)
+    record = content.get(COUNTS)
+    array = record.get(COUNTS) if isinstance(record, ArrayRecord) else None
+    if array is None:
+        raise InvalidReply("the reply carries no counts")
+    if array.dtype != "int32" or array.stype != COUNTS_FORMAT:
+        raise InvalidReply("counts have the wrong dtype: int32 is expected")
+    if tuple(array.shape) != (rows, cells) or len(array.data) != 4 * rows * cells:
+        raise InvalidReply("counts have the wrong shape: one row a client, one number a cell")
+    return np.frombuffer(array.data, dtype="<i4").astype(np.int32, copy=False).reshape(rows, cells)

@@ -51,6 +51,7 @@ def paper(
         records,
         theta=0.0,
         estimator=NAME,
+        target="cohort",
         mean=lam * (ratio - 1) - np.log(ratio),
         variance=moves**2 * counts.noise.variance,
         ratio=ratio,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.errors import EstimateUndefined
 from flwr_kld.estimate.groups import Groups, group_cells
 from flwr_kld.estimate.likelihood import Likelihood
 from flwr_kld.estimate.mixture import Mixture, base_law
@@ -45,7 +46,9 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     Raises
     ------
     ValueError
-        If theta is out of range, or is 0 while a scored symbol may be unseen.
+        If theta is out of range.
+    EstimateUndefined
+        If theta is 0 while a scored symbol may be unseen.
     """
     check_theta(theta)
     plan, variance = counts.plan, counts.noise.variance
@@ -63,13 +66,14 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     ratio = np.where(sharp, y, count) / expected
     mean = np.where(sharp, score(np.where(sharp, ratio, 1.0), theta), mean)
     if not np.isfinite(mean).all():
-        raise ValueError("theta=0 is infinite here: a symbol may be unseen; use theta=0.01")
+        raise EstimateUndefined("theta=0 is infinite here: a symbol may be unseen; use theta=0.01")
     by_noise = score_slope(np.where(sharp, ratio, 1.0), theta) ** 2 * variance / expected**2
     return assemble(
         plan,
         counts.records,
         theta=theta,
         estimator=NAME,
+        target="cohort",
         mean=_scatter(mean, scored, plan.cells),
         variance=_scatter(np.where(sharp, by_noise, spread), scored, plan.cells),
         ratio=_scatter(ratio, scored, plan.cells),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from flwr_kld.query.plan import HEAD
 if TYPE_CHECKING:
     from flwr_kld.query import QueryPlan
 
+Target = Literal["cohort", "population"]
 
 _FEW = 3.0
 _FEW_TERMS = 14
@@ -57,6 +58,10 @@ class Estimate:
         The θ of D_θ.
     estimator : str
         Name in `ESTIMATORS`.
+    target : {"cohort", "population"}
+        Whose P the number is about: the records that were counted, or the distribution they were
+        drawn from. They differ where many symbols get no record: the records of an undrifted
+        cohort that is smaller than the domain lie far from Π by themselves.
     error : ErrorSplit
         Standard deviations in nats. They leave out the estimator's own bias: alarm on a certified
         lower bound, never on these.
@@ -67,6 +72,7 @@ class Estimate:
     value: float
     theta: float
     estimator: str
+    target: Target
     error: ErrorSplit
     contribution: Floats
 
@@ -77,6 +83,7 @@ def assemble(
     *,
     theta: float,
     estimator: str,
+    target: Target,
     mean: Floats,
     variance: Floats,
     ratio: Floats,
@@ -100,7 +107,7 @@ def assemble(
         monte_carlo=_monte_carlo(plan, scored, mean[scored]),
         privacy=float(np.sqrt((weight**2 * variance[scored]).sum())),
     )
-    return Estimate(float(contribution.sum()), theta, estimator, error, contribution)
+    return Estimate(float(contribution.sum()), theta, estimator, target, error, contribution)
 
 
 def _sampling(weight: Floats, mass: Floats, records: float, ratio: Floats, theta: float) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flwr_kld.errors import EstimateUndefined
 from flwr_kld.estimate.result import Estimate, assemble
 from flwr_kld.estimate.score import check_theta, score
 
@@ -25,13 +26,17 @@ def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     Raises
     ------
     ValueError
-        If theta is out of range, or is 0 while a scored count is not positive.
+        If theta is out of range.
+    EstimateUndefined
+        If theta is 0 while a scored count is not positive.
     """
     check_theta(theta)
     plan, y = counts.plan, counts.values
     scored = plan.weight > 0
     if theta == 0 and (y[scored] <= 0).any():
-        raise ValueError("theta=0 is infinite here: a noisy count is not positive; use theta=0.01")
+        raise EstimateUndefined(
+            "theta=0 is infinite here: a noisy count is not positive; use theta=0.01"
+        )
     expected = np.where(scored, counts.records * plan.mass, 1.0)
     floor = 0.0 if theta else 1.0
     # Var of the score over fresh noise around y, from equally likely values of the noise.
@@ -49,6 +54,7 @@ def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
         counts.records,
         theta=theta,
         estimator=NAME,
+        target="cohort",
         mean=centre,
         variance=np.maximum(second - first**2, 0.0),
         ratio=np.maximum(y, 0) / expected,

@@ -104,6 +104,8 @@ def cells_from_wire(
     ValueError
         If the bytes do not describe that partition of the domain.
     """
+    if cells > domain_size:  # counting would take memory for cells that are empty
+        raise ValueError("the query plan has more cells than the domain has symbols")
     inflater = zlib.decompressobj()
     try:
         raw = inflater.decompress(wire, 4 * domain_size)  # never inflate more than the domain holds

@@ -6,13 +6,14 @@ import logging
 import numpy as np
 import pytest
 from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import Strategy
 
 from flwr_kld import Labels, MonteCarlo, Reference
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.errors import CheckFailed
+from flwr_kld.protocol import COUNTS_FORMAT
 from flwr_kld.report import Report
 from flwr_kld.strategies import (
     Adjacency,
@@ -260,17 +261,18 @@ def tampering(change):
     return grid_of(app)
 
 
-def counts(values):
-    return ArrayRecord([np.asarray(values)])
+def put_counts(values, dtype="int32", shape=None, form=COUNTS_FORMAT):
+    data = np.asarray(values, dtype=dtype)
 
-
-def put_counts(values, dtype=np.int32):
     def change(content):
-        content["counts"] = ArrayRecord(
-            {"counts": ArrayRecord([np.asarray(values, dtype=dtype)])["0"]}
-        )
+        array = Array(dtype, shape or data.shape, form, data.tobytes())
+        content["counts"] = ArrayRecord({"counts": array})
 
     return change
+
+
+OTHER_CHECK = {"check": "x", "plan": "y", "answered": [0], "reasons": []}
+NONSENSE = {"check": 1, "plan": "", "answered": 0, "reasons": []}
 
 
 @pytest.mark.parametrize(
@@ -278,29 +280,25 @@ def put_counts(values, dtype=np.int32):
     [
         (put_counts([[1, 2, -3, 4]]), "counts must not be negative"),
         (put_counts([[2**31 - 1] * 4]), "counts exceed the most records"),
-        (put_counts([[1, 2, 3, 4]], np.int64), "wrong dtype"),
-        (put_counts([[1, 2, 3, 4]], np.float32), "wrong dtype"),
+        (put_counts([[1, 2, 3, 4]], "int64"), "wrong dtype"),
+        (put_counts([[1, 2, 3, 4]], "float32"), "wrong dtype"),
+        (put_counts([[1, 2, 3, 4]], form="numpy.ndarray"), "wrong dtype"),
         (put_counts([[1, 2, 3]]), "wrong shape"),
-        (put_counts([1, 2, 3, 4]), "wrong shape: one row for each client"),
-        (put_counts([[1, 2, 3, 4], [1, 2, 3, 4]]), "wrong shape: one row for each client"),
-        (lambda content: content.pop("counts"), "no readable counts"),
-        (lambda content: content.update(counts=MetricRecord({"a": 1})), "wrong shape"),
+        (put_counts([1, 2, 3, 4]), "wrong shape"),
+        (put_counts([[1, 2, 3, 4], [1, 2, 3, 4]]), "wrong shape"),
+        (put_counts([[1, 2, 3]], shape=(1, 4)), "wrong shape"),
+        (lambda content: content.pop("counts"), "carries no counts"),
+        (lambda content: content.update(counts=MetricRecord({"a": 1})), "carries no counts"),
         (lambda content: content.pop("answer"), "not an answer"),
         (lambda content: content.update(answer=ConfigRecord({"answer": "[1]"})), "not an answer"),
         (
             lambda content: content.update(
-                answer=ConfigRecord(
-                    {"answer": json.dumps(dict(check="x", plan="y", answered=[0], reasons=[]))}
-                )
+                answer=ConfigRecord({"answer": json.dumps(OTHER_CHECK)})
             ),
             "another check",
         ),
         (
-            lambda content: content.update(
-                answer=ConfigRecord(
-                    {"answer": json.dumps(dict(check=1, plan="", answered=0, reasons=[]))}
-                )
-            ),
+            lambda content: content.update(answer=ConfigRecord({"answer": json.dumps(NONSENSE)})),
             "not an answer",
         ),
     ],

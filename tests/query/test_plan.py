@@ -1,0 +1,142 @@
+"""A plan on the wire: small, exact, and refused when it is not what it says."""
+
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld.domain import Labels
+from flwr_kld.query import MonteCarlo, Partition, cells_from_wire
+from flwr_kld.query.plan import plan_fingerprint
+from flwr_kld.reference import Reference
+
+REFERENCE = Reference.from_counts(Labels(list(range(40))), np.arange(40))
+PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
+
+
+def read(wire=PLAN.wire, size=40, cells=PLAN.cells, fingerprint=PLAN.fingerprint):
+    return cells_from_wire(wire, size, cells, REFERENCE.fingerprint, fingerprint)
+
+
+def packed(cell_of) -> bytes:
+    return zlib.compress(np.asarray(cell_of, dtype="<i4").tobytes())
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=200).filter(any),
+    st.sampled_from([Partition(16), Partition(50), MonteCarlo(30)]),
+    st.integers(0, 2**32),
+)
+def test_cells_survive_the_wire(counts, recipe, seed):
+    reference = Reference.from_counts(Labels(list(range(len(counts)))), counts)
+    plan = recipe.draw(reference, np.random.default_rng(seed))
+    received = cells_from_wire(
+        plan.wire, len(counts), plan.cells, reference.fingerprint, plan.fingerprint
+    )
+    assert received.tolist() == plan.cell_of.tolist()
+    assert received.dtype == np.int32
+
+
+def test_received_cells_are_read_only():
+    with pytest.raises(ValueError, match="read-only"):
+        read()[0] = 1
+
+
+def test_the_default_plan_is_small_on_the_wire():
+    reference = Reference.from_counts(Labels(list(range(65_536))), 1 / np.arange(1.0, 65_537))
+    plan = Partition().draw(reference, np.random.default_rng(0))
+    assert plan.cells == 1000
+    assert len(plan.wire) < 10_000
+    shuffled = np.random.default_rng(1).permutation(reference.probabilities)
+    plan = Partition().draw(Reference(reference.domain, shuffled), np.random.default_rng(0))
+    assert len(plan.wire) < 45_000  # symbols in no order of mass: 3 bits of bin for each
+
+
+def test_garbage_is_not_readable():
+    for wire in (b"no deflate", b"\x78\x9c\xff\xff\xff"):
+        with pytest.raises(ValueError, match="cells are not readable"):
+            read(wire)
+
+
+def test_a_damaged_wire_is_refused_or_read_unharmed():
+    for place in range(len(PLAN.wire)):
+        damaged = bytearray(PLAN.wire)
+        damaged[place] ^= 0x55
+        try:
+            assert read(bytes(damaged)).tolist() == PLAN.cell_of.tolist()
+        except ValueError as error:
+            assert "the query plan" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"",
+        packed(PLAN.cell_of[:-1]),
+        packed([*PLAN.cell_of, 0]),
+        zlib.compress(PLAN.cell_of.astype("<i4").tobytes() + b"\0"),
+        zlib.compress(bytes(50_000_000)),
+        PLAN.wire[: len(PLAN.wire) // 2],
+    ],
+    ids=["empty", "too short", "too long", "a byte too long", "bomb", "cut off"],
+)
+def test_cells_for_another_domain(wire):
+    with pytest.raises(ValueError, match="does not assign a cell to each symbol"):
+        read(wire)
+
+
+def test_a_bomb_is_never_inflated(monkeypatch):
+    """Not one byte more than the domain holds is asked of zlib."""
+    asked = []
+    real = zlib.decompressobj
+
+    class Watched:
+        def __init__(self):
+            self.inflater = real()
+
+        def decompress(self, wire, most):
+            asked.append(most)
+            raw = self.inflater.decompress(wire, most)
+            assert len(raw) <= 160
+            return raw
+
+        @property
+        def unconsumed_tail(self):
+            return self.inflater.unconsumed_tail
+
+    monkeypatch.setattr("flwr_kld.query.plan.zlib.decompressobj", Watched)
+    with pytest.raises(ValueError, match="does not assign a cell"):
+        read(zlib.compress(bytes(1_000_000)))
+    assert asked == [160]
+
+
+@pytest.mark.parametrize("cell", [-1, PLAN.cells, 2**31 - 1])
+def test_a_cell_that_does_not_exist(cell):
+    cell_of = PLAN.cell_of.copy()
+    cell_of[7] = cell
+    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of)
+    with pytest.raises(ValueError, match="names a cell that it does not have"):
+        read(packed(cell_of), fingerprint=fingerprint)
+
+
+def test_more_cells_than_symbols():
+    with pytest.raises(ValueError, match="more cells than the domain has symbols"):
+        read(cells=10**12)
+
+
+def test_another_plan_or_reference_does_not_match_the_fingerprint():
+    cell_of = PLAN.cell_of.copy()
+    cell_of[3], cell_of[30] = cell_of[30], cell_of[3]
+    with pytest.raises(ValueError, match="does not match its fingerprint"):
+        read(packed(cell_of))
+    with pytest.raises(ValueError, match="does not match its fingerprint"):
+        cells_from_wire(PLAN.wire, 40, PLAN.cells, "another", PLAN.fingerprint)
+
+
+def test_the_fingerprint_covers_reference_and_cells():
+    again = Partition(16).draw(REFERENCE, np.random.default_rng(0))
+    other = Reference.from_counts(REFERENCE.domain, np.arange(40) ** 2)
+    assert again.fingerprint == PLAN.fingerprint
+    assert plan_fingerprint(other.fingerprint, PLAN.cell_of) != PLAN.fingerprint

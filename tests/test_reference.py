@@ -1,0 +1,261 @@
+"""The public reference: what it accepts, how it travels, what is drawn from it."""
+
+import io
+import json
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from flwr_kld.domain import Labels
+from flwr_kld.reference import Reference
+
+COLOURS = Labels(["red", "green", "blue", "black"])
+COUNTS = [6, 3, 0, 1]
+FALSE_ALARM = 1e-6
+
+
+def npz(**arrays) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def test_counts_are_normalised():
+    assert Reference.from_counts(COLOURS, COUNTS).probabilities.tolist() == [0.6, 0.3, 0.0, 0.1]
+
+
+def test_samples_are_counted():
+    records = ["red"] * 6 + ["green"] * 3 + ["black"]
+    counted, sampled = (
+        Reference.from_counts(COLOURS, COUNTS),
+        Reference.from_samples(COLOURS, records),
+    )
+    assert sampled.fingerprint == counted.fingerprint
+
+
+def test_probabilities_are_taken_as_they_are():
+    given_ = [0.5, 0.25, 0.125, 0.125]
+    assert Reference.from_probabilities(COLOURS, given_).probabilities.tolist() == given_
+
+
+def test_a_sum_that_is_off_by_rounding_is_mended():
+    p = Reference.from_probabilities(COLOURS, [0.5, 0.25, 0.125, 0.1250009]).probabilities
+    assert p.sum() == pytest.approx(1, abs=1e-15)
+
+
+def test_the_floor_mixes_with_the_uniform_law():
+    for build in (Reference.from_counts, Reference.from_probabilities):
+        values = np.array(COUNTS) / 10 if build == Reference.from_probabilities else COUNTS
+        p = build(COLOURS, values, floor=0.2).probabilities
+        assert p == pytest.approx([0.53, 0.29, 0.05, 0.13])
+    p = Reference.from_samples(COLOURS, ["red"], floor=0.4).probabilities
+    assert p == pytest.approx([0.7, 0.1, 0.1, 0.1])
+
+
+@pytest.mark.parametrize("floor", [-0.1, 1, 1.5, np.nan])
+def test_floor_out_of_range(floor):
+    with pytest.raises(ValueError, match=r"floor must be in \[0, 1\)"):
+        Reference.from_counts(COLOURS, COUNTS, floor=floor)
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("probabilities", "message"),
+    [
+        ([0.5, 0.3, 0.1, 0.05], "sum to 0.95, not 1: pass counts to Reference.from_counts"),
+        ([2, 1, 0, 1], "sum to 4, not 1: pass counts"),
+        ([0.5, 0.5], r"each of the domain's 4 symbols, got shape \(2,\)"),
+        ([[0.5, 0.5, 0, 0]], "got shape"),
+        ([1.02, -0.02, 0, 0], "finite and non-negative"),
+        ([0.5, 0.5, np.nan, 0], "finite and non-negative"),
+        ([np.inf, 0, 0, 0], "finite and non-negative"),
+    ],
+)
+def test_no_distribution(probabilities, message, floor):
+    with pytest.raises(ValueError, match=message):
+        Reference.from_probabilities(COLOURS, probabilities, floor=floor)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([0, 0, 0, 0], "not all zero"),
+        ([1, -1, 3, 3], "non-negative"),
+        ([1, np.nan, 3, 3], "finite"),
+        ([1, np.inf, 3, 3], "finite"),
+        ([1, 2, 3], "got shape"),
+        ([], "not all zero"),
+    ],
+)
+def test_no_counts(counts, message):
+    with pytest.raises(ValueError, match=message):
+        Reference.from_counts(COLOURS, counts)
+
+
+def test_no_samples_at_all():
+    with pytest.raises(ValueError, match="not all zero"):
+        Reference.from_samples(COLOURS, [])
+
+
+def test_probabilities_cannot_be_changed_from_outside():
+    mine = np.array([0.5, 0.5, 0, 0])
+    reference = Reference(COLOURS, mine)
+    mine[0] = 0.9
+    assert reference.probabilities[0] == 0.5
+    with pytest.raises(ValueError, match="read-only"):
+        reference.probabilities[0] = 0.9
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=200).filter(lambda c: sum(c) > 1e-3))
+def test_normalising_twice_changes_no_bit(counts):
+    domain = Labels(list(range(len(counts))))
+    once = Reference.from_counts(domain, counts)
+    assert Reference(domain, once.probabilities).fingerprint == once.fingerprint
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_saving_and_loading_keeps_the_fingerprint(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    domain = Labels(list(range(int(rng.integers(2, 500)))))
+    saved = Reference.from_counts(domain, rng.integers(1, 100, domain.size))
+    saved.save(tmp_path / "reference.npz")
+    loaded = Reference.load(tmp_path / "reference.npz")
+    assert loaded.fingerprint == saved.fingerprint
+    assert loaded.domain == saved.domain
+
+
+def test_the_fingerprint_tells_probabilities_and_domains_apart():
+    base = Reference.from_counts(COLOURS, COUNTS)
+    nudged = base.probabilities.copy()
+    nudged[0], nudged[1] = np.nextafter(nudged[0], 1), np.nextafter(nudged[1], 0)
+    renamed = Labels(["red", "green", "blue", "white"])
+    fingerprints = {
+        base.fingerprint,
+        Reference(COLOURS, nudged).fingerprint,
+        Reference(renamed, base.probabilities).fingerprint,
+    }
+    assert len(fingerprints) == 3
+
+
+def test_a_missing_file_is_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Reference.load(tmp_path / "nowhere.npz")
+
+
+class Bomb:
+    """A pickle that leaves a trace when it is opened."""
+
+    opened = False
+
+    def __reduce__(self):
+        return (setattr, (Bomb, "opened", True))
+
+
+def saved(tmp_path) -> bytes:
+    Reference.from_counts(COLOURS, COUNTS).save(tmp_path / "good.npz")
+    return (tmp_path / "good.npz").read_bytes()
+
+
+SPEC = np.array(json.dumps(COLOURS.spec(), sort_keys=True))
+FOREIGN = {
+    "empty": b"",
+    "text": b"hello",
+    "zip": b"PK\x03\x04 and no more",
+    "raw pickle": pickle.dumps(Bomb()),
+    "pickle in npz": npz(format=1, domain=SPEC, probabilities=np.array([Bomb()], dtype=object)),
+    "pickled domain": npz(format=1, domain=np.array([Bomb()], dtype=object), probabilities=[1.0]),
+    "no domain": npz(format=1, probabilities=[1.0]),
+    "several formats": npz(format=[1, 1], domain=SPEC, probabilities=[1.0]),
+    "no JSON": npz(format=1, domain=np.array("{"), probabilities=[1.0]),
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN.keys())
+def test_foreign_files_are_refused_and_no_pickle_is_opened(tmp_path, content):
+    (tmp_path / "foreign.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"foreign\.npz is not a flwr-kld reference file"):
+        Reference.load(tmp_path / "foreign.npz")
+    assert not Bomb.opened
+
+
+def test_a_damaged_file_is_refused_or_read_unharmed(tmp_path):
+    """Some bytes of a zip file mean nothing; a changed one elsewhere must not pass."""
+    good = saved(tmp_path)
+    refused, wanted = 0, Reference.load(tmp_path / "good.npz").fingerprint
+    for place in range(0, len(good), 7):
+        damaged = bytearray(good)
+        damaged[place] ^= 0xFF
+        (tmp_path / "damaged.npz").write_bytes(damaged)
+        try:
+            assert Reference.load(tmp_path / "damaged.npz").fingerprint == wanted
+        except ValueError as error:
+            assert "damaged.npz is not a flwr-kld reference file" in str(error)  # noqa: PT017
+            refused += 1
+    assert refused > len(good) / 7 / 2
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    good = saved(tmp_path)
+    (tmp_path / "short.npz").write_bytes(good[: len(good) // 2])
+    with pytest.raises(ValueError, match="not a flwr-kld reference file"):
+        Reference.load(tmp_path / "short.npz")
+
+
+def test_another_format_version_says_which(tmp_path):
+    p = np.array(COUNTS) / 10
+    (tmp_path / "new.npz").write_bytes(npz(format=2, domain=SPEC, probabilities=p))
+    with pytest.raises(ValueError, match="has reference format 2; this version reads 1"):
+        Reference.load(tmp_path / "new.npz")
+
+
+def test_a_file_that_holds_no_distribution_is_refused(tmp_path):
+    (tmp_path / "odd.npz").write_bytes(npz(format=1, domain=SPEC, probabilities=[0.5, 0.5]))
+    with pytest.raises(ValueError, match="got shape"):
+        Reference.load(tmp_path / "odd.npz")
+
+
+def test_a_saved_file_holds_three_arrays(tmp_path):
+    saved(tmp_path)
+    assert sorted(zipfile.ZipFile(tmp_path / "good.npz").namelist()) == [
+        "domain.npy",
+        "format.npy",
+        "probabilities.npy",
+    ]
+
+
+def follows(draws: np.ndarray, p: np.ndarray) -> bool:
+    """χ² test at a false-alarm rate of 1e-6."""
+    observed = np.bincount(draws, minlength=len(p))
+    on = p > 0
+    return stats.chisquare(observed[on], p[on] * len(draws)).pvalue > FALSE_ALARM
+
+
+def test_draws_follow_the_reference_and_five_percent_off_is_noticed():
+    domain = Labels(list(range(7)))
+    reference = Reference.from_counts(domain, [0, 30, 10, 0, 40, 20, 0])
+    draws = reference.draw(1_000_000, np.random.default_rng(1))
+    assert draws.dtype == np.int64
+    assert set(np.unique(draws)) == {1, 2, 4, 5}
+    assert follows(draws, reference.probabilities)
+    tilted = reference.probabilities * [1, 1.05, 1, 1, 1, 1, 1]
+    assert not follows(draws, tilted / tilted.sum())
+
+
+class Extreme:
+    """A generator that returns the ends of its range."""
+
+    def random(self, size):
+        return np.resize([0.0, np.nextafter(1, 0)], size)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60).filter(any))
+def test_the_impossible_is_never_drawn_even_at_the_ends(counts):
+    reference = Reference.from_counts(Labels(list(range(len(counts)))), counts)
+    drawn = reference.draw(2, Extreme())
+    possible = np.flatnonzero(counts)
+    assert drawn.tolist() == [possible[0], possible[-1]]
