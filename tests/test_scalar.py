@@ -164,7 +164,7 @@ def test_f_is_within_its_error_bound_and_half_a_step_on_the_grid(seed):
     h = rng.multinomial(int(records), rng.dirichlet(np.full(drawn.cells, 0.2)))
     function = ScalarFunction(drawn, options, records)
     truth = exact(drawn, options, records, h)
-    # The constants a and M + A are themselves rounded: eight times the bound's 2**-48 covers it.
+    # The bound has room for the rounding of the constants a and M + A, too.
     error = abs(Decimal(function(h)) - truth)
     assert error <= Decimal(function._float_error())
     step, _ = function.grid(Adjacency.REPLACE_ONE, None)
@@ -209,7 +209,7 @@ def test_releases_are_unbiased():
     mean = np.mean([s.value for s in scalars])
     assert abs(mean - wanted) <= 6 * deviation / 2000**0.5 + deviation / 64
     spread = np.std([s.value for s in scalars])
-    assert spread == pytest.approx(deviation, rel=0.3)  # 6 sd of a Laplace law's sample sd
+    assert spread == pytest.approx(deviation, rel=0.2)  # 8 standard errors (0.025 each)
 
 
 @pytest.mark.parametrize("amount", [1e-4, 0.01, 0.3, 2.0])

@@ -36,6 +36,8 @@ class Groups:
         Shape [G], ascending, in 0..B-1.
     log_expected : Floats
         Shape [B], ln of the records that Π expects in a cell of the bin.
+    step : int
+        Noisy counts that share a group unless sharp: those that round to one multiple of it.
     """
 
     of: NDArray[np.int64]
@@ -44,6 +46,7 @@ class Groups:
     sharp: NDArray[np.bool_]
     bin_of: NDArray[np.int64]
     log_expected: Floats
+    step: int = 1
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -85,4 +88,5 @@ def group_cells(values: NDArray[np.int64], expected: Floats, deviation: float) -
         sharp=sharp[first],
         bin_of=bins[first],
         log_expected=np.bincount(bins, log_expected) / in_bin,
+        step=step,
     )

@@ -1,8 +1,8 @@
-"""How likely a noisy count is under each component of the prior for actual counts.
+"""How likely a noisy count is under each component of a law of ``r = P / Π``.
 
-A component says that a symbol's ratio ``r = P / Π`` is Gamma with mean ``e^u`` and relative
-deviation `SPACING`, the spacing of the grid of u, so a mixture of components is smooth however
-sharp the likelihood. Its count is then negative binomial. Component 0 says: never seen.
+A component says that a symbol's ratio is Gamma with mean ``e^u`` and relative deviation `spacing`,
+that of the grid of u, so a mixture of components is smooth however sharp the likelihood. Its count
+is then negative binomial. Component 0 says: never seen.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from flwr_kld.estimate.score import Floats, score
 from flwr_kld.privacy.table import NoiseTable
 
 SPACING = 0.2
-_SHAPE = 1 / SPACING**2
 _TOP = 6.0
 _REACH = 12.0
 """Noise deviations that a count may lie above its noisy value; discrete Laplace exceeds them with
 probability under 1e-7."""
 
 
-def component_grid(theta: float) -> Floats:
+def component_grid(theta: float, spacing: float = SPACING) -> Floats:
     """Means ``ln r`` of the components, shape [U]; low enough that φ has levelled off."""
     low = -max(7.0, 2.5 - math.log(max(theta, 1e-6)))
-    return np.arange(low, _TOP + SPACING / 2, SPACING)
+    return np.arange(low, _TOP + spacing / 2, spacing)
 
 
-def _log_pmf(h: Floats, mean: Floats) -> Floats:
-    """Log pmf of the Gamma-Poisson count with this mean and shape `_SHAPE`, broadcast."""
-    ways = gammaln(h + _SHAPE) - gammaln(_SHAPE) - gammaln(h + 1)
-    log_pmf: Floats = ways - h * np.log1p(_SHAPE / mean) - _SHAPE * np.log1p(mean / _SHAPE)
+def _log_pmf(h: Floats, mean: Floats, shape: float) -> Floats:
+    """Log pmf of the Gamma-Poisson count with this mean and shape, broadcast."""
+    ways = gammaln(h + shape) - gammaln(shape) - gammaln(h + 1)
+    log_pmf: Floats = ways - h * np.log1p(shape / mean) - shape * np.log1p(mean / shape)
     return log_pmf
 
 
@@ -50,17 +49,22 @@ class Likelihood:
         Law of the noise.
     theta : float
         Of the score.
+    spacing : float
+        Of the components' ln r.
     """
 
-    def __init__(self, groups: Groups, noise: NoiseTable, theta: float) -> None:
+    def __init__(
+        self, groups: Groups, noise: NoiseTable, theta: float, spacing: float = SPACING
+    ) -> None:
         self.groups = groups
-        self.grid = component_grid(theta)
+        self.grid = component_grid(theta, spacing)
+        self._shape = 1 / spacing**2
         self.noise_variance = noise.variance
         self._blurred = np.flatnonzero(~groups.sharp)
         self._window, self._counts = self._noise_window(noise)
         expected = np.exp(groups.log_expected)
         mean = expected[:, None] * np.exp(self.grid)
-        table = np.exp(_log_pmf(self._counts[:, None], mean[:, None, :]))
+        table = np.exp(_log_pmf(self._counts[:, None], mean[:, None, :], self._shape))
         unseen = np.zeros((*table.shape[:2], 1))
         unseen[:, 0] = 1.0
         self._table = np.concatenate([unseen, table], axis=2)
@@ -75,11 +79,26 @@ class Likelihood:
         deviation = math.sqrt(noise.variance)
         top = max(int(y.max(initial=0)), 0) + min(noise.reach, math.ceil(_REACH * deviation))
         self._edges = _blocks(top, deviation)
-        below = np.concatenate([[0.0], np.cumsum(noise.probabilities)])
-        last = np.clip(y[:, None] - self._edges[:-1] + noise.reach + 1, 0, len(below) - 1)
-        first = np.clip(y[:, None] - self._edges[1:] + noise.reach + 1, 0, len(below) - 1)
         centres = (self._edges[:-1] + self._edges[1:] - 1) / 2
-        return below[last] - below[first], centres
+        reached = self._noise_below(y, noise)
+        return np.maximum(reached[:, :-1] - reached[:, 1:], 0.0), centres
+
+    def _noise_below(self, y: NDArray[np.int64], noise: NoiseTable) -> Floats:
+        """P(noise <= y - edge), summed over the noisy counts that share a group, [blurred, H + 1].
+
+        One of them cannot stand for all: the law of the noise has a cusp at 0.
+        """
+        below = np.concatenate([[0.0], np.cumsum(noise.probabilities)])
+        step = self.groups.step
+        if step == 1:
+            return below[np.clip(y[:, None] - self._edges + noise.reach + 1, 0, len(below) - 1)]
+        multiple = np.floor(y / step + 0.5)
+        low, high = (np.ceil((multiple + side) * step).astype(np.int64) for side in (-0.5, 0.5))
+        start = int(low.min() - self._edges[-1])
+        steps = np.arange(start, int(high.max() - self._edges[0]) + 1) + noise.reach + 1
+        summed = np.concatenate([[0.0], np.cumsum(below[np.clip(steps, 0, len(below) - 1)])])
+        shift = self._edges + start
+        return summed[high[:, None] - shift] - summed[low[:, None] - shift]
 
     def _bin_slices(self) -> list[tuple[int, int, int]]:
         """(bin, first, end) of the blurred groups of every bin that has some."""
@@ -90,7 +109,7 @@ class Likelihood:
 
     def _sharp(self, mean: Floats) -> Floats:
         sharp = self.groups.sharp
-        rows = _log_pmf(self.groups.value[sharp, None], mean[self.groups.bin_of[sharp]])
+        rows = _log_pmf(self.groups.value[sharp, None], mean[self.groups.bin_of[sharp]], self._shape)
         rows = np.exp(rows - rows.max(axis=1, keepdims=True, initial=-np.inf))
         return np.concatenate([np.zeros((len(rows), 1)), rows], axis=1)
 

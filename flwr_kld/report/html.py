@@ -32,9 +32,11 @@ _PAGE = """<!doctype html>
   .muted { opacity: .75 } .warn { color: var(--warn); font-weight: 600 }
   img { width: 100%; background: #fff; border-radius: 6px }
   .wide { overflow-x: auto }
-  table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-  th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line) }
-  th { font-weight: 600; background: var(--soft); white-space: nowrap }
+  table { border-collapse: collapse; width: 100%; font-size: .85rem;
+    font-variant-numeric: tabular-nums }
+  th, td { padding: .3rem .5rem; text-align: right; border-bottom: 1px solid var(--line);
+    white-space: nowrap }
+  th { font-weight: 600; background: var(--soft) }
   dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem }
   dt { font-weight: 600 } dd { margin: 0; overflow-wrap: anywhere }
 </style>
@@ -45,7 +47,7 @@ _PAGE = """<!doctype html>
 {%- if last.estimate is none %}No estimate{% else -%}
 {{ "%.3f"|format(last.estimate) }} ± {{ "%.3f"|format(last.error) }} nats{% endif %}</p>
 {% if last.note %}<p class="warn">{{ last.note }}</p>{% endif %}
-<p>KL(reference ‖ clients) in the last check
+<p>KL(reference ‖ clients) of the last check's cohort
 {%- if last.theta is not none %}, skewed by θ = {{ "%.3g"|format(last.theta) }}{% endif %}.
 An estimate is not an alarm: its error bar leaves out the estimator's own bias.</p>
 {% if not last.private %}<p class="warn">Seeded noise: a reproducible simulation, private for
@@ -55,9 +57,11 @@ nobody.</p>{% endif %}
 {% endif %}
 <img alt="estimates over checks" src="data:image/png;base64,{{ plot }}">
 <h2>Checks</h2>
+<p class="muted">Divergences, standard deviations and ε in nats; sampling, Monte Carlo and privacy are
+the parts of the s.d.</p>
 <div class="wide"><table>
-<tr><th>check<th>estimate [nats]<th>± s.d. [nats]<th>sampling<th>Monte Carlo<th>privacy
-{%- if truths %}<th>truth [nats]{% endif %}<th>ε [nats]<th>clients<th>records<th>left out<th>s</tr>
+<tr><th>check<th>estimate<th>± s.d.<th>sampling<th>Monte Carlo<th>privacy
+{%- if truths %}<th>truth{% endif %}<th>ε<th>clients<th>records<th>left out<th>seconds</tr>
 {% for c in checks %}<tr><td>{{ c.number }}
 {%- if c.report %}{% set r = c.report -%}
 {%- for part in (r.estimate, r.error, r.sampling, r.monte_carlo, r.privacy) -%}

@@ -60,9 +60,11 @@ def plot_history(
             color=_DRIFT, va="top",
         )  # fmt: skip
     axes.set(xlabel="check", ylabel="KL(reference ‖ clients)  [nats]", title=title)
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(0.0, low), high + 0.15 * (high - min(0.0, low)))  # room for the legend
     axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="upper left")
+    if known or done:
+        axes.legend(frameon=False, loc="upper left")
     figure.savefig(path, dpi=130)

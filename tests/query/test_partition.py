@@ -130,6 +130,19 @@ def test_inclusion_probabilities(weights, budget):
         assert p[inclusion == 0].sum() <= 1e-12
 
 
+@pytest.mark.parametrize("ratio", [0.9, 0.95, 0.99, 0.999])
+@pytest.mark.parametrize("budget", [8, 9, 20])
+def test_inclusion_probabilities_solve_their_equation(ratio, budget):
+    """The only c with Σ min(1, c p) = budget, found by bisection."""
+    p = ratio ** np.arange(200.0)
+    p /= p.sum()
+    low, high = 0.0, 1e12
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(1, middle * p).sum() < budget else (low, middle)
+    assert _inclusion(p, budget) == pytest.approx(np.minimum(1, high * p), rel=1e-9)
+
+
 @pytest.mark.parametrize("name", ["uniform", "Zipf", "one heavy", "ties at the edge"])
 def test_inclusion_probabilities_are_met_and_the_head_is_always_there(name):
     p = np.sort(HARD[name])[::-1] / HARD[name].sum()

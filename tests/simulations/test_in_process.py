@@ -1,0 +1,83 @@
+"""The simulation's own ServerApp and ClientApp code, in process."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from flwr_kld.report import Check
+from flwr_kld.simulations.demo import APP
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.simulations.simulated_monitor import CHECKS_FILE, run_monitor
+from flwr_kld.simulations.virtual_clients import virtual_clients
+
+
+@pytest.fixture
+def config(tmp_path: Path):
+    """The thin app's own run config, made small."""
+    app = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    small = {"writers": 43, "cohort": 20, "reference-writers": 100, "nodes": 6, "checks": 4}
+    return {**app["config"], **small, "drift-from": 3, "epsilon": 3.0, "out": str(tmp_path)}
+
+
+def checks_of(config) -> list[Check]:
+    grid = InProcessGrid(virtual_clients(), config["nodes"])
+    grid.set_run_config(config)
+    run_monitor(grid, config)
+    lines = (Path(config["out"]) / CHECKS_FILE).read_text().splitlines()
+    return [Check.from_dict(json.loads(line)) for line in lines]
+
+
+def test_estimates_follow_the_truth_through_the_drift(config):
+    checks = checks_of(config)
+    assert [c.number for c in checks] == [1, 2, 3, 4]
+    for check in checks:
+        assert check.report.survivors == 20
+        assert check.report.records == 2000
+        assert abs(check.report.estimate - check.truth) < 0.15
+    assert checks[2].truth > checks[1].truth + 0.1
+
+
+def test_writers_on_uneven_nodes_are_each_counted_once(config):
+    """43 writers on 6 nodes; everybody asked, so 43 × 100 records."""
+    (check,) = checks_of({**config, "cohort": 43, "checks": 1})
+    assert (check.report.asked, check.report.records) == (43, 4300)
+
+
+def test_real_writers(config, npz):
+    checks = checks_of({**config, "source": str(npz), "writers": 0, "cohort": 20})
+    assert {c.report.survivors for c in checks} == {20}
+    assert checks[2].truth > checks[1].truth
+
+
+def test_nodes_get_their_own_copy_of_a_message_and_keep_their_state():
+    def vandal(message, context, call_next):
+        message.content["question"]["n"] += 1
+        seen = context.state.get("seen", ConfigRecord({"n": 0}))
+        context.state["seen"] = ConfigRecord({"n": seen["n"] + 1})
+        return call_next(message, context)
+
+    app = ClientApp(mods=[vandal])
+
+    @app.query()
+    def query(message, context):
+        own = {"n": message.content["question"]["n"], "seen": context.state["seen"]["n"]}
+        return Message(RecordDict({"answer": ConfigRecord(own)}), reply_to=message)
+
+    grid = InProcessGrid(app, 2)
+    shared = RecordDict({"question": ConfigRecord({"n": 0})})
+    for visit in (1, 2):
+        messages = [Message(shared, node, "query") for node in grid.get_node_ids()]
+        answers = [r.content["answer"] for r in grid.send_and_receive(messages)]
+        assert [(a["n"], a["seen"]) for a in answers] == [(1, visit), (1, visit)]
+    assert shared["question"]["n"] == 0
+
+
+def test_a_crash_comes_back_as_flowers_error():
+    app = ClientApp()
+    grid = InProcessGrid(app, 1)  # no handler at all
+    (reply,) = grid.send_and_receive([Message(RecordDict(), 1000, "query")])
+    assert reply.has_error()

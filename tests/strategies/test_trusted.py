@@ -1,0 +1,132 @@
+"""The Trusted model: contradictions fail at once, and what is published is what was promised."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
+from flwr_kld.domain import Labels
+from flwr_kld.privacy import Adjacency, SeededBits, Unit
+from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.query import Partition
+from flwr_kld.reference import Reference
+from flwr_kld.scalar import NoisyScalar, Scalar
+from flwr_kld.strategies.trusted import Trusted
+
+ADD_REMOVE = Adjacency.ADD_REMOVE
+REFERENCE = Reference.from_counts(Labels(list("abcd")), [4, 3, 2, 1])
+PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
+COUNTS = [9, 0, 3, 1]
+
+
+def clear() -> ClearSum:
+    return ClearSum([ClientCounts(np.array(COUNTS, dtype=np.int32), cells=4)], PLAN)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be a positive number of nats, got 0"),
+        ({"epsilon": -1.0}, "epsilon must be a positive number"),
+        ({"epsilon": math.inf}, "epsilon must be a positive number"),
+        ({"epsilon": math.nan}, "epsilon must be a positive number"),
+        ({"epsilon": 100.0}, "lower epsilon"),
+        ({"epsilon": 1e-7}, "raise epsilon"),
+        ({"delta": -1e-9}, r"delta must be in \[0, 1\)"),
+        ({"delta": 1.0}, r"delta must be in \[0, 1\)"),
+        ({"noise": "uniform"}, "noise must be 'laplace' or 'gaussian', got 'uniform'"),
+        ({"noise": "gaussian"}, "needs delta > 0: use discrete Laplace"),
+        ({"noise": "gaussian", "delta": 1e-14}, "no noise table serves .*: raise either"),
+        ({"adjacency": "add-remove"}, "adjacency must be an Adjacency, got 'add-remove'"),
+        ({"release": "count"}, "release must be 'counts' or a Scalar, got 'count'"),
+        ({"release": None}, "release must be 'counts' or a Scalar, got None"),
+        ({"own": 0, "adjacency": ADD_REMOVE}, "own must be at least 1 record, got 0"),
+        ({"own": -2, "adjacency": ADD_REMOVE}, "own must be at least 1 record"),
+        ({"own": 5}, r"client-level privacy \(own=…\) needs Adjacency.ADD_REMOVE"),
+        ({"own": 5, "release": Scalar()}, "needs Adjacency.ADD_REMOVE"),
+        (
+            {"own": 5, "adjacency": ADD_REMOVE, "delta": 1e-6},
+            "pure discrete Laplace noise only: leave noise='laplace' and delta=0",
+        ),
+        (
+            {"own": 5, "adjacency": ADD_REMOVE, "delta": 1e-6, "noise": "gaussian"},
+            "pure discrete Laplace noise only",
+        ),
+        ({"release": Scalar(records=9.0)}, r"Scalar\(records=…\).*under add-remove.*only there"),
+        ({"release": Scalar(), "adjacency": ADD_REMOVE}, r"give Scalar\(records=…\), a public"),
+        ({"release": Scalar(), "noise": "gaussian"}, "Gaussian noise needs delta > 0"),
+    ],
+)
+def test_contradictions_fail_before_anything_is_asked(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Trusted(**{"epsilon": 1.0, **arguments})
+
+
+LEGAL = [
+    {},
+    {"delta": 1e-6},
+    {"noise": "gaussian", "delta": 1e-6},
+    {"adjacency": ADD_REMOVE},
+    {"adjacency": ADD_REMOVE, "noise": "gaussian", "delta": 1e-6},
+    {"adjacency": ADD_REMOVE, "own": 3},
+    {"release": Scalar()},
+    {"release": Scalar("additive", 1.0), "noise": "gaussian", "delta": 1e-6},
+    {"release": Scalar(records=13.0), "adjacency": ADD_REMOVE},
+    {"release": Scalar(records=13.0), "adjacency": ADD_REMOVE, "own": 3},
+    {
+        "release": Scalar(records=13.0),
+        "adjacency": ADD_REMOVE,
+        "own": 3,
+        "noise": "gaussian",
+        "delta": 1e-6,
+    },
+]
+
+
+@pytest.mark.parametrize("arguments", LEGAL)
+def test_what_is_published_keeps_the_promise(arguments):
+    trust = Trusted(1.0, **arguments)
+    published = trust.publish(clear(), SeededBits(3))
+    event = published.event
+    kind = NoisyScalar if isinstance(trust.release, Scalar) else NoisyCounts
+    assert type(published) is kind
+    assert event.delta_at(1.0) <= trust.delta
+    assert event.delta_at(0.9) > trust.delta  # and no more noise than needed
+    assert event.mechanism == f"discrete-{trust.noise}"
+    assert event.adjacency is trust.adjacency
+    assert event.unit is (Unit.RECORD if trust.own is None else Unit.CLIENT)
+    assert (event.epsilon, event.delta) == (trust.epsilon, trust.delta)
+    assert not published.private
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shifts"),
+    [({}, (1, -1)), ({"adjacency": ADD_REMOVE}, (1,)), ({"adjacency": ADD_REMOVE, "own": 7}, (7,))],
+)
+def test_counts_hide_the_move_of_their_unit(arguments, shifts):
+    assert Trusted(1.0, **arguments).publish(clear(), SeededBits(0)).event.shifts == shifts
+
+
+@pytest.mark.parametrize("own", [1, 7, 100])
+def test_a_client_costs_the_scale_of_its_records(own):
+    trust, ratio = Trusted(1.0, adjacency=ADD_REMOVE, own=own), math.exp(-1 / own)
+    variance = trust.publish(clear(), SeededBits(0)).noise.variance
+    assert variance == pytest.approx(2 * ratio / (1 - ratio) ** 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("spread", [(7, 0, 0, 0), (3, 4, 0, 0), (2, 2, 2, 1)])
+def test_client_counts_hide_a_client_however_its_records_lie(spread):
+    """Every output's likelihood ratio is at most e**eps: exactly, over a grid of outputs."""
+    table = Trusted(1.0, adjacency=ADD_REMOVE, own=7).publish(clear(), SeededBits(0)).noise
+    worst = Fraction(1)
+    for move in spread:
+        reach = range(-table.reach - 12, table.reach + 13)
+        worst *= max(table.probability(k) / table.probability(k - move) for k in reach)
+    assert worst <= exp_below(1.0)
+    assert float(worst) == pytest.approx(math.e, rel=1e-4)
+
+
+def test_the_name_of_the_model():
+    assert Trusted(1.0).name == "trusted"

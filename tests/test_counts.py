@@ -1,0 +1,184 @@
+"""Private counts show nothing; noisy counts follow the table."""
+
+import copy
+import pickle
+import traceback
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.domain import Labels
+from flwr_kld.errors import InvalidReply
+from flwr_kld.privacy import Adjacency, SeededBits, SystemBits, calibrated_laplace, sample
+from flwr_kld.query import Partition
+from flwr_kld.reference import Reference
+
+REFERENCE = Reference.from_counts(Labels(list("abcde")), [4, 3, 2, 1, 0])
+PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
+SECRET = 86_753_09
+EVENTS = {adjacency: calibrated_laplace(1.0, 0.0, adjacency) for adjacency in Adjacency}
+
+
+def client(*values, cells=5, **limits) -> ClientCounts:
+    return ClientCounts(np.array(values, dtype=np.int32), cells=cells, **limits)
+
+
+def clear(*rows) -> ClearSum:
+    return ClearSum([client(*row) for row in rows], PLAN)
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "message"),
+    [
+        (np.array([1, -SECRET, 0, 0, 0], np.int32), {}, "must not be negative"),
+        (np.array([SECRET, 0, 0, 0, 0], np.int32), {"most": 10}, "exceed the most records"),
+        (np.array([SECRET, 1, 0, 0, 0], np.int32), {"most": SECRET}, "exceed the most records"),
+        (np.array([SECRET] * 5, np.int64), {}, "wrong dtype: int32"),
+        (np.array([SECRET] * 5, np.uint32), {}, "wrong dtype: int32"),
+        (np.array([SECRET] * 5, ">i4"), {}, "wrong dtype: int32"),
+        (np.array([SECRET] * 5, float), {}, "wrong dtype: int32"),
+        (np.array([SECRET] * 5, object), {}, "wrong dtype: int32"),
+        (np.array([str(SECRET)] * 5), {}, "wrong dtype: int32"),
+        (np.array([SECRET] * 4, np.int32), {}, "wrong shape"),
+        (np.array([[SECRET] * 5], np.int32), {}, "wrong shape"),
+        (np.array(SECRET, np.int32), {}, "wrong shape"),
+    ],
+)
+def test_bad_counts_are_refused_without_a_value(values, limits, message):
+    with pytest.raises(InvalidReply, match=message) as refusal:
+        ClientCounts(values, cells=5, **limits)
+    said = "".join(traceback.format_exception(refusal.value))
+    assert str(SECRET) not in said
+    assert refusal.value.__cause__ is refusal.value.__context__ is None
+
+
+def test_the_largest_client_cannot_wrap_around():
+    """Five counts of 2**31 - 1 would sum to a small number in 32 bits."""
+    with pytest.raises(InvalidReply, match="exceed the most records"):
+        client(*[LARGEST_CLIENT] * 5)
+    assert client(LARGEST_CLIENT, 0, 0, 0, 0).reveal()[0] == LARGEST_CLIENT
+    two = clear((LARGEST_CLIENT, 0, 0, 0, 0), (LARGEST_CLIENT, 0, 0, 0, 0))
+    assert two.reveal()[0] == 2 * LARGEST_CLIENT
+
+
+def test_exactly_the_most_records_are_accepted():
+    assert client(3, 0, 2, 0, 0, most=5).reveal().sum() == 5
+
+
+def test_a_client_counts_its_own_records():
+    counted = ClientCounts.count(np.array([0, 3, 3, 4]), PLAN.cell_of, PLAN.cells).reveal()
+    assert counted.tolist() == [1, 0, 0, 2, 1]
+    assert counted.dtype == np.int32
+
+
+def test_a_client_without_records_counts_zeros():
+    empty = ClientCounts.count(np.empty(0, dtype=np.int64), PLAN.cell_of, PLAN.cells)
+    assert empty.reveal().tolist() == [0] * PLAN.cells
+    assert ClearSum([empty], PLAN).is_empty()
+    assert not clear((0, 0, 0, 0, 1)).is_empty()
+
+
+def test_more_records_than_counts_can_carry():
+    class Many(np.ndarray):
+        def __len__(self):
+            return LARGEST_CLIENT + 1
+
+    with pytest.raises(InvalidReply, match="more records than counts can carry"):
+        ClientCounts.count(np.zeros(3, dtype=np.int64).view(Many), PLAN.cell_of, PLAN.cells)
+
+
+def test_sums_add_up():
+    assert clear((1, 2, 3, 4, 5), (0, 0, 1, 0, 9)).reveal().tolist() == [1, 2, 4, 4, 14]
+    assert clear((1, 2, 3, 4, 5)).plan is PLAN
+
+
+@pytest.mark.parametrize("private", [client(SECRET, 0, 0, 0, 0), clear((SECRET, 0, 0, 0, 0))])
+def test_private_counts_show_no_value(private):
+    shown = [repr(private), str(private), f"{private}", f"{private!r:>60}", f"{[private]}"]
+    assert all("<private>" in text and str(SECRET) not in text for text in shown)
+    assert not hasattr(private, "__dict__")
+    with pytest.raises(TypeError, match="vars"):
+        vars(private)
+
+
+@pytest.mark.parametrize("private", [client(1, 0, 0, 0, 0), clear((1, 0, 0, 0, 0))])
+def test_private_counts_cannot_be_pickled_or_copied(private):
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(TypeError, match="must not be pickled"):
+            pickle.dumps(private, protocol)
+    for copied in (copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="must not be pickled"):
+            copied(private)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_release_adds_what_the_sampler_draws(adjacency):
+    event = EVENTS[adjacency]
+    noisy = clear((9, 0, 3, 1, 7)).release(event, SeededBits(6))
+    noise = sample(event.table, PLAN.cells, SeededBits(6))
+    assert noise.any()
+    assert noisy.values.tolist() == np.add([9, 0, 3, 1, 7], noise).tolist()
+    assert noisy.noise is event.table
+    assert noisy.event is event
+    assert noisy.plan is PLAN
+
+
+def test_the_release_leaves_the_sum_as_it_was():
+    counted = clear((9, 0, 3, 1, 7))
+    first = counted.release(EVENTS[Adjacency.REPLACE_ONE], SystemBits()).values
+    second = counted.release(EVENTS[Adjacency.REPLACE_ONE], SystemBits()).values
+    assert counted.reveal().tolist() == [9, 0, 3, 1, 7]
+    assert not np.shares_memory(first, counted.reveal())
+    assert not np.shares_memory(first, second)
+
+
+def test_records_are_exact_under_replace_one():
+    for seed in range(20):
+        noisy = clear((9, 0, 3, 1, 7)).release(EVENTS[Adjacency.REPLACE_ONE], SeededBits(seed))
+        assert noisy.records == 20
+
+
+def test_records_are_estimated_from_the_noisy_cells_under_add_remove():
+    seen = set()
+    for seed in range(20):
+        noisy = clear((9, 0, 3, 1, 7)).release(EVENTS[Adjacency.ADD_REMOVE], SeededBits(seed))
+        assert noisy.records == max(noisy.values.sum(), 1)
+        seen.add(noisy.records)
+    assert len(seen) > 5
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_there_is_at_least_one_record(adjacency):
+    for seed in range(20):
+        noisy = clear((0, 0, 0, 0, 0)).release(EVENTS[adjacency], SeededBits(seed))
+        assert noisy.records >= 1
+
+
+def test_only_seeded_noise_is_not_private():
+    for bits, private in ((SystemBits(), True), (SeededBits(0), False)):
+        noisy = clear((1, 0, 0, 0, 0)).release(EVENTS[Adjacency.REPLACE_ONE], bits)
+        assert noisy.private is private
+
+
+def test_the_noise_of_each_cell_has_the_law_of_the_table_and_cells_are_independent():
+    event, bits, counted = EVENTS[Adjacency.REPLACE_ONE], SystemBits(), clear((9, 0, 3, 1, 7))
+    repeats = 20_000
+    noise = np.array([counted.release(event, bits).values for _ in range(repeats)]) - [
+        9,
+        0,
+        3,
+        1,
+        7,
+    ]
+    expected = event.table.probabilities[np.abs(event.table.support) <= 8] * repeats
+    pooled = np.append(expected, repeats - expected.sum())
+    for cell in range(PLAN.cells):
+        observed = [(noise[:, cell] == k).sum() for k in range(-8, 9)]
+        observed.append(repeats - sum(observed))
+        # False alarms: 1e-7 for each of 5 cells.
+        assert stats.chisquare(observed, pooled).pvalue > 1e-7
+        assert stats.chisquare(np.roll(observed[:-1], 1), observed[:-1]).pvalue < 1e-7
+    off_diagonal = np.corrcoef(noise.T)[~np.eye(PLAN.cells, dtype=bool)]
+    assert np.abs(off_diagonal).max() < 6 / repeats**0.5  # P < 2e-8 over the 10 pairs

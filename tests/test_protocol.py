@@ -1,0 +1,98 @@
+"""Question and answer: what survives the wire and what is turned away."""
+
+import json
+
+import pytest
+from flwr.app import ConfigRecord
+
+from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.protocol import ANSWER, Answer, Question
+
+QUESTION = Question(
+    check="00ff", domain="d", reference="r", plan="p", cells=7, wire=b"\x00\xff", members=[0, 4]
+)
+ANSWERED = Answer("00ff", "p", [0, 4], ["no"])
+
+
+@pytest.mark.parametrize("own", [0, 12])
+def test_a_question_survives_a_flower_record(own):
+    question = Question(**{**vars(QUESTION), "own": own})
+    assert Question.from_config(ConfigRecord(question.to_config())) == question
+
+
+@pytest.mark.parametrize("version", [None, 0, 2, "1"])
+def test_another_version_says_what_to_install(version):
+    config = {**QUESTION.to_config(), "version": version}
+    with pytest.raises(QueryRefused, match="install the same flwr-kld on both sides"):
+        Question.from_config(config)
+
+
+def test_an_empty_record_is_another_version():
+    with pytest.raises(QueryRefused, match="another version"):
+        Question.from_config({})
+
+
+@pytest.mark.parametrize("name", sorted(vars(QUESTION)))
+def test_an_incomplete_question_says_what_it_lacks(name):
+    config = QUESTION.to_config()
+    del config[name]
+    with pytest.raises(QueryRefused, match=f"lacks {name}") as refusal:
+        Question.from_config(config)
+    assert refusal.value.__suppress_context__
+
+
+def test_fields_that_are_not_ours_are_ignored():
+    assert Question.from_config({**QUESTION.to_config(), "more": 1}) == QUESTION
+
+
+@pytest.mark.parametrize(
+    "answer", [ANSWERED, Answer("c", "p", [], []), Answer("", "", [], ["käse ✓"])]
+)
+def test_an_answer_survives_a_flower_record(answer):
+    assert Answer.from_config(ConfigRecord(answer.to_config())) == answer
+
+
+def altered(**changes) -> dict[str, str]:
+    return {ANSWER: json.dumps({**vars(ANSWERED), **changes})}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {ANSWER: "no JSON"},
+        {ANSWER: 3.5},
+        {ANSWER: None},
+        {ANSWER: b"\xff"},
+        {ANSWER: "null"},
+        {ANSWER: "[]"},
+        {ANSWER: "{}"},
+        {ANSWER: "[" * 100_000},
+        {ANSWER: '{"check": ' + "9" * 10_000 + "}"},
+        altered(check=5),
+        altered(plan=None),
+        altered(answered=None),
+        altered(answered=["0"]),
+        altered(answered=[0.0]),
+        altered(answered=[True]),
+        altered(answered=[[0]]),
+        altered(answered={}),
+        altered(answered=""),
+        altered(reasons=None),
+        altered(reasons=[1]),
+        altered(reasons="text"),
+        altered(reasons={}),
+        altered(reasons={"a": 1}),
+        altered(more=1),
+    ],
+)
+def test_what_is_not_an_answer_is_turned_away(config):
+    with pytest.raises(InvalidReply, match="not an answer to a drift question"):
+        Answer.from_config(config)
+
+
+def test_the_refusal_does_not_repeat_what_was_sent():
+    with pytest.raises(InvalidReply) as refusal:
+        Answer.from_config({ANSWER: '{"secret-8675309": 8675309}'})
+    assert "8675309" not in str(refusal.value)
+    assert refusal.value.__context__ is None
