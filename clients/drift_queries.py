@@ -103,7 +103,7 @@ def host_drift_queries(
         rows = []
         for member in question.members:
             try:
-                symbols = _symbols(records, context, member, meant, question.own)
+                symbols = _symbols(records, context, member, meant, question.clip)
                 rows.append(ClientCounts.count(symbols, cell_of, question.cells).reveal())
                 answer.answered.append(member)
             except (DomainError, InvalidReply, QueryRefused) as error:
@@ -141,18 +141,23 @@ def _symbols(
     context: Context,
     member: int,
     domain: Domain,
-    own: int,
+    clip: int,
 ) -> NDArray[np.int64]:
-    """Load and encode one member's records, at most `own` of them if that is not 0."""
+    """Load and encode one member's records, at most `clip` of them if that is not 0."""
     try:
         raw = records(context, member)
     except Exception as error:  # whatever a loader raises may quote the data
         logger.error("loading records for a drift check failed: %s", type(error).__name__)
         raise QueryRefused(f"the records could not be loaded ({type(error).__name__})") from None
-    symbols = domain.encode(raw)
-    if 0 < own < len(symbols):
+    try:
+        symbols = domain.encode(raw)
+    except DomainError:
+        raise
+    except Exception as error:  # so may whatever odd records raise while they are read
+        raise QueryRefused(f"the records could not be read ({type(error).__name__})") from None
+    if 0 < clip < len(symbols):
         pick = np.random.default_rng(secrets.randbits(128))
-        symbols = pick.choice(symbols, own, replace=False)
+        symbols = pick.choice(symbols, clip, replace=False)
     return symbols
 
 

@@ -92,7 +92,10 @@ class ClearSum:
     def __init__(self, clients: Iterable[ClientCounts], plan: QueryPlan) -> None:
         values = np.zeros(plan.cells, dtype=np.int64)
         for client in clients:
-            values += client.reveal()
+            row = client.reveal()
+            if row.shape != values.shape:  # numpy would spread one cell over all
+                raise InvalidReply("counts have the wrong shape: one number a cell is expected")
+            values += row
         self._values = values
         self._plan = plan
 

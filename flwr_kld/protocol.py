@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from flwr_kld.errors import InvalidReply, QueryRefused
@@ -38,7 +38,7 @@ class Question:
         The cells, ``QueryPlan.wire``.
     members : list[int]
         Which of the node's clients are asked: ``[0]`` unless the node hosts many.
-    own : int
+    clip : int
         Most records a client may count (client-level privacy); 0 for no limit.
     """
 
@@ -49,7 +49,7 @@ class Question:
     cells: int
     wire: bytes
     members: list[int]
-    own: int = 0
+    clip: int = 0
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord."""
@@ -69,13 +69,18 @@ class Question:
                 f"the server speaks another version of the drift protocol (this is {_VERSION}): "
                 "install the same flwr-kld on both sides"
             )
-        try:
-            return cls(**{name: config[name] for name in _QUESTION_FIELDS})
-        except KeyError as error:
-            raise QueryRefused(f"the question lacks {error.args[0]}") from None
+        for name, kind in _QUESTION_TYPES.items():
+            if type(config.get(name)) is not kind:
+                raise QueryRefused(f"the question's {name} is missing or not of its type")
+        return cls(**{name: config[name] for name in _QUESTION_TYPES})
 
 
-_QUESTION_FIELDS = tuple(field.name for field in fields(Question))
+_QUESTION_TYPES: dict[str, type] = {
+    **dict.fromkeys(("check", "domain", "reference", "plan"), str),
+    **dict.fromkeys(("cells", "clip"), int),
+    "wire": bytes,
+    "members": list,
+}
 
 
 @dataclass(frozen=True)

@@ -132,18 +132,18 @@ class ScalarFunction:
         ratio = (h + self._a) / (self._norm * self._pi)
         return self._w * (self._lam * (ratio - 1) - np.log(ratio))
 
-    def sensitivity(self, adjacency: Adjacency, own: int | None) -> float:
-        """Exact sensitivity in nats; `own` is the most records of a client, at client level."""
+    def sensitivity(self, adjacency: Adjacency, clip: int | None) -> float:
+        """Exact sensitivity in nats; `clip` is the most records of a client, at client level."""
         slope = self._lam / (self._norm * self._pi)
-        if own is not None:
-            return sensitivity.client_level(own, self._w, slope, self._a)
+        if clip is not None:
+            return sensitivity.client_level(clip, self._w, slope, self._a)
         if adjacency is Adjacency.REPLACE_ONE:
             return sensitivity.replace_one(
                 self._records, self._w, slope, self._a, others=self._others
             )
         return sensitivity.add_remove(self._w, slope, self._a)
 
-    def grid(self, adjacency: Adjacency, own: int | None) -> tuple[float, int]:
+    def grid(self, adjacency: Adjacency, clip: int | None) -> tuple[float, int]:
         """Grid step in nats, and how many steps F on the grid moves at most.
 
         The step is a power of two with at least 32 to the sensitivity Δ; rounding to the nearest
@@ -154,7 +154,7 @@ class ScalarFunction:
         ValueError
             If F does not depend on the counts.
         """
-        sensitive = self.sensitivity(adjacency, own)
+        sensitive = self.sensitivity(adjacency, clip)
         if not sensitive > 0:
             raise ValueError(
                 "the scalar is the same whatever the clients hold (a single symbol or record)"
@@ -186,7 +186,7 @@ def release_scalar(
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
-    own: int | None,
+    clip: int | None,
     noise: Literal["laplace", "gaussian"],
     bits: BitSource,
 ) -> NoisyScalar:
@@ -194,7 +194,7 @@ def release_scalar(
 
     Parameters
     ----------
-    own : int or None
+    clip : int or None
         Most records of one client for client-level privacy; None for record level.
 
     Raises
@@ -210,14 +210,14 @@ def release_scalar(
     else:
         raise ValueError("a scalar under add-remove adjacency needs Scalar(records=…): a public M")
     function = ScalarFunction(plan, options, records)
-    step, moves = function.grid(adjacency, own)
+    step, moves = function.grid(adjacency, clip)
     calibrated = calibrated_laplace if noise == "laplace" else calibrated_gaussian
     event = calibrated(
         epsilon,
         delta,
         adjacency,
         shifts=(moves,),
-        unit=Unit.RECORD if own is None else Unit.CLIENT,
+        unit=Unit.RECORD if clip is None else Unit.CLIENT,
     )
     noisy = function.on_grid(counts, step) + int(sample(event.table, 1, bits)[0])
     prior = options.smoothing == "prior"
@@ -226,7 +226,7 @@ def release_scalar(
         standard_deviation=step * math.sqrt(event.table.variance),
         theta=options.amount / (1 + options.amount) if prior else None,
         records=records,
-        sensitivity=function.sensitivity(adjacency, own),
+        sensitivity=function.sensitivity(adjacency, clip),
         event=event,
         plan=plan,
         private=bits.private,

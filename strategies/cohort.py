@@ -62,6 +62,9 @@ class RotatingCohort:
     they compose in parallel: together they cost each client what one check costs. Clients queue in
     a random, public order, so that nobody is asked twice more than another.
 
+    A node that reconnects under a new id counts as never asked, and the queue lives as long as
+    this object: on a deployment without node authentication, or over restarts, it promises less.
+
     Parameters
     ----------
     size : int

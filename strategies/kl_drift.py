@@ -123,7 +123,7 @@ class KLDrift(Strategy):
             plan,
             check=check,
             group=str(self.checks),
-            own=self.trust.own,
+            clip=self.trust.clip,
             timeout=self.timeout,
         )
         self._require(collected.survivors, "answered", collected.dropouts)

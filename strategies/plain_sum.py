@@ -59,7 +59,7 @@ def plain_sum(
     *,
     check: str,
     group: str,
-    own: int | None,
+    clip: int | None,
     timeout: float,
 ) -> Collected:
     """Send the question, wait, and sum every valid row of counts.
@@ -71,7 +71,7 @@ def plain_sum(
     ----------
     check, group : str
         Random id of the check, which replies repeat; Flower group id of its messages.
-    own : int or None
+    clip : int or None
         Most records one participant may count.
     timeout : float
         Seconds to wait for all replies together.
@@ -81,7 +81,7 @@ def plain_sum(
         asked[participant.node].append(participant.member)
     # Nodes that are asked the same share one record, as in Flower's own strategies.
     contents = {
-        members: _question(plan, list(members), check, own)
+        members: _question(plan, list(members), check, clip)
         for members in set(map(tuple, asked.values()))
     }
     messages = [
@@ -89,7 +89,7 @@ def plain_sum(
         for node, m in asked.items()
     ]
     down = sum(_payload(contents[tuple(m)]) for m in asked.values())
-    replies = _Replies(asked, check, plan, own or LARGEST_CLIENT)
+    replies = _Replies(asked, check, plan, clip or LARGEST_CLIENT)
     clear = ClearSum(replies.read(grid.send_and_receive(messages, timeout=timeout)), plan)
     return Collected(
         clear,
@@ -100,7 +100,7 @@ def plain_sum(
     )
 
 
-def _question(plan: QueryPlan, members: list[int], check: str, own: int | None) -> RecordDict:
+def _question(plan: QueryPlan, members: list[int], check: str, clip: int | None) -> RecordDict:
     reference = plan.reference
     question = Question(
         check=check,
@@ -110,7 +110,7 @@ def _question(plan: QueryPlan, members: list[int], check: str, own: int | None) 
         cells=plan.cells,
         wire=plan.wire,
         members=members,
-        own=own or 0,
+        clip=clip or 0,
     )
     return RecordDict({QUESTION: ConfigRecord(question.to_config())})
 

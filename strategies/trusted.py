@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from flwr_kld.counts import ClearSum, NoisyCounts
@@ -31,13 +31,15 @@ class Trusted:
     noise : {"laplace", "gaussian"}
         Discrete Laplace (default), or discrete Gaussian, which needs ``delta > 0``.
     adjacency : Adjacency
-        Replace-one (default; the number of records is public) or add-remove.
+        Replace-one (default; the number of records is public) or add-remove (it is protected;
+        who took part is public).
     release : "counts" or Scalar
         Noised counts (default; estimates are post-processing and measure better), or the paper's
         single noised number.
-    own : int, optional
+    clip : int, optional
         Protect whole clients of at most this many records each instead of single records. Needs
-        add-remove adjacency; clients with more records count a uniform sample of theirs.
+        add-remove adjacency; clients with more records count a uniform sample of theirs. Which
+        clients took part is public.
 
     Raises
     ------
@@ -50,7 +52,7 @@ class Trusted:
     noise: Literal["laplace", "gaussian"] = "laplace"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     release: Literal["counts"] | Scalar = "counts"
-    own: int | None = None
+    clip: int | None = None
 
     def __post_init__(self) -> None:
         check_epsilon_delta(self.epsilon, self.delta)
@@ -60,11 +62,11 @@ class Trusted:
             raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
         if not isinstance(self.release, Scalar) and self.release != "counts":
             raise ValueError(f"release must be 'counts' or a Scalar, got {self.release!r}")
-        if self.own is not None:
-            if self.own < 1:
-                raise ValueError(f"own must be at least 1 record, got {self.own}")
+        if self.clip is not None:
+            if self.clip < 1:
+                raise ValueError(f"clip must be at least 1 record, got {self.clip}")
             if self.adjacency is not Adjacency.ADD_REMOVE:
-                raise ValueError("client-level privacy (own=…) needs Adjacency.ADD_REMOVE")
+                raise ValueError("client-level privacy (clip=…) needs Adjacency.ADD_REMOVE")
         if isinstance(self.release, Scalar):
             needs_records = self.adjacency is Adjacency.ADD_REMOVE
             if needs_records != (self.release.records is not None):
@@ -91,21 +93,20 @@ class Trusted:
                 epsilon=self.epsilon,
                 delta=self.delta,
                 adjacency=self.adjacency,
-                own=self.own,
+                clip=self.clip,
                 noise=self.noise,
                 bits=bits,
             )
         return clear.release(self._counts_event(), bits)
 
     def _counts_event(self) -> PrivacyEvent:
-        if self.own is None:
-            shifts, unit = self.adjacency.count_shifts, Unit.RECORD
-        else:
-            if self.noise == "gaussian" or self.delta > 0:
-                raise ValueError(
-                    "client-level counts are protected by pure discrete Laplace noise only: "
-                    "leave noise='laplace' and delta=0"
-                )
-            shifts, unit = (self.own,), Unit.CLIENT  # pure noise: any move of l1 norm `own`
         calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
-        return calibrated(self.epsilon, self.delta, self.adjacency, shifts=shifts, unit=unit)
+        if self.clip is None:
+            return calibrated(self.epsilon, self.delta, self.adjacency)
+        if self.noise == "gaussian" or self.delta > 0:
+            raise ValueError(
+                "client-level counts are protected by pure discrete Laplace noise only: "
+                "leave noise='laplace' and delta=0"
+            )
+        event = calibrated(self.epsilon, 0.0, self.adjacency, shifts=(self.clip,), unit=Unit.CLIENT)
+        return replace(event, any_l1_move=True)

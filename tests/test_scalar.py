@@ -53,7 +53,7 @@ OPTIONS = [
 ]
 
 
-def neighbours(cell_of, cells, adjacency, own):
+def neighbours(cell_of, cells, adjacency, clip):
     """Every pair of adjacent cell counts with at most 5 records."""
     symbols = len(cell_of)
     by_cell = {
@@ -70,7 +70,7 @@ def neighbours(cell_of, cells, adjacency, own):
                 for u, v in product(range(symbols), repeat=2)
             ]
         else:
-            moves = [m for n in range(1, (own or 1) + 1) for m in histograms(n, symbols)]
+            moves = [m for n in range(1, (clip or 1) + 1) for m in histograms(n, symbols)]
         for move in moves:
             other = by_cell.get(tuple(np.add(h, move)))
             if other is not None:
@@ -85,15 +85,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("adjacency", "own"), CASES)
+@pytest.mark.parametrize(("adjacency", "clip"), CASES)
 @pytest.mark.parametrize("name", PLANS)
-def test_no_adjacent_histograms_are_further_apart_than_moves(name, adjacency, own):
+def test_no_adjacent_histograms_are_further_apart_than_moves(name, adjacency, clip):
     drawn = PLANS[name]
-    pairs = list(neighbours(drawn.cell_of, drawn.cells, adjacency, own))
+    pairs = list(neighbours(drawn.cell_of, drawn.cells, adjacency, clip))
     assert pairs
     for options in OPTIONS:
         function = ScalarFunction(drawn, options, float(MOST))
-        step, moves = function.grid(adjacency, own)
+        step, moves = function.grid(adjacency, clip)
         assert math.log2(step).is_integer()
         on_grid = {h.tobytes(): function.on_grid(h, step) for h, _ in pairs}
         on_grid |= {g.tobytes(): function.on_grid(g, step) for _, g in pairs}
@@ -131,7 +131,7 @@ def release(drawn, symbols, options=None, bits=None, **changes):
         "epsilon": 1.0,
         "delta": 0.0,
         "adjacency": Adjacency.REPLACE_ONE,
-        "own": None,
+        "clip": None,
         "noise": "laplace",
         "bits": bits or SystemBits(),
     }
@@ -251,23 +251,23 @@ def test_the_paper_delta_costs_thousands_of_times_the_variance():
 
 
 @pytest.mark.parametrize(("noise", "delta"), [("laplace", 0.0), ("gaussian", 1e-6)])
-@pytest.mark.parametrize(("adjacency", "own"), CASES)
-def test_the_event_says_what_was_hidden(noise, delta, adjacency, own):
+@pytest.mark.parametrize(("adjacency", "clip"), CASES)
+def test_the_event_says_what_was_hidden(noise, delta, adjacency, clip):
     options = Scalar(records=None if adjacency is Adjacency.REPLACE_ONE else 4.0)
     scalar = release(
         PLANS["three"],
         [0, 1, 2, 2],
         options,
         adjacency=adjacency,
-        own=own,
+        clip=clip,
         noise=noise,
         delta=delta,
     )
-    _, moves = ScalarFunction(PLANS["three"], options, 4.0).grid(adjacency, own)
+    _, moves = ScalarFunction(PLANS["three"], options, 4.0).grid(adjacency, clip)
     assert scalar.event.mechanism == f"discrete-{noise}"
     assert scalar.event.shifts == (moves,)
     assert scalar.event.adjacency is adjacency
-    assert scalar.event.unit is (Unit.RECORD if own is None else Unit.CLIENT)
+    assert scalar.event.unit is (Unit.RECORD if clip is None else Unit.CLIENT)
     assert scalar.event.delta_at(1.0) <= delta
     assert scalar.records == 4
 

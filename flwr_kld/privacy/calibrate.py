@@ -18,7 +18,7 @@ _PRECISION = 1e-4
 """Relative precision of a calibrated scale; the side that satisfies the guarantee is kept."""
 _LATTICE = 8.0
 """Scales, in counts, below which the integers' grain shows."""
-_PERCENTS = 500
+_PERCENTS = 600
 """Steps of 1 % that reach from `_LATTICE` below the smallest scale of any table."""
 
 
@@ -150,4 +150,7 @@ def _verified(
 
 
 def _unserved(epsilon: float, delta: float) -> ValueError:
-    return ValueError(f"no noise table serves epsilon={epsilon}, delta={delta}: raise either")
+    return ValueError(
+        f"no noise table serves epsilon={epsilon}, delta={delta}: choose an epsilon between 0.0001 "
+        "and 20, and a delta of 0 or at least 1e-11"
+    )

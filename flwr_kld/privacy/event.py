@@ -52,6 +52,8 @@ class PrivacyEvent:
         Between which federations.
     unit : Unit
         For whom.
+    any_l1_move : bool
+        Whether `shifts` stands for every move of its l1 norm (pure noise only).
     """
 
     mechanism: str
@@ -61,7 +63,17 @@ class PrivacyEvent:
     delta: float
     adjacency: Adjacency
     unit: Unit = Unit.RECORD
+    any_l1_move: bool = False
 
     def delta_at(self, epsilon: float) -> Fraction:
-        """Exact delta of this release at `epsilon` (nats), from the implemented table."""
+        """Exact delta of this release at `epsilon` (nats), from the implemented table.
+
+        Raises
+        ------
+        ValueError
+            For noised counts of whole clients at an epsilon below the event's own: which of a
+            client's many moves is worst there is not known.
+        """
+        if self.any_l1_move and epsilon < self.epsilon:
+            raise ValueError("the delta of a whole client's counts is known from epsilon upwards")
         return hockey_stick(self.table, self.shifts, epsilon)

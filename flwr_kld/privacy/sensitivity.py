@@ -67,12 +67,12 @@ def add_remove(w: Vector, slope: Vector, a: Vector, *, most: float = np.inf) -> 
     return float(np.max(w * np.maximum(first, last)))
 
 
-def client_level(own: int, w: Vector, slope: Vector, a: Vector) -> float:
-    """Largest change of F when a client with at most `own` records joins or leaves.
+def client_level(clip: int, w: Vector, slope: Vector, a: Vector) -> float:
+    """Largest change of F when a client with at most `clip` records joins or leaves.
 
     Parameters
     ----------
-    own : int
+    clip : int
         B >= 1, in records.
     w, slope, a : Vector
         As in `replace_one`, shape [S]; M is a public constant.
@@ -83,7 +83,7 @@ def client_level(own: int, w: Vector, slope: Vector, a: Vector) -> float:
         In nats: the larger of the B largest increments ``w [ln((k + 1 + a) / (k + a)) - slope]``
         of all symbols together, as far as they are positive, and ``B max_x w slope``.
     """
-    k = np.arange(own)
+    k = np.arange(clip)
     increments = (w * (np.log1p(1 / (k[:, None] + a)) - slope)).ravel()
-    best = np.partition(increments, -own)[-own:] if len(increments) > own else increments
-    return float(max(np.maximum(best, 0).sum(), own * np.max(w * slope)))
+    best = np.partition(increments, -clip)[-clip:] if len(increments) > clip else increments
+    return float(max(np.maximum(best, 0).sum(), clip * np.max(w * slope)))

@@ -57,8 +57,8 @@ nobody.</p>{% endif %}
 {% endif %}
 <img alt="estimates over checks" src="data:image/png;base64,{{ plot }}">
 <h2>Checks</h2>
-<p class="muted">Divergences, standard deviations and ε in nats; sampling, Monte Carlo and privacy are
-the parts of the s.d.</p>
+<p class="muted">Divergences, standard deviations and ε in nats; sampling, Monte Carlo and
+privacy are the parts of the s.d.</p>
 <div class="wide"><table>
 <tr><th>check<th>estimate<th>± s.d.<th>sampling<th>Monte Carlo<th>privacy
 {%- if truths %}<th>truth{% endif %}<th>ε<th>clients<th>records<th>left out<th>seconds</tr>

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from flwr_kld.privacy import Adjacency, calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,8 @@ def test_epsilon_that_no_table_serves(epsilon):
 def test_delta_below_the_accountant_resolution_is_refused_not_rounded():
     with pytest.raises(ValueError, match="no noise table serves"):
         calibrated_gaussian(1.0, 1e-14, Adjacency.REPLACE_ONE)
+
+
+def test_scales_that_would_round_to_no_noise_at_all_are_refused():
+    with pytest.raises(ValueError, match="protects nobody"):
+        discrete_gaussian(0.06)

@@ -83,10 +83,10 @@ def test_add_remove_is_exact(case):
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.lam == 0 and c.records == 7])
-@pytest.mark.parametrize("own", [1, 2, 3, 7])
-def test_client_level_is_exact(case, own):
-    formula = sensitivity.client_level(own, *case.arguments)
-    assert formula == pytest.approx(case.largest(additions(case, 7, own)), abs=1e-12)
+@pytest.mark.parametrize("clip", [1, 2, 3, 7])
+def test_client_level_is_exact(case, clip):
+    formula = sensitivity.client_level(clip, *case.arguments)
+    assert formula == pytest.approx(case.largest(additions(case, 7, clip)), abs=1e-12)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.lam > 0 and c.records == 4])

@@ -87,20 +87,20 @@ def test_a_failed_round_gives_no_number_and_does_not_stop_the_others():
         Trusted(epsilon=3.0, release=Scalar()),
         Trusted(epsilon=3.0, delta=1e-6, noise="gaussian", release=Scalar()),
         Trusted(epsilon=3.0, release=Scalar(records=2000), adjacency=Adjacency.ADD_REMOVE),
-        Trusted(epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, own=100),
+        Trusted(epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, clip=100),
         Trusted(
-            epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, own=100, release=Scalar(records=2000)
+            epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, clip=100, release=Scalar(records=2000)
         ),
     ],
 )
 def test_every_release_is_near_the_truth(trust):
     report = KLDrift(REFERENCE, trust).check(grid_of())
     assert abs(report.estimate - TRUTH) < 6 * report.privacy + 0.02
-    assert report.unit == ("record" if trust.own is None else "client")
+    assert report.unit == ("record" if trust.clip is None else "client")
 
 
 def test_clients_count_no_more_records_than_client_level_privacy_allows():
-    trust = Trusted(epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, own=30)
+    trust = Trusted(epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, clip=30)
     report = KLDrift(REFERENCE, trust).check(grid_of())
     assert report.survivors == 20
     assert report.records == pytest.approx(20 * 30, abs=60)
@@ -218,7 +218,7 @@ def test_an_unknown_category_is_refused_without_naming_it():
 
 def test_what_a_loader_raises_never_leaves_the_client(caplog):
     def broken(_):
-        raise KeyError("patient 4711 has measles")
+        raise KeyError("patient has measles")
 
     seen = []
     app = app_of(broken)
@@ -233,12 +233,25 @@ def test_what_a_loader_raises_never_leaves_the_client(caplog):
         KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid)
     assert "could not be loaded (KeyError)" in str(failure.value)
     for text in (*seen, str(failure.value), caplog.text):
-        assert "4711" not in text
+        assert "measles" not in text
+
+
+def test_what_odd_records_raise_while_read_never_leaves_the_client():
+    class Patient:
+        def __array__(self, *_):
+            raise RuntimeError("patient with measles")
+
+    def odd(context):
+        return [Patient()] if context.node_config["partition-id"] == 0 else basket(context)
+
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(app_of(odd)))
+    assert report.survivors == 19
+    assert "measles" not in report.to_json()
 
 
 def test_what_another_handler_raises_is_reported_by_code_only():
     def crash(message, context):
-        raise RuntimeError("4711")
+        raise RuntimeError("measles")
 
     def one_crashes(message, context):
         run = crash if context.node_id == 1000 else app_of()
