@@ -10,16 +10,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from flwr_kld._extras import require
+from flwr_kld.simulations.processes import stop_family
 
 _CONNECTION = "simulation"
 _START_TIMEOUT = 60.0
-_STOP_TIMEOUT = 15.0
 _QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -97,7 +96,7 @@ def local_superlink(log: Path) -> Iterator[LocalSuperLink]:
             _wait_until_up(process, port, log)
             yield LocalSuperLink(environment, log)
         finally:
-            _stop(process)
+            stop_family(process)
 
 
 def _script(name: str) -> str:
@@ -123,25 +122,3 @@ def _wait_until_up(process: subprocess.Popen[bytes], port: int, log: Path) -> No
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.1)
     raise RuntimeError(f"the local SuperLink did not start: see {log}")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End the SuperLink and everything it started, Ray included, whichever session it is in."""
-    psutil = require("psutil", extra="simulation")
-    try:
-        family = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        family = []
-    process.terminate()
-    for member in family:
-        with suppress(psutil.NoSuchProcess):
-            member.terminate()
-    _, alive = psutil.wait_procs(family, timeout=_STOP_TIMEOUT)
-    for member in alive:
-        with suppress(psutil.NoSuchProcess):
-            member.kill()
-    try:
-        process.wait(_STOP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

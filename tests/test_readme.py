@@ -1,22 +1,18 @@
 """The README's drop-in recipe runs as it stands."""
 
 import re
-from pathlib import Path
 
 import pytest
 from flwr.app import Context, Message, RecordDict
+from readme import README, recipe_text
 
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-
-README = Path(__file__).parents[1] / "README.md"
 
 
 def recipe(name: str) -> dict[str, object]:
     """Run one of the README's files and return its names."""
-    text = README.read_text()
-    (code,) = re.findall(rf"<!-- recipe: {name} -->\n```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, object] = {}
-    exec(compile(code, name, "exec"), names)
+    exec(compile(recipe_text(name), name, "exec"), names)
     return names
 
 
