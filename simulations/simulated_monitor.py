@@ -51,8 +51,8 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
     Parameters
     ----------
     config : dict[str, Any]
-        The run config: the scenario, ``checks``, ``cohort``, ``cells``, ``epsilon``, ``theta`` and
-        ``out``, the folder for `CHECKS_FILE`.
+        The run config: the scenario, ``checks``, ``cohort``, ``cells``, ``epsilon``,
+        ``estimator``, ``theta`` and ``out``, the folder for `CHECKS_FILE`.
     """
     scenario = Scenario.from_run_config(config)
     cohort = _RecordedCohort(int(config["cohort"]))
@@ -62,6 +62,7 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
         plan=Partition(cells=int(config["cells"])),
         cohort=cohort,
         population=HostedClients(),
+        estimator=str(config["estimator"]),
         theta=float(config["theta"]),
     )
     out = Path(str(config["out"])) / CHECKS_FILE

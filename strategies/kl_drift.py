@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.errors import CheckFailed
-from flwr_kld.estimate import ESTIMATORS
+from flwr_kld.estimate import ESTIMATORS, Estimator
 from flwr_kld.privacy import Adjacency, SeededBits, SystemBits
 from flwr_kld.query import Partition, Plan
 from flwr_kld.reference import Reference
@@ -44,8 +44,9 @@ class KLDrift(Strategy):
         Whom to ask; by default everybody connected.
     population : Population
         Who there is; by default each Flower node is a client.
-    estimator : str
-        A name in ``flwr_kld.estimate.ESTIMATORS``.
+    estimator : str or Estimator
+        A name in ``flwr_kld.estimate.ESTIMATORS``, or an estimator with options of its own, such as
+        ``functools.partial(paper, lam=0.1)``.
     theta : float
         θ of D_θ, in [0, 1); 0 is plain KL, which is finite only where every symbol of Π was seen.
     min_clients : int
@@ -70,13 +71,13 @@ class KLDrift(Strategy):
         plan: Plan | None = None,
         cohort: Cohort | None = None,
         population: Population | None = None,
-        estimator: str = "posterior_counts",
+        estimator: str | Estimator = "posterior_counts",
         theta: float = 0.01,
         min_clients: int = 2,
         timeout: float = 600.0,
         seed: int | None = None,
     ) -> None:
-        if estimator not in ESTIMATORS:
+        if not callable(estimator) and estimator not in ESTIMATORS:
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
         if not 0 <= theta < 1:
             raise ValueError(f"theta must be in [0, 1), got {theta}")

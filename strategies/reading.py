@@ -7,12 +7,14 @@ from typing import Any
 
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.errors import EstimateUndefined
-from flwr_kld.estimate import estimate
+from flwr_kld.estimate import Estimator, estimate
 from flwr_kld.report import Report
 from flwr_kld.scalar import NoisyScalar
 
 
-def read(published: NoisyCounts | NoisyScalar, *, estimator: str, theta: float) -> dict[str, Any]:
+def read(
+    published: NoisyCounts | NoisyScalar, *, estimator: str | Estimator, theta: float
+) -> dict[str, Any]:
     """Return the fields of a `Report` that follow from the published values alone."""
     event, plan = published.event, published.plan
     if isinstance(published, NoisyScalar):
@@ -38,6 +40,7 @@ def _read_scalar(published: NoisyScalar) -> dict[str, Any]:
         "estimate": published.value,
         "theta": published.theta,
         "estimator": "scalar",
+        "target": "cohort",
         "sampling": None,
         "monte_carlo": None,
         "privacy": published.standard_deviation,
@@ -46,19 +49,23 @@ def _read_scalar(published: NoisyScalar) -> dict[str, Any]:
     }
 
 
-def _read_counts(published: NoisyCounts, estimator: str, theta: float) -> dict[str, Any]:
+def _read_counts(
+    published: NoisyCounts, estimator: str | Estimator, theta: float
+) -> dict[str, Any]:
     noise = math.sqrt(published.noise.variance)
     try:
         reading = estimate(published, estimator=estimator, theta=theta)
     except EstimateUndefined as error:  # the budget is spent: say so instead of losing the check
-        nothing = dict.fromkeys(("estimate", "sampling", "monte_carlo", "privacy"))
+        nothing = dict.fromkeys(("estimate", "sampling", "monte_carlo", "privacy", "target"))
         return {
-            **nothing, "theta": theta, "estimator": estimator, "note": str(error), "noise": noise
+            **nothing, "theta": theta, "estimator": str(estimator), "note": str(error),
+            "noise": noise,
         }  # fmt: skip
     return {
         "estimate": reading.value,
         "theta": reading.theta,
         "estimator": reading.estimator,
+        "target": reading.target,
         "sampling": reading.error.sampling,
         "monte_carlo": reading.error.monte_carlo,
         "privacy": reading.error.privacy,

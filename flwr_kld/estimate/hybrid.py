@@ -1,15 +1,15 @@
 """Empirical Bayes for the population that the cohort was drawn from.
 
-1. Each symbol's ratio ``r = P / Π`` is lognormal; its mean and spread vary smoothly with ln Π
-   (`smooth_law`) and are fitted to the noisy counts.
-2. Besides the single counts: remainders of tail bins tell ΣP over symbols that were not asked, and
-   N is known, so ``E_Π[r]`` is 1 less what fell where Π is 0.
-3. Estimate: Σ w E[φ(r) | y]; a count that tells r better than the grid does is read as it is, less
-   its second-order bias.
+1. A symbol's ratio ``r = P / Π`` is lognormal, with mean and spread smooth in ln Π (`smooth_law`),
+   fitted to the noisy counts (`likelihood`), each Poisson around ``N Π r``.
+2. Counted remainders tell Σ P over symbols that were not asked, and the known N tells it over all.
+3. Estimate: Σ w E[φ(r) | y]. A count that tells r more finely than the grid is read as it is, less
+   the second-order bias of φ.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,85 +27,94 @@ if TYPE_CHECKING:
 
 NAME = "hybrid"
 _SPACING = 0.1
+"""Of the grid of ln r. Counts whose relative deviation is less are read as they are."""
 _KNOT_DISTANCE = 1.0
+"""In ln Π, at most."""
+_MARGIN = 0.01
+"""Of the knots beyond Π's range, so that a uniform Π has a range too."""
 
 
 def hybrid(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
+    """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0.
+
+    Finite at θ = 0 too: a lognormal ratio is never 0.
+
+    Parameters
+    ----------
+    counts : NoisyCounts
+        Noisy counts, the law of their noise, and the plan.
+    theta : float
+        In [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If theta is out of range.
+    """
     check_theta(theta)
-    plan, variance, n = counts.plan, counts.noise.variance, counts.records
+    plan, noise = counts.plan, counts.noise.variance
     scored = np.flatnonzero(plan.weight > 0)
-    weight = plan.weight[scored]
-    y = counts.values[scored]
-    expected = n * plan.mass[scored]
-    relative = (y + variance) / np.maximum(y, 1.0) ** 2
-    direct = (y > 0) & (relative < _SPACING**2)
-    groups = group_cells(y, expected, variance**0.5)
+    y, weight = counts.values[scored], plan.weight[scored]
+    expected = counts.records * plan.mass[scored]
+    direct = (y > 0) & (y + noise < (_SPACING * y) ** 2)
+    groups = group_cells(y, expected, math.sqrt(noise))
     likelihood = Likelihood(groups, counts.noise, theta, _SPACING)
-    p = plan.reference.probabilities
-    log_all = np.log(n * p[p > 0])
-    low, high = log_all.min(), log_all.max()
-    knots = np.linspace(low - 1e-9, high + 1e-9, 2 + int((high - low) / _KNOT_DISTANCE))
-    sums = _sums(counts, scored[direct], knots)
-    law = SmoothLaw(likelihood.grid, knots, groups, likelihood.rows(0.0)[:, 1:], sums)
-    phi = score(np.exp(likelihood.grid), theta)
-    columns = np.stack([phi, phi**2, np.exp(likelihood.grid)], axis=1)
-    post, slopes = law.posterior(columns)
-    prior = law.prior(columns)
-    left = np.maximum(post[:, 1] - post[:, 0] ** 2, 0)
-    of = groups.of
-    ratio = np.where(direct, y / expected, post[of, 2])
-    slope = score_slope(ratio, theta)
-    by_count = ratio / expected + variance / expected**2
-    mean = np.where(direct, score(ratio, theta) - 0.5 * slope**2 * by_count, post[of, 0])
-    known = np.clip(1 - left / np.maximum(prior[:, 1] - prior[:, 0] ** 2, 1e-12), 0, 1)
-    spread = np.where(direct, slope**2 * by_count, (left * known)[of])
-    by_noise = variance / (variance + np.maximum(ratio * expected, 1e-9))
-    out = [_scatter(x, scored, plan.cells) for x in (mean, spread * by_noise, ratio)]
-    est = assemble(
-        plan, n, theta=theta, estimator=NAME, target="population",
-        mean=out[0], variance=out[1], ratio=out[2],
+    possible = plan.reference.probabilities[plan.reference.probabilities > 0]
+    low = math.log(counts.records * possible.min()) - _MARGIN
+    high = math.log(counts.records * possible.max()) + _MARGIN
+    knots = np.linspace(low, high, 2 + int((high - low) / _KNOT_DISTANCE))
+    rows = likelihood.rows(0.0)[:, 1:]
+    law = SmoothLaw(likelihood.grid, knots, groups, rows, _sums(counts, scored[direct], knots))
+
+    r = np.exp(likelihood.grid)
+    ratio = np.where(direct, y / expected, law.posterior(r)[0][groups.of])
+    posterior_mean, posterior_variance, slope = law.posterior(score(r, theta))
+    # φ'' = φ'², and a count of mean N Π r has variance N Π r + noise.
+    second = score_slope(ratio, theta) ** 2 * (ratio * expected + noise) / expected**2
+    mean, variance = np.zeros(plan.cells), np.where(direct, second, posterior_variance[groups.of])
+    mean[scored] = np.where(direct, score(ratio, theta) - second / 2, posterior_mean[groups.of])
+    by_bin = np.zeros((len(groups.log_expected), 2))
+    np.add.at(by_bin, groups.bin_of, np.bincount(groups.of, weight * ~direct)[:, None] * slope)
+    # Poisson and noise answer for the error in proportion to their variance in the counts.
+    share = noise / (noise + ratio * expected)
+    by_law = law.variance_of(by_bin)
+    privacy = weight**2 @ (variance * share) + by_law * (weight @ share) / weight.sum()
+    total = weight**2 @ variance + by_law
+    return assemble(
+        plan,
+        theta=theta,
+        estimator=NAME,
+        target="population",
+        mean=mean,
+        sampling=math.sqrt(max(total - privacy, 0.0)),
+        privacy=math.sqrt(privacy),
     )
-    of_bin = groups.bin_of[of]
-    w = np.where(direct, 0.0, weight)
-    bins = np.stack([np.bincount(of_bin, w * slopes[of, 0, t], len(groups.log_expected)) for t in (0, 1)], 1)
-    est.__dict__["hyper"] = law.deviation_of(bins)
-    est.__dict__["law"] = law
-    return est
 
 
-def _scatter(values, at, cells):
-    out = np.zeros(cells)
-    out[at] = values
-    return out
+def _sums(counts: NoisyCounts, direct: NDArray[np.int64], knots: Floats) -> Sums:
+    """Sum of each remainder cell, and what N leaves for all cells but those that are read off.
 
-
-def _sums(counts, direct, knots) -> Sums:
-    plan, n, variance = counts.plan, counts.records, counts.noise.variance
-    p = plan.reference.probabilities
-    possible = p > 0
-    at = np.minimum(((np.log(np.maximum(n * p, 1e-300)) - knots[0]) / (knots[1] - knots[0])), len(knots) - 1 - 1e-9)
-    i = np.maximum(at.astype(np.int64), 0)
-    frac = at - i
-    k = len(knots)
-
-    def by_cell(m):
-        flat = np.bincount(plan.cell_of * k + i, m * (1 - frac), plan.cells * k)
-        flat = flat + np.bincount(plan.cell_of * k + np.minimum(i + 1, k - 1), m * frac, plan.cells * k)
-        return flat.reshape(plan.cells, k)
-
-    mass, mass2 = by_cell(np.where(possible, n * p, 0)), by_cell(np.where(possible, (n * p) ** 2, 0))
-    impure = np.bincount(plan.cell_of, ~possible, plan.cells) > 0
-    rest = (plan.weight == 0) & ~impure
-    read = (plan.weight == 0) & impure
+    Read off are `direct` cells, and unscored ones with symbols that are impossible under Π.
+    """
+    plan, noise, y = counts.plan, counts.noise.variance, counts.values
+    mass = counts.records * plan.reference.probabilities
+    impossible = np.bincount(plan.cell_of, mass == 0, plan.cells) > 0
+    read = impossible.copy()
     read[direct] = True
-    y = counts.values
-    uncertain = float(read.sum())
-    if counts.event.adjacency is not Adjacency.REPLACE_ONE:
-        uncertain += plan.cells
-    value = np.append(y[rest].astype(float), n - y[read].sum())
-    return Sums(
-        value,
-        np.append(np.full(rest.sum(), variance), uncertain * variance),
-        np.concatenate([mass[rest], mass[~read].sum(0, keepdims=True)]),
-        np.concatenate([mass2[rest], mass2[~read].sum(0, keepdims=True)]),
-    )
+    remainder = np.flatnonzero((plan.weight == 0) & ~impossible)
+    row = np.full(plan.cells, len(remainder))
+    row[remainder] = np.arange(len(remainder))
+    row[read] = len(remainder) + 1
+    row_of = row[plan.cell_of]
+    near = hats(np.log(np.maximum(mass, np.exp(knots[0]))), knots)
+    sums, squares = np.zeros((2, len(remainder) + 1, len(knots)))
+    for k, hat in enumerate(near.T):
+        for total, m in ((sums, mass), (squares, mass**2)):
+            total[:, k] = np.bincount(row_of, m * hat, len(remainder) + 2)[:-1]
+    sums[-1], squares[-1] = sums.sum(axis=0), squares.sum(axis=0)
+    # A total that is itself the sum of the noisy cells tells nothing of their noise.
+    exact = counts.event.adjacency is Adjacency.REPLACE_ONE
+    terms = np.ones(len(remainder) + 1)
+    terms[-1] = read.sum() + (0 if exact else plan.cells)
+    value = np.append(y[remainder].astype(np.float64), counts.records - y[read].sum())
+    return Sums(value, terms * noise, sums, squares)

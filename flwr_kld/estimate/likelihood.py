@@ -90,15 +90,22 @@ class Likelihood:
         """
         below = np.concatenate([[0.0], np.cumsum(noise.probabilities)])
         step = self.groups.step
-        if step == 1:
-            return below[np.clip(y[:, None] - self._edges + noise.reach + 1, 0, len(below) - 1)]
+        if step == 1 or not len(y):
+            reached: Floats = below[self._place(y[:, None] - self._edges, noise)]
+            return reached
         multiple = np.floor(y / step + 0.5)
         low, high = (np.ceil((multiple + side) * step).astype(np.int64) for side in (-0.5, 0.5))
         start = int(low.min() - self._edges[-1])
-        steps = np.arange(start, int(high.max() - self._edges[0]) + 1) + noise.reach + 1
-        summed = np.concatenate([[0.0], np.cumsum(below[np.clip(steps, 0, len(below) - 1)])])
+        steps = np.arange(start, int(high.max() - self._edges[0]) + 1)
+        summed = np.concatenate([[0.0], np.cumsum(below[self._place(steps, noise)])])
         shift = self._edges + start
-        return summed[high[:, None] - shift] - summed[low[:, None] - shift]
+        of_group: Floats = summed[high[:, None] - shift] - summed[low[:, None] - shift]
+        return of_group
+
+    @staticmethod
+    def _place(z: NDArray[np.int64], noise: NoiseTable) -> NDArray[np.int64]:
+        """Where ``P(noise <= z)`` stands among the cumulated probabilities, a 0 before them."""
+        return np.clip(z + noise.reach + 1, 0, 2 * noise.reach + 1)
 
     def _bin_slices(self) -> list[tuple[int, int, int]]:
         """(bin, first, end) of the blurred groups of every bin that has some."""
@@ -109,7 +116,9 @@ class Likelihood:
 
     def _sharp(self, mean: Floats) -> Floats:
         sharp = self.groups.sharp
-        rows = _log_pmf(self.groups.value[sharp, None], mean[self.groups.bin_of[sharp]], self._shape)
+        rows = _log_pmf(
+            self.groups.value[sharp, None], mean[self.groups.bin_of[sharp]], self._shape
+        )
         rows = np.exp(rows - rows.max(axis=1, keepdims=True, initial=-np.inf))
         return np.concatenate([np.zeros((len(rows), 1)), rows], axis=1)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flwr_kld.estimate.result import Estimate, assemble
+from flwr_kld.estimate.result import Estimate, assemble, cohort_deviation, noise_deviation
 from flwr_kld.estimate.score import check_theta
 
 if TYPE_CHECKING:
@@ -48,11 +48,10 @@ def paper(
     moves = np.where(counts.values / records > tau, (lam - 1 / ratio) / (records * mass), 0.0)
     return assemble(
         plan,
-        records,
         theta=0.0,
         estimator=NAME,
         target="cohort",
         mean=lam * (ratio - 1) - np.log(ratio),
-        variance=moves**2 * counts.noise.variance,
-        ratio=ratio,
+        sampling=cohort_deviation(plan, records, ratio, 0.0),
+        privacy=noise_deviation(plan, moves**2 * counts.noise.variance),
     )

@@ -20,7 +20,7 @@ from flwr_kld.errors import EstimateUndefined
 from flwr_kld.estimate.groups import Groups, group_cells
 from flwr_kld.estimate.likelihood import Likelihood
 from flwr_kld.estimate.mixture import Mixture, base_law
-from flwr_kld.estimate.result import Estimate, assemble
+from flwr_kld.estimate.result import Estimate, assemble, cohort_deviation, noise_deviation
 from flwr_kld.estimate.score import Floats, check_theta, score, score_slope
 
 if TYPE_CHECKING:
@@ -70,13 +70,14 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     by_noise = score_slope(np.where(sharp, ratio, 1.0), theta) ** 2 * variance / expected**2
     return assemble(
         plan,
-        counts.records,
         theta=theta,
         estimator=NAME,
         target="cohort",
         mean=_scatter(mean, scored, plan.cells),
-        variance=_scatter(np.where(sharp, by_noise, spread), scored, plan.cells),
-        ratio=_scatter(ratio, scored, plan.cells),
+        sampling=cohort_deviation(plan, counts.records, _scatter(ratio, scored, plan.cells), theta),
+        privacy=noise_deviation(
+            plan, _scatter(np.where(sharp, by_noise, spread), scored, plan.cells)
+        ),
     )
 
 

@@ -29,7 +29,8 @@ class ErrorSplit:
     Parameters
     ----------
     sampling : float
-        A finite cohort: how far D_θ of these records may lie from that of their population.
+        A finite cohort: how far D_θ of these records may lie from that of their population; for an
+        estimate of the population, how far it may be off because the cohort was finite.
     monte_carlo : float
         Asking about some symbols only; 0 where every symbol of Π has its own cell.
     privacy : float
@@ -79,47 +80,50 @@ class Estimate:
 
 def assemble(
     plan: QueryPlan,
-    records: float,
     *,
     theta: float,
     estimator: str,
     target: Target,
     mean: Floats,
-    variance: Floats,
-    ratio: Floats,
+    sampling: float,
+    privacy: float,
 ) -> Estimate:
-    """Add scored cells up and split the error.
+    """Add scored cells up.
 
     Parameters
     ----------
-    mean, variance : Floats
-        Of each cell's score under the privacy noise, shape [cells], in nats and squared nats;
-        read only where the plan's weight is positive.
-    ratio : Floats
-        Estimated ``P / Π >= 0`` of each cell, shape [cells].
+    mean : Floats
+        Estimated score of each cell, shape [cells], in nats; read only where the plan's weight is
+        positive.
+    sampling, privacy : float
+        Two parts of the error, in nats; the third follows from the plan.
     """
     scored = plan.weight > 0
-    weight = plan.weight[scored]
     contribution = np.zeros(plan.cells)
-    contribution[scored] = weight * mean[scored]
-    error = ErrorSplit(
-        sampling=_sampling(weight, plan.mass[scored], records, ratio[scored], theta),
-        monte_carlo=_monte_carlo(plan, scored, mean[scored]),
-        privacy=float(np.sqrt((weight**2 * variance[scored]).sum())),
-    )
+    contribution[scored] = plan.weight[scored] * mean[scored]
+    error = ErrorSplit(sampling, _monte_carlo(plan, scored, mean[scored]), privacy)
     return Estimate(float(contribution.sum()), theta, estimator, target, error, contribution)
 
 
-def _sampling(weight: Floats, mass: Floats, records: float, ratio: Floats, theta: float) -> float:
-    """Estimate the deviation over cohorts drawn from the same population, in nats.
+def noise_deviation(plan: QueryPlan, variance: Floats) -> float:
+    """Deviation of the sum of independent scores, in nats, from their variances, shape [cells]."""
+    scored = plan.weight > 0
+    return float(np.sqrt((plan.weight[scored] ** 2 * variance[scored]).sum()))
+
+
+def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: float) -> float:
+    """Estimate the deviation of D_θ over cohorts drawn from the same population, in nats.
+
+    `ratio` is the estimated ``P / Π >= 0`` of each cell, shape [cells].
 
     Counts h of a population's cohort are Poisson(λ): the variance of φ(h / (N Π)) is summed
     exactly below 3 records and taken from the forward difference above. A fixed number of records
     makes the counts multinomial, which takes their common movement out: by Stein's identity its
     size is ``Cov(h, φ) = λ E[φ(h + 1) - φ(h)]``.
     """
-    expected = records * mass
-    count = expected * ratio
+    scored = plan.weight > 0
+    weight, expected = plan.weight[scored], records * plan.mass[scored]
+    count = expected * ratio[scored]
 
     def phi(h: Floats, at: Floats) -> Floats:
         # theta = 0 has no finite score at no records: half a record stands for it.

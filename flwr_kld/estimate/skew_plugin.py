@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flwr_kld.errors import EstimateUndefined
-from flwr_kld.estimate.result import Estimate, assemble
+from flwr_kld.estimate.result import Estimate, assemble, cohort_deviation, noise_deviation
 from flwr_kld.estimate.score import check_theta, score
 
 if TYPE_CHECKING:
@@ -51,11 +51,10 @@ def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
         second += moved**2 / _QUANTILES
     return assemble(
         plan,
-        counts.records,
         theta=theta,
         estimator=NAME,
         target="cohort",
         mean=centre,
-        variance=np.maximum(second - first**2, 0.0),
-        ratio=np.maximum(y, 0) / expected,
+        sampling=cohort_deviation(plan, counts.records, np.maximum(y, 0) / expected, theta),
+        privacy=noise_deviation(plan, np.maximum(second - first**2, 0.0)),
     )

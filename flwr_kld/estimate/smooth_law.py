@@ -1,9 +1,9 @@
 """A lognormal law of ``r = P / Π`` whose mean and spread vary smoothly with ln Π.
 
-At knots in ln Π, ``ln E[r]`` and ``ln sd(ln r)`` are free and random walks tie neighbours; between
-knots they are linear. The spread of frequent symbols, which is measured, so carries over to rare
-ones, whose mean only sums of many cells can tell. Maximum a posteriori by scoring steps: the outer
-product of the score stands for the Hessian, its inverse is the covariance of what is fitted.
+``a = ln E[r]`` and ``t = ln sd(ln r)`` are free at knots in ln Π, where random walks tie
+neighbours, and linear in between. So the spread of frequent symbols, which can be measured, carries
+over to rare ones, of which only sums over many cells tell anything. Both are fitted by maximum
+a posteriori (damped scoring steps); the inverse of the information is their covariance.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ import numpy as np
 from flwr_kld.estimate.groups import Groups
 from flwr_kld.estimate.score import Floats
 
-_WALK = (0.7, 0.35)
-"""Deviations per unit of ln Π of the walks of ln E[r] and of ln sd(ln r)."""
-_PRIOR = ((0.0, 2.0), (-0.7, 1.5))
-"""Centre and deviation of their average."""
-_REACH = ((-7.0, 5.0), (-2.6, 1.4))
-"""Bounds of both; the spread cannot be finer than the components of the likelihood."""
-_STEPS = 25
-_HALVINGS = 6
-_ENOUGH = 1e-3
+_WALK = (1.0, 0.2)
+"""Deviations of the walks of a and of t per unit of ln Π."""
+_MEAN = ((0.0, 2.0), (-0.7, 1.5))
+"""Centre and deviation of the average of a and of t over the knots."""
+_REACH = ((-7.0, 9.0), (-2.6, 1.8))
+"""Bounds of a and of t: a law cannot be narrower than the grid's spacing shows."""
+_START = -0.7
+_STEPS, _TRIES = 30, 8
+_ENOUGH = 0.01
+"""Gain in nats below which the fit has ended."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums of many counts, each known by itself: value ± noise = N Σ P(x) over its symbols.
+    """J sums over many symbols, each ``value = N Σ P(x) ± noise and Poisson``.
 
     Parameters
     ----------
-    value, variance : Floats
-        Shape [J], in records and squared records; the variance without that of r.
+    value : Floats
+        Shape [J], in records.
+    variance : Floats
+        Shape [J], of the noise, in squared records.
     mass, mass_squared : Floats
-        Shape [J, K]: Σ N Π and Σ (N Π)² of the symbols near each knot.
+        Shape [J, K]: Σ N Π and Σ (N Π)² over the symbols, shared out among knots by `hats`.
     """
 
     value: Floats
@@ -45,156 +48,155 @@ class Sums:
 
 
 def hats(log_mass: Floats, knots: Floats) -> Floats:
-    """Weights that interpolate linearly between knots, shape [len(log_mass), K]."""
+    """Weights that interpolate linearly between K knots, shape [len(log_mass), K]."""
     return np.stack([np.interp(log_mass, knots, unit) for unit in np.eye(len(knots))], axis=1)
 
 
 class SmoothLaw:
-    """The fitted law. Parameters are ``ln E[r]`` at K knots, then ``ln sd(ln r)`` at them.
+    """The law, fitted when it is made.
 
     Parameters
     ----------
     grid : Floats
         Values of ln r, shape [U].
     knots : Floats
-        ln of the expected records of a symbol, ascending, shape [K].
+        ln of the records that Π expects of a symbol, ascending, shape [K], K >= 2.
     groups : Groups
         G groups of cells in B mass bins.
     rows : Floats
         Likelihood of each group under each ln r, shape [G, U].
     sums : Sums
-        What else is known.
+        What is known besides.
     """
 
     def __init__(
         self, grid: Floats, knots: Floats, groups: Groups, rows: Floats, sums: Sums
     ) -> None:
-        self.grid, self.knots, self.groups, self.rows, self.sums = grid, knots, groups, rows, sums
-        self._at = hats(groups.log_expected, knots)
-        step = np.diff(np.eye(len(knots)), axis=0)
+        self._powers = grid[:, None] ** np.arange(5)
+        self._ratio = np.exp(grid)
+        self._groups, self._rows, self._sums = groups, rows, sums
+        self._bins, self._knots = hats(groups.log_expected, knots), np.eye(len(knots))
+        step = np.diff(self._knots, axis=0)
+        tie = step.T @ (step / np.diff(knots)[:, None])
         self._ties = [
-            step.T @ (step / (walk**2 * np.diff(knots)[:, None])) + 1 / (sd**2 * len(knots) ** 2)
-            for walk, (_, sd) in zip(_WALK, _PRIOR, strict=True)
+            tie / walk**2 + 1 / (deviation * len(knots)) ** 2
+            for walk, (_, deviation) in zip(_WALK, _MEAN, strict=True)
         ]
-        self._limits = np.repeat(np.array(_REACH), len(knots), axis=0).T
-        self.parameters: Floats = np.repeat([0.0, -0.7], len(knots))
-        self._fit()
+        self._at = np.repeat([[0.0], [_START]], len(knots), axis=1)  # a and t, [2, K]
+        self._information = self._fit()
 
-    def posterior(self, columns: Floats) -> tuple[Floats, Floats]:
-        """Posterior mean of functions of ln r in each group, and their slopes in the parameters.
+    def posterior(self, f: Floats) -> tuple[Floats, Floats, Floats]:
+        """Posterior mean and variance of f(ln r) in each group, [G]; slope of the mean, [G, 2].
 
         Parameters
         ----------
-        columns : Floats
-            Shape [U, F].
-
-        Returns
-        -------
-        tuple[Floats, Floats]
-            Shapes [G, F] and [G, F, 2]: slopes in the mass bin's own two parameters.
+        f : Floats
+            Shape [U]. The slope is in a and t of the group's own bin.
         """
-        law, statistics = self._laws(self._at)
-        share = self.rows * law[self.groups.bin_of]
-        share /= share.sum(axis=1, keepdims=True)
-        moments = share @ np.concatenate([columns, _powers(self.grid)], axis=1)
-        f = columns.shape[1]
-        mean, powers = moments[:, :f], moments[:, f:]
-        statistic = np.einsum("gtk,gk->gt", statistics[self.groups.bin_of], powers)
-        slopes = np.empty((*mean.shape, 2))
-        for i in range(f):
-            crossed = share @ (columns[:, i, None] * _powers(self.grid))
-            cross = np.einsum("gtk,gk->gt", statistics[self.groups.bin_of], crossed)
-            slopes[:, i] = cross - mean[:, i, None] * statistic
-        return mean, slopes
+        law, score = self._laws(self._bins)
+        share = self._rows * law[self._groups.bin_of]
+        powers = self._powers[:, :3]
+        columns = np.concatenate([powers, f[:, None] * powers, f[:, None] ** 2], axis=1)
+        moments = share @ columns
+        moments /= moments[:, :1]
+        mean = moments[:, 3]
+        crossed = moments[:, 3:6] - mean[:, None] * moments[:, :3]
+        slope = np.einsum("gtk,gk->gt", score[self._groups.bin_of], crossed)
+        return mean, np.maximum(moments[:, 6] - mean**2, 0.0), slope
 
-    def prior(self, columns: Floats) -> Floats:
-        """Mean of functions of ln r under each group's law, shape [G, F]; columns [U, F]."""
-        return (self._laws(self._at)[0] @ columns)[self.groups.bin_of]
+    def variance_of(self, slope: Floats) -> float:
+        """Posterior variance of a number with this slope in each bin's a and t, shape [B, 2]."""
+        at_knots = (slope.T @ self._bins).reshape(-1)
+        return float(at_knots @ np.linalg.solve(self._information, at_knots))
 
-    def deviation_of(self, slopes: Floats) -> Floats:
-        """Standard deviation of a number with these slopes in the bins' parameters, [B, 2]."""
-        whole = np.concatenate([self._at.T @ slopes[:, 0], self._at.T @ slopes[:, 1]])
-        return np.sqrt(whole @ np.linalg.solve(self._information, whole))
+    def _laws(self, where: Floats) -> tuple[Floats, Floats]:
+        """Laws on the grid, [L, U]; d ln law / d(a, t) as weights of 1, u and u², [L, 2, 3].
 
-    def _laws(self, at: Floats) -> tuple[Floats, Floats]:
-        """Laws on the grid [L, U]; the score in both parameters as weights of 1, u, u² [L, 2, 3].
-
-        ``ln law = -(u - m)² / 2s² - ln Σ``, with ``m = a - s²/2`` for mean ratio e^a.
+        ``ln law = -(u - m)² / 2s² - ln Σ`` with ``s = e^t`` and ``m = a - s²/2``.
         """
-        a, tau = (at @ part for part in np.split(self.parameters, 2))
-        variance = np.exp(2 * tau)
-        m = a - variance / 2
-        law = np.exp(-0.5 * (self.grid - m[:, None]) ** 2 / variance[:, None])
+        a, t = self._at @ where.T
+        v = np.exp(2 * t)
+        m = a - v / 2
+        exponent = -0.5 * (self._powers[:, 1] - m[:, None]) ** 2 / v[:, None]
+        law = np.exp(exponent - exponent.max(axis=1, keepdims=True))
         law /= law.sum(axis=1, keepdims=True)
         one = np.ones_like(m)
-        raw = np.stack(
-            [
-                np.stack([-m, one, 0 * m], 1) / variance[:, None],
-                np.stack([m + m**2 / variance, -one - 2 * m / variance, one / variance], 1),
-            ],
-            axis=1,
-        )
-        raw[:, :, 0] -= np.einsum("ltk,lk->lt", raw, law @ _powers(self.grid))
-        return law, raw
+        by_a = np.stack([-m / v, 1 / v, 0 * one], axis=1)
+        by_t = np.stack([m + m**2 / v, -one - 2 * m / v, 1 / v], axis=1)
+        score = np.stack([by_a, by_t], axis=1)
+        score[:, :, 0] -= np.einsum("ltk,lk->lt", score, law @ self._powers[:, :3])
+        return law, score
 
-    def _evaluate(self) -> tuple[float, Floats, Floats]:
-        """Log posterior, its gradient [2K] and its information [2K, 2K]."""
-        knots, groups = len(self.knots), self.groups
-        law, statistics = self._laws(self._at)
-        share = self.rows * law[groups.bin_of]
-        moments = share @ _powers(self.grid)
+    def _cells(self) -> tuple[float, Floats, Floats]:
+        """Log likelihood of the cells, its gradient [B, 2] and its information [B, 2, 2].
+
+        Information is what r itself would tell of the law, less what the counts leave open of r.
+        """
+        groups = self._groups
+        law, score = self._laws(self._bins)
+        moments = (self._rows * law[groups.bin_of]) @ self._powers
         value = float(groups.size @ np.log(moments[:, 0]))
-        score = np.einsum("gtk,gk->gt", statistics[groups.bin_of], moments / moments[:, :1])
-        in_bin = np.add.reduceat(groups.size[:, None] * score, groups.starts, axis=0)
-        gradient = (self._at.T @ in_bin).T
-        information = np.zeros((2, knots, 2, knots))
-        for i in range(2):
-            for j in range(2):
-                product = groups.size * score[:, i] * score[:, j]
-                weight = np.add.reduceat(product, groups.starts)
-                information[i, :, j] = self._at.T @ (weight[:, None] * self._at)
-        for i, (part, tie) in enumerate(
-            zip(np.split(self.parameters, 2), self._ties, strict=True)
-        ):
-            away = part - _PRIOR[i][0]
+        moments *= (groups.size / moments[:, 0])[:, None]
+        told = np.einsum("gtk,gk->gt", score[groups.bin_of], moments[:, :3])
+        outer = told[:, :, None] * told[:, None, :] / groups.size[:, None, None]
+        total = np.add.reduceat(moments, groups.starts, axis=0)
+        law_moments = total[:, :1] * (law @ self._powers)
+        square = np.add.outer(np.arange(3), np.arange(3))
+        open_ = np.einsum("btk,bkl,bsl->bts", score, (law_moments - total)[:, square], score)
+        values, axes = np.linalg.eigh(open_ + np.add.reduceat(outer, groups.starts, axis=0))
+        information = (axes * np.maximum(values, 0)[:, None, :]) @ axes.swapaxes(1, 2)
+        return value, np.add.reduceat(told, groups.starts, axis=0), information
+
+    def _sum_variance(self) -> Floats:
+        """Variance of the sums about the law's mean, shape [J]: noise, Poisson, spread of r."""
+        law, _ = self._laws(self._knots)
+        mean = law @ self._ratio
+        sums = self._sums
+        spread = sums.mass_squared @ (law @ self._ratio**2 - mean**2)
+        # A record's worth at least: sums over nothing are exact.
+        variance: Floats = np.maximum(sums.variance + sums.mass @ mean + spread, 1.0)
+        return variance
+
+    def _evaluate(self, sum_variance: Floats) -> tuple[float, Floats, Floats]:
+        """Log posterior, its gradient [2, K] and its information [2, K, 2, K]."""
+        value, slope, told = self._cells()
+        gradient = slope.T @ self._bins
+        information = np.einsum("bk,bij,bl->ikjl", self._bins, told, self._bins, optimize=True)
+        for i, (tie, (centre, _)) in enumerate(zip(self._ties, _MEAN, strict=True)):
+            away = self._at[i] - centre
             value -= 0.5 * float(away @ tie @ away)
             gradient[i] -= tie @ away
             information[i, :, i] += tie
-        # Sums of many symbols, at the knots' laws.
-        law, statistics = self._laws(np.eye(knots))
-        r = np.exp(self.grid)
-        ratio, square = law @ r, law @ r**2
-        slope = np.einsum("ltk,lk->tl", statistics, law @ (r[:, None] * _powers(self.grid)))
-        s = self.sums
-        gap = s.value - s.mass @ ratio
-        if self._sum_variance is None:
-            self._sum_variance = s.variance + s.mass_squared @ (square - ratio**2)
-            self._sum_variance = self._sum_variance + np.maximum(s.mass @ ratio, 0)
-        value -= 0.5 * float((gap**2 / self._sum_variance).sum())
-        tilt = s.mass[:, None, :] * slope  # [J, 2, K]
-        gradient += np.einsum("jtk,j->tk", tilt, gap / self._sum_variance)
-        information += np.einsum("jsk,jtl,j->sktl", tilt, tilt, 1 / self._sum_variance)
-        return value, gradient.reshape(-1), information.reshape(2 * knots, 2 * knots)
+        law, score = self._laws(self._knots)
+        gap = self._sums.value - self._sums.mass @ (law @ self._ratio)
+        moments = law @ (self._ratio[:, None] * self._powers[:, :3])
+        moved = self._sums.mass[:, None, :] * np.einsum("ltk,lk->tl", score, moments)  # [J, 2, K]
+        value -= 0.5 * float((gap**2 / sum_variance).sum())
+        gradient += np.einsum("jtk,j->tk", moved, gap / sum_variance)
+        information += np.einsum("jsk,jtl,j->sktl", moved, moved, 1 / sum_variance, optimize=True)
+        return value, gradient, information
 
-    def _fit(self) -> None:
+    def _fit(self) -> Floats:
+        """Climb to the maximum; return the information there, [2K, 2K]."""
+        size, damping = self._at.size, 0.01
+        low, high = np.array(_REACH).T[:, :, None]
         for _ in range(_STEPS):
-            self._sum_variance: Floats | None = None
-            value, gradient, information = self._evaluate()
-            self._information = information
-            start = self.parameters
-            step = np.linalg.solve(information, gradient)
-            step /= max(1.0, np.abs(step).max())
-            for _ in range(_HALVINGS):
-                self.parameters = np.clip(start + step, *self._limits)
-                if self._evaluate()[0] >= value:
+            start, sum_variance = self._at, self._sum_variance()
+            value, slope, told = self._evaluate(sum_variance)
+            free = ~(((start <= low) & (slope < 0)) | ((start >= high) & (slope > 0))).reshape(-1)
+            information = told.reshape(size, size) * np.outer(free, free) + np.diag(1.0 - free)
+            gain = 0.0
+            for _ in range(_TRIES):
+                damped = information + damping * np.diag(np.diag(information))
+                step = np.linalg.solve(damped, slope.reshape(-1) * free).reshape(start.shape)
+                self._at = np.clip(start + step / max(1.0, np.abs(step).max()), low, high)
+                gain = self._evaluate(sum_variance)[0] - value
+                if gain >= 0:
+                    damping = max(damping / 5, 1e-4)
                     break
-                step /= 3
-            else:
-                self.parameters = start
-                return
-            if np.abs(self.parameters - start).max() < _ENOUGH:
-                return
-
-
-def _powers(grid: Floats) -> Floats:
-    return np.stack([np.ones_like(grid), grid, grid**2], axis=1)
+                damping *= 10
+            if gain < 0:
+                self._at = start
+            if gain < _ENOUGH:
+                break
+        return information

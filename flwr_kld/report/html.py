@@ -47,7 +47,7 @@ _PAGE = """<!doctype html>
 {%- if last.estimate is none %}No estimate{% else -%}
 {{ "%.3f"|format(last.estimate) }} ± {{ "%.3f"|format(last.error) }} nats{% endif %}</p>
 {% if last.note %}<p class="warn">{{ last.note }}</p>{% endif %}
-<p>KL(reference ‖ clients) of the last check's cohort
+<p>KL(reference ‖ clients) of the last check's {{ last.target or "cohort" }}
 {%- if last.theta is not none %}, skewed by θ = {{ "%.3g"|format(last.theta) }}{% endif %}.
 An estimate is not an alarm: its error bar leaves out the estimator's own bias.</p>
 {% if not last.private %}<p class="warn">Seeded noise: a reproducible simulation, private for

@@ -27,6 +27,8 @@ class Report:
         The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ.
     estimator : str
         Name of the estimator, or ``"scalar"``.
+    target : str or None
+        Whose divergence: the ``"cohort"``'s own, or the ``"population"``'s that it was drawn from.
     sampling, monte_carlo, privacy : float or None
         Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None
         where the release does not allow an estimate of it.
@@ -62,6 +64,7 @@ class Report:
     estimate: float | None
     theta: float | None
     estimator: str
+    target: str | None
     sampling: float | None
     monte_carlo: float | None
     privacy: float | None

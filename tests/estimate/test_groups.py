@@ -78,3 +78,30 @@ def test_likelihood_is_the_convolution_of_law_and_noise(noise):
     unseen = [chance[y] for y in (-3, 0, 4)]
     rows = likelihood.rows(0.0)
     assert rows[:, u + 1] / rows[:, 0] == pytest.approx(np.array(direct) / unseen, rel=1e-6)
+
+
+def test_a_group_of_several_counts_is_as_likely_as_all_of_them_together():
+    # The law of the noise has a cusp at 0: the middle count cannot stand for its neighbours.
+    noise = calibrated_laplace(0.05, 0.0, Adjacency.REPLACE_ONE).table
+    y = np.arange(-102, 103)
+    groups = group_cells(y, np.full(len(y), 2.0), noise.variance**0.5)
+    assert groups.step == 5
+    likelihood = Likelihood(groups, noise, 0.01)
+    rows = likelihood.rows(0.0)
+    for u in (20, 40, 50):
+        mean, shape = 2.0 * np.exp(likelihood.grid[u]), 25
+        h = np.arange(400)
+        steps = np.log((shape + h[:-1]) / (h[:-1] + 1) * mean / (shape + mean))
+        law = np.exp(np.concatenate([[0.0], np.cumsum(steps)])) * (shape / (shape + mean)) ** shape
+        chance = noise.probabilities[y[:, None] - h + noise.reach]
+        seen = np.bincount(groups.of, chance @ law)
+        unseen = np.bincount(groups.of, chance[:, 0])
+        assert rows[:, u + 1] / rows[:, 0] == pytest.approx(seen / unseen, rel=2e-3)
+
+
+def test_counts_far_above_wide_noise_need_no_window():
+    noise = calibrated_laplace(0.05, 0.0, Adjacency.REPLACE_ONE).table
+    groups = group_cells(np.array([10**6]), np.array([1e6]), noise.variance**0.5)
+    assert groups.sharp.all()
+    likelihood = Likelihood(groups, noise, 0.01)
+    assert likelihood.grid[likelihood.rows(0.0)[0, 1:].argmax()] == pytest.approx(0, abs=0.1)

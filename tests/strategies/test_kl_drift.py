@@ -2,6 +2,7 @@
 
 import json
 import logging
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from flwr.serverapp.strategy import Strategy
 from flwr_kld import Labels, MonteCarlo, Reference
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.errors import CheckFailed
+from flwr_kld.estimate import paper
 from flwr_kld.protocol import COUNTS_FORMAT
 from flwr_kld.report import Report
 from flwr_kld.strategies import (
@@ -114,6 +116,24 @@ def test_monte_carlo_plan_and_paper_estimator():
     assert report.theta == 0
     assert report.monte_carlo > 0
     assert abs(report.estimate - skewed_divergence(REFERENCE.probabilities, SHARES, 0)) < 0.15
+
+
+def test_paper_estimator_with_its_lambda():
+    """Without noise to speak of, λ adds λ Σ (P - Π) = 0 over the full support."""
+    by_lambda = [
+        KLDrift(REFERENCE, Trusted(epsilon=20.0), estimator=partial(paper, lam=lam), seed=1)
+        for lam in (0.0, 0.5)
+    ]
+    plain, shifted = (monitor.check(grid_of()).estimate for monitor in by_lambda)
+    assert plain == pytest.approx(shifted, abs=1e-3)
+    assert plain == pytest.approx(skewed_divergence(REFERENCE.probabilities, SHARES, 0), abs=0.02)
+
+
+def test_hybrid_says_that_it_estimates_the_population():
+    report = KLDrift(REFERENCE, Trusted(epsilon=3.0), estimator="hybrid").check(grid_of())
+    assert (report.estimator, report.target) == ("hybrid", "population")
+    default = KLDrift(REFERENCE, Trusted(epsilon=3.0)).check(grid_of())
+    assert (default.estimator, default.target) == ("posterior_counts", "cohort")
 
 
 def test_theta_zero_with_an_unseen_symbol_says_so_and_keeps_the_report():
