@@ -152,8 +152,15 @@ def main() -> None:
     rows = list(errors(data, options.splits))
     summary = summarise(rows)
     table = Table(title=f"{len(data):,} digits, {options.splits} writer splits, D₀.₀₁ in nats")
-    for name in ("ε", "estimator", "RMSE 90 pairs", "bias 10 equal", "RMSE 10 equal", "MSE paper/"):
-        table.add_column(name, justify="right")
+    for name in (
+        "ε",
+        "estimator",
+        "RMSE 90 pairs",
+        "bias 10 equal",
+        "RMSE 10 equal",
+        "paper's MSE ÷",
+    ):
+        table.add_column(name, justify="right", no_wrap=name == "estimator")
     for s in summary:
         table.add_row(
             f"{s['epsilon']:g}", s["estimator"], f"{s['rmse_pairs']:.3f}",
