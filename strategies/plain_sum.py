@@ -88,7 +88,7 @@ def plain_sum(
         Message(contents[tuple(m)], node, _TYPE, ttl=timeout, group_id=group)
         for node, m in asked.items()
     ]
-    down = sum(_payload(contents[tuple(m)]) for m in asked.values())
+    down = sum(contents[tuple(m)].config_records[QUESTION].count_bytes() for m in asked.values())
     replies = _Replies(asked, check, plan, clip or LARGEST_CLIENT)
     clear = ClearSum(replies.read(grid.send_and_receive(messages, timeout=timeout)), plan)
     return Collected(
@@ -135,7 +135,6 @@ class _Replies:
                 # The error's text may quote a client's data: only its code is passed on.
                 self._leave_out(node, f"client error (Flower code {reply.error.code})")
                 continue
-            self.bytes += _payload(reply.content)
             try:
                 yield from self._rows(node, reply.content)
             except InvalidReply as error:
@@ -148,15 +147,17 @@ class _Replies:
 
     def _rows(self, node: int, content: RecordDict) -> Iterable[ClientCounts]:
         record = content.get(ANSWER)
-        answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
+        config = record if isinstance(record, ConfigRecord) else {}
+        answer = Answer.from_config(config)
         if not answer.check and answer.reasons:
-            self._leave_out(node, f"refused: {answer.reasons[0][:_LONGEST_REASON]}")
+            self._leave_out(node, _refusal(answer.reasons[0]))
             return
         if (answer.check, answer.plan) != (self._check, self._plan.fingerprint):
             raise InvalidReply("the reply belongs to another check")
         refused = min(len(answer.reasons), len(self._open[node] - set(answer.answered)))
-        self._reasons.update(f"refused: {r[:_LONGEST_REASON]}" for r in answer.reasons[:refused])
+        self._reasons.update(map(_refusal, answer.reasons[:refused]))
         matrix = _matrix(content, len(answer.answered), self._plan.cells)
+        self.bytes += len(str(config[ANSWER])) + matrix.nbytes
         for member, row in zip(answer.answered, matrix, strict=True):
             if member not in self._open[node]:
                 continue  # not asked, or already counted
@@ -174,9 +175,9 @@ class _Replies:
         self._open[node].clear()
 
 
-def _payload(content: RecordDict) -> int:
-    """Count the bytes of a message's records."""
-    return sum(record.count_bytes() for record in content.values())
+def _refusal(reason: str) -> str:
+    """Quote a client's reason: short, and nothing that a terminal would obey."""
+    return f"refused: {''.join(filter(str.isprintable, reason[:_LONGEST_REASON]))}"
 
 
 def _matrix(content: RecordDict, rows: int, cells: int) -> NDArray[np.int32]:

@@ -323,6 +323,7 @@ NONSENSE = {"check": 1, "plan": "", "answered": 0, "reasons": []}
         (lambda content: content.pop("counts"), "carries no counts"),
         (lambda content: content.update(counts=MetricRecord({"a": 1})), "carries no counts"),
         (lambda content: content.pop("answer"), "not an answer"),
+        (lambda content: content.update(answer=ConfigRecord({"answer": []})), "not an answer"),
         (lambda content: content.update(answer=ConfigRecord({"answer": "[1]"})), "not an answer"),
         (
             lambda content: content.update(
@@ -343,6 +344,25 @@ def test_a_bad_reply_is_left_out_by_reason_and_the_rest_counts(change, reason):
     ((said, n),) = report.dropouts.items()
     assert said.startswith("invalid reply: ")
     assert reason in said
+    assert n == 1
+
+
+def test_odd_extra_records_in_a_reply_do_no_harm():
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(
+        tampering(lambda content: content.update(extra=ConfigRecord({"empty": []})))
+    )
+    assert (report.survivors, report.dropouts) == (20, {})
+
+
+def test_a_refusal_is_quoted_short_and_harmless():
+    reasons = ["\x1b[2J" + "x" * 1000]
+    refusal = {"check": "", "plan": "", "answered": [], "reasons": reasons}
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(
+        tampering(lambda c: c.update(answer=ConfigRecord({"answer": json.dumps(refusal)})))
+    )
+    ((reason, n),) = report.dropouts.items()
+    assert reason.startswith("refused: [2Jxxx")
+    assert len(reason) < 220
     assert n == 1
 
 
