@@ -54,6 +54,9 @@ class PrivacyEvent:
         For whom.
     any_l1_move : bool
         Whether `shifts` stands for every move of its l1 norm (pure noise only).
+    delivered : float or None
+        Epsilon that the noise delivers where it is not what was asked for: clients' noise shares,
+        of which more or fewer than planned survived.
     """
 
     mechanism: str
@@ -64,6 +67,7 @@ class PrivacyEvent:
     adjacency: Adjacency
     unit: Unit = Unit.RECORD
     any_l1_move: bool = False
+    delivered: float | None = None
 
     def delta_at(self, epsilon: float) -> Fraction:
         """Exact delta of this release at `epsilon` (nats), from the implemented table.

@@ -1,0 +1,122 @@
+"""Privacy that the surviving shares deliver, whatever had been asked for.
+
+The shares' exact integer laws are convolved and the sum's divergence is bounded from above; the
+mass lost by rounding and cut tails is part of delta.
+Proof note: ``docs/proofs/delivered-epsilon.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from flwr_kld.privacy.ball import pure_delta, renyi_delta
+from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.privacy.clip import Ball
+from flwr_kld.privacy.convolve import noise_sum
+from flwr_kld.privacy.hockey_stick import hockey_stick
+from flwr_kld.privacy.table import NoiseTable
+
+Moves = tuple[int, ...] | Ball
+"""The worst-case move of the summed vector, or the ball of all that are possible; in counts."""
+
+_NO_PROTECTION = 40.0
+"""Nats from which on a delivered epsilon is reported as infinite."""
+_PRECISION = 1e-5
+"""Relative precision of a delivered epsilon, which is rounded up."""
+_TINY = Fraction(1, 1 << 40)
+"""Delta under which the finer of two bounds is no longer looked for."""
+
+
+def delivered_delta(
+    share: NoiseTable,
+    survivors: int,
+    honest: int,
+    moves: Moves,
+    epsilon: float,
+    *,
+    grid: int = 1,
+) -> Fraction:
+    """Return an upper bound of delta at `epsilon` for the noise that `honest` shares make.
+
+    Parameters
+    ----------
+    share : NoiseTable
+        What each client added to every coordinate, in grid steps.
+    survivors : int
+        Clients whose vectors are in the sum.
+    honest : int
+        How many of them added their share and told nobody its value. The others' noise counts
+        for nothing.
+    moves : Moves
+        What has to be hidden, in counts: shifts of one or two coordinates (exact) or a `Ball`
+        (certified for all its moves).
+    epsilon : float
+        In nats, > 0.
+    grid : int
+        Grid steps a count, >= 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    if not 0 <= honest <= survivors:
+        raise ValueError(f"honest must be between 0 and {survivors} survivors, got {honest}")
+    if grid < 1:
+        raise ValueError(f"grid must be at least 1 step a count, got {grid}")
+    if not honest or epsilon >= _NO_PROTECTION:
+        return Fraction(1)
+    law = noise_sum(share, honest)
+    pure = pure_delta(law, _around(moves), grid, epsilon)
+    if pure <= _TINY:
+        return pure
+    if isinstance(moves, Ball):
+        return min(pure, renyi_delta(law, moves, grid, epsilon))
+    if len(moves) > 2:
+        return pure
+    return min(pure, hockey_stick(law, tuple(grid * s for s in moves), epsilon))
+
+
+def delivered_epsilon(
+    share: NoiseTable,
+    survivors: int,
+    honest: int,
+    moves: Moves,
+    delta: float,
+    *,
+    grid: int = 1,
+    asked: float = 1.0,
+) -> float:
+    """Least epsilon, rounded up, that `honest` surviving shares deliver at `delta`.
+
+    Parameters and errors are those of `delivered_delta`; the search starts at `asked`, so that
+    what was verified there is never reported as more.
+
+    Returns
+    -------
+    float
+        In nats; infinite where the shares protect nobody.
+    """
+    check_epsilon_delta(asked, delta)
+
+    def enough(epsilon: float) -> bool:
+        return delivered_delta(share, survivors, honest, moves, epsilon, grid=grid) <= delta
+
+    low, high = 0.0, asked
+    while not enough(high):
+        low, high = high, 2 * high
+        if low >= _NO_PROTECTION:
+            return math.inf
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _around(moves: Moves) -> Ball:
+    if isinstance(moves, Ball):
+        return moves
+    if not moves or 0 in moves:
+        raise ValueError("shifts must be non-zero moves of one coordinate or more")
+    return Ball(1, sum(map(abs, moves)), max(map(abs, moves)))

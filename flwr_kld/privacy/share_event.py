@@ -1,0 +1,199 @@
+"""What one distributed release costs: the share each client adds, checked at `n_min` survivors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from flwr_kld.privacy.ball import zcdp_sigma
+from flwr_kld.privacy.calibrate import calibrated_gaussian, check_epsilon_delta
+from flwr_kld.privacy.clip import Ball, Clip
+from flwr_kld.privacy.convolve import noise_sum
+from flwr_kld.privacy.delivered import Moves, delivered_delta, delivered_epsilon
+from flwr_kld.privacy.event import Adjacency, Unit
+from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
+from flwr_kld.privacy.table import NoiseTable
+
+Mechanism = Literal["discrete-laplace", "skellam", "discrete-gaussian"]
+
+_STEP = 1.002
+"""Ratio of neighbouring noise levels in a search."""
+_MOST_STEPS = 1000
+
+
+class NotPrivateEnough(ValueError):
+    """The shares of `n_min` survivors do not deliver what is claimed for them."""
+
+
+@dataclass(frozen=True)
+class ShareEvent:
+    """One use of noise shares on a summed integer vector. Every instance has been verified.
+
+    Parameters
+    ----------
+    mechanism : {"discrete-laplace", "skellam", "discrete-gaussian"}
+        Law that the shares add up to.
+    share : NoiseTable
+        What each client adds to every coordinate, in grid steps.
+    n_min : int
+        Honest survivors that the guarantee needs; the check is aborted below.
+    grid : int
+        Grid steps a count: clients multiply counts by it, the server divides the sum.
+    moves : Moves
+        What is hidden, in counts.
+    epsilon, delta : float
+        Delivered by `n_min` shares.
+    adjacency : Adjacency
+        Between which federations.
+    unit : Unit
+        For whom.
+
+    Raises
+    ------
+    NotPrivateEnough
+        If `n_min` shares deliver less than (`epsilon`, `delta`).
+    ValueError
+        If a number is out of range.
+    """
+
+    mechanism: str
+    share: NoiseTable
+    n_min: int
+    grid: int
+    moves: Moves
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: Unit = Unit.RECORD
+
+    def __post_init__(self) -> None:
+        check_epsilon_delta(self.epsilon, self.delta)
+        if self.n_min < 1:
+            raise ValueError(f"n_min must be at least 1 client, got {self.n_min}")
+        if self.delivered_delta(self.n_min, self.n_min) > self.delta:
+            raise NotPrivateEnough(
+                f"{self.n_min} shares do not deliver epsilon={self.epsilon}, delta={self.delta}"
+            )
+
+    def noise(self, survivors: int) -> NoiseTable:
+        """Law of the whole noise in each cell, in grid steps; for estimators."""
+        return noise_sum(self.share, survivors)
+
+    def delivered_delta(self, survivors: int, honest: int) -> Fraction:
+        """Delta at the asked epsilon; see `delivered.delivered_delta`."""
+        return delivered_delta(
+            self.share, survivors, honest, self.moves, self.epsilon, grid=self.grid
+        )
+
+    def delivered_epsilon(self, survivors: int, honest: int) -> float:
+        """Epsilon at the asked delta; see `delivered.delivered_epsilon`."""
+        return delivered_epsilon(
+            self.share,
+            survivors,
+            honest,
+            self.moves,
+            self.delta,
+            grid=self.grid,
+            asked=self.epsilon,
+        )
+
+
+@lru_cache(maxsize=32)
+def calibrate_shares(
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    *,
+    n_min: int,
+    mechanism: Mechanism = "discrete-laplace",
+    clip: Clip | None = None,
+) -> ShareEvent:
+    """Find shares of which `n_min` deliver (`epsilon`, `delta`).
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0.
+    delta : float
+        In (0, 1). Discrete Laplace shares use next to nothing of it: their sum is within some
+        2**-70 of pure epsilon, but bounded tables cannot be pure.
+    adjacency : Adjacency
+        Between which federations.
+    n_min : int
+        Honest survivors to rely on, >= 1; 1 is central noise.
+    mechanism : {"discrete-laplace", "skellam", "discrete-gaussian"}
+        Discrete Laplace (default) for single records or l1 clips, the others also for l2 clips.
+    clip : Clip, optional
+        Protect whole clients, whose vectors are clipped so, instead of single records.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no table of reasonable size can serve.
+    """
+    check_epsilon_delta(epsilon, delta)
+    if delta == 0:
+        raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
+    if n_min < 1:
+        raise ValueError(f"n_min must be at least 1 client, got {n_min}")
+    moves = adjacency.count_shifts if clip is None else clip.moves(adjacency)
+    unit = Unit.RECORD if clip is None else Unit.CLIENT
+
+    def event(share: NoiseTable, grid: int) -> ShareEvent:
+        return ShareEvent(mechanism, share, n_min, grid, moves, epsilon, delta, adjacency, unit)
+
+    if mechanism == "discrete-laplace":
+        if isinstance(moves, Ball) and moves.norm == 2:
+            raise ValueError("discrete Laplace hides l1 moves: use Clip(norm=1) or other noise")
+        l1 = moves.l1 if isinstance(moves, Ball) else sum(map(abs, moves))
+        return event(laplace_share(l1 / epsilon, n_min), 1)
+    if mechanism not in ("skellam", "discrete-gaussian"):
+        raise ValueError(f"unknown mechanism {mechanism!r}")
+    sigma = _gaussian_sigma(epsilon, delta, adjacency, moves)
+
+    def attempt(step: int) -> ShareEvent | None:
+        total = sigma * _STEP**step
+        grid = 1
+        if mechanism == "discrete-gaussian":  # a share's variance is at least one grid step's
+            grid = math.ceil(math.sqrt(n_min) / total) | 1  # odd: sums round to counts evenly
+        own = grid * total / math.sqrt(n_min)
+        share = gaussian_share(own) if mechanism == "discrete-gaussian" else skellam_share(own**2)
+        try:
+            return event(share, grid)
+        except NotPrivateEnough:
+            return None
+
+    found = _least(attempt)
+    if found is None:
+        raise ValueError(f"no noise shares serve epsilon={epsilon}, delta={delta}: raise either")
+    return found
+
+
+def _least(attempt: Callable[[int], ShareEvent | None]) -> ShareEvent | None:
+    """Find the least step that succeeds: doubling strides from 0, then bisection."""
+    low, high, best = -1, 0, attempt(0)
+    while best is None:
+        low, high = high, 2 * high + 1
+        if high > _MOST_STEPS:
+            return None
+        best = attempt(high)
+    while high <= 0 and low > -_MOST_STEPS and (less := attempt(low)):
+        low, high, best = 2 * low - 1, low, less
+    while high - low > 1:
+        middle = (low + high) // 2
+        if less := attempt(middle):
+            high, best = middle, less
+        else:
+            low = middle
+    return best
+
+
+def _gaussian_sigma(epsilon: float, delta: float, adjacency: Adjacency, moves: Moves) -> float:
+    """Total noise, in counts, of the central Gaussian: shares need as much or a little more."""
+    if isinstance(moves, Ball):
+        return zcdp_sigma(moves, epsilon, delta)
+    return math.sqrt(calibrated_gaussian(epsilon, delta, adjacency, shifts=moves).table.variance)
