@@ -1,0 +1,140 @@
+"""One-use X25519 keys and what two clients derive from them, bound to the session."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from flwr_kld.secure_sum.errors import Tampered
+from flwr_kld.secure_sum.shamir import RandomBytes
+
+PUBLIC = 32
+TAG = 16
+"""Bytes of a neighbour's confirmation of the list of survivors."""
+SEAL_OVERHEAD = 16
+_NONCE = bytes(12)  # a sealing key seals one message
+
+
+class OneUseKey:
+    """An X25519 key pair for one session."""
+
+    __slots__ = ("_private", "public", "secret")
+
+    def __init__(self, secret: bytes) -> None:
+        self._private = X25519PrivateKey.from_private_bytes(secret)
+        self.secret = secret
+        self.public = self._private.public_key().public_bytes_raw()
+
+    @classmethod
+    def generate(cls, random: RandomBytes) -> OneUseKey:
+        """Make a pair from 32 random bytes."""
+        return cls(random(32))
+
+    def agree(self, peer: bytes) -> bytes:
+        """Return the Diffie-Hellman secret with a peer's public key.
+
+        Raises
+        ------
+        Tampered
+            If the key is of low order, so that the secret would be known to all.
+        """
+        try:
+            return self._private.exchange(X25519PublicKey.from_public_bytes(peer))
+        except ValueError:
+            raise Tampered("a client's one-use key is none") from None
+
+    def __repr__(self) -> str:
+        return "OneUseKey(<private>)"
+
+
+def derive(
+    secret: bytes, session: bytes, purpose: bytes, parties: bytes, length: int = 32
+) -> bytes:
+    """HKDF-SHA256, salted with the session's digest, for one purpose and the named parties."""
+    info = b"flwr-kld secure-sum 1 " + purpose + b"\0" + parties
+    return HKDF(hashes.SHA256(), length, session, info).derive(secret)
+
+
+def pair(one: int, other: int) -> bytes:
+    """Name two clients by cohort index, the lower first."""
+    low, high = sorted((one, other))
+    return low.to_bytes(4, "little") + high.to_bytes(4, "little")
+
+
+def mask_key(own: OneUseKey, peer: bytes, session: bytes, me: int, them: int) -> bytes:
+    """Key of the mask that two clients add and subtract."""
+    return derive(own.agree(peer), session, b"pair mask", pair(me, them))
+
+
+def self_mask_key(seed: bytes, session: bytes, me: int) -> bytes:
+    """Key of a client's own mask."""
+    return derive(seed, session, b"self mask", me.to_bytes(4, "little"))
+
+
+def commitment(seed: bytes, session: bytes, me: int) -> bytes:
+    """Digest that tells the right seed from one that bad shares opened."""
+    return derive(seed, session, b"seed commitment", me.to_bytes(4, "little"))
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What two neighbours share for sealing shares and confirming survivors.
+
+    Parameters
+    ----------
+    outward, inward : bytes
+        Sealing keys of either direction, each for one message.
+    confirm : bytes
+        Key of the confirmations.
+    """
+
+    outward: bytes = field(repr=False)
+    inward: bytes = field(repr=False)
+    confirm: bytes = field(repr=False)
+
+    @classmethod
+    def between(cls, own: OneUseKey, peer: bytes, session: bytes, me: int, them: int) -> Channel:
+        """Agree with a neighbour."""
+        keys = derive(own.agree(peer), session, b"channel", pair(me, them), 96)
+        up, down = keys[:32], keys[32:64]
+        return cls(up, down, keys[64:]) if me < them else cls(down, up, keys[64:])
+
+
+def seal(key: bytes, plain: bytes, session: bytes, sender: int, receiver: int) -> bytes:
+    """Seal shares for one neighbour; 16 bytes longer."""
+    return ChaCha20Poly1305(key).encrypt(_NONCE, plain, _route(session, sender, receiver))
+
+
+def unseal(key: bytes, box: bytes, session: bytes, sender: int, receiver: int) -> bytes:
+    """Open a neighbour's shares.
+
+    Raises
+    ------
+    Tampered
+        If it was sealed for another session, sender or receiver, or changed on the way.
+    """
+    try:
+        return ChaCha20Poly1305(key).decrypt(_NONCE, box, _route(session, sender, receiver))
+    except InvalidTag:
+        raise Tampered(f"the shares of client {sender} of the cohort do not open") from None
+
+
+def confirmation(key: bytes, survivors: bytes, sender: int) -> bytes:
+    """Tag by which one neighbour tells another which list of survivors it signed."""
+    text = b"flwr-kld secure-sum 1 survivors\0" + sender.to_bytes(4, "little") + survivors
+    return hmac.digest(key, text, "sha256")[:TAG]
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Compare two tags in constant time."""
+    return hmac.compare_digest(one, other)
+
+
+def _route(session: bytes, sender: int, receiver: int) -> bytes:
+    return session + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")

@@ -1,0 +1,44 @@
+"""Masks: a ChaCha20 keystream under a 256-bit key, added to a vector or taken off in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
+
+KEY = 32
+"""Bytes of a mask key: all 256 bits reach the cipher."""
+_CHUNK = 1 << 17  # bytes; stays in the second-level cache
+_ZEROS = memoryview(bytes(_CHUNK))
+_NONCE = bytes(16)  # a key is used for one stream only
+
+
+def apply_masks(vector: NDArray[Any], added: list[bytes], removed: list[bytes]) -> None:
+    """Add and subtract masks in place, modulo the vector's word.
+
+    Parameters
+    ----------
+    vector : NDArray
+        Contiguous "<u4" or "<u8" words.
+    added, removed : list[bytes]
+        32-byte keys, each used for this one vector length and never again.
+    """
+    size = vector.dtype.itemsize
+    step = _CHUNK // size
+    room = memoryview(bytearray(min(_CHUNK, len(vector) * size)))
+    for keys, operation in ((added, np.add), (removed, np.subtract)):
+        for key in keys:
+            stream = Cipher(algorithms.ChaCha20(_key(key), _NONCE), mode=None).encryptor()
+            for start in range(0, len(vector), step):
+                part = vector[start : start + step]
+                nbytes = len(part) * size
+                stream.update_into(_ZEROS[:nbytes], room[:nbytes])
+                operation(part, np.frombuffer(room[:nbytes], dtype=vector.dtype), out=part)
+
+
+def _key(key: bytes) -> bytes:
+    if len(key) != KEY:
+        raise ValueError("a mask key is 32 bytes")
+    return key
