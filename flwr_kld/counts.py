@@ -87,17 +87,31 @@ class ClearSum:
         What was asked.
     """
 
-    __slots__ = ("_plan", "_values")
+    __slots__ = ("_plan", "_values", "clients", "records")
 
     def __init__(self, clients: Iterable[ClientCounts], plan: QueryPlan) -> None:
         values = np.zeros(plan.cells, dtype=np.int64)
+        self.clients = 0
+        """Number of clients in the sum. Public."""
+        self.records: int | None = None
+        """Number of records, where it is public and came by itself."""
         for client in clients:
             row = client.reveal()
             if row.shape != values.shape:  # numpy would spread one cell over all
                 raise InvalidReply("counts have the wrong shape: one number a cell is expected")
             values += row
+            self.clients += 1
         self._values = values
         self._plan = plan
+
+    @classmethod
+    def of_total(
+        cls, values: NDArray[np.int64], plan: QueryPlan, *, clients: int, records: int | None
+    ) -> ClearSum:
+        """Take a sum that a protocol computed without showing its parts; shape [cells]."""
+        total = cls((), plan)
+        total._values, total.clients, total.records = values, clients, records
+        return total
 
     def is_empty(self) -> bool:
         """Whether there is no record at all; says something only where that number is public."""

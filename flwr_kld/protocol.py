@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.privacy.event import Unit
 
 DRIFT_ACTION = "drift"
 """Flower routes the question by message type ``query.drift``."""
 HOSTED_ACTION = "drift_hosted"
 """Asks a simulation's node which virtual clients it hosts."""
 
+IDENTITY_ACTION = "drift_identity"
+"""Asks under which names and keys a node's clients sign."""
+SUM_ACTION = "drift_sum"
+"""One phase of a secure sum: requests to a node's clients, and their answers."""
+
+ROLE_ACTION = "drift_role"
+"""Asks an aggregator for its public key."""
+SEAL_ACTION = "drift_seal"
+"""Asks a node's clients for counts that only the aggregator can open."""
+AGGREGATE_ACTION = "drift_aggregate"
+"""Hands those to the aggregator, which answers with noised numbers."""
+
 QUESTION = "question"
+TERMS = "terms"
+PHASE = "phase"
 ANSWER = "answer"
+SEALED = "sealed"
+PLAN = "plan"
+PUBLISHED = "published"
 COUNTS = "counts"
 COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
-_VERSION = 1
+TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator")
+"""Who adds the noise: the server, the clients, or a node that is trusted to."""
+_VERSION = 2
+_LONGEST_ID = 64
 
 
 @dataclass(frozen=True)
@@ -40,6 +62,14 @@ class Question:
         Which of the node's clients are asked: ``[0]`` unless the node hosts many.
     clip : int
         Most records a client may count (client-level privacy); 0 for no limit.
+    trust : str
+        One of `TRUST_MODELS`.
+    epsilon, delta : float
+        What the check claims to spend.
+    unit : str
+        Whose presence or value is hidden, a `Unit`.
+    asked : int
+        Clients in the cohort, as the server says.
     """
 
     check: str
@@ -49,6 +79,11 @@ class Question:
     cells: int
     wire: bytes
     members: list[int]
+    trust: str
+    epsilon: float
+    delta: float
+    unit: str
+    asked: int
     clip: int = 0
 
     def to_config(self) -> dict[str, Any]:
@@ -72,12 +107,30 @@ class Question:
         for name, kind in _QUESTION_TYPES.items():
             if type(config.get(name)) is not kind:
                 raise QueryRefused(f"the question's {name} is missing or not of its type")
-        return cls(**{name: config[name] for name in _QUESTION_TYPES})
+        question = cls(**{name: config[name] for name in _QUESTION_TYPES})
+        for name, sound in question._soundness().items():
+            if not sound:
+                raise QueryRefused(f"the question's {name} is out of range")
+        return question
+
+    def _soundness(self) -> dict[str, bool]:
+        """Which values are in range. A comparison with NaN is false."""
+        names = ("check", "domain", "reference", "plan")
+        short = {n: 0 < len(vars(self)[n]) <= _LONGEST_ID for n in names}
+        return {
+            **{n: short[n] and vars(self)[n].isprintable() for n in names},
+            "members": all(type(member) is int for member in self.members),
+            "epsilon": 0 < self.epsilon < math.inf,
+            "delta": 0 <= self.delta < 1,
+            "unit": self.unit in tuple(Unit),
+            "asked": self.asked >= 1,
+        }
 
 
 _QUESTION_TYPES: dict[str, type] = {
-    **dict.fromkeys(("check", "domain", "reference", "plan"), str),
-    **dict.fromkeys(("cells", "clip"), int),
+    **dict.fromkeys(("check", "domain", "reference", "plan", "trust", "unit"), str),
+    **dict.fromkeys(("cells", "clip", "asked"), int),
+    **dict.fromkeys(("epsilon", "delta"), float),
     "wire": bytes,
     "members": list,
 }

@@ -179,6 +179,75 @@ class ScalarFunction:
         return float(2**-48 * (self._w * (1 + logarithm + self._lam * (1 + usual))).sum())
 
 
+@dataclass(frozen=True)
+class ScalarRelease:
+    """A guarantee, and the scalar that is released under it.
+
+    Parameters
+    ----------
+    options : Scalar
+        Smoothing and λ.
+    epsilon, delta, adjacency, noise
+        The guarantee and the law of the noise.
+    clip : int or None
+        Most records of one client for client-level privacy; None for record level.
+    """
+
+    options: Scalar
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    clip: int | None
+    noise: Literal["laplace", "gaussian"]
+
+    def release(self, clear: ClearSum, bits: BitSource) -> NoisyScalar:
+        """Round F to a fixed-point grid and add integer noise calibrated to its move on that grid.
+
+        Raises
+        ------
+        ValueError
+            If epsilon, delta or the options do not fit the adjacency.
+        """
+        plan, counts = clear.plan, clear.reveal()
+        if self.adjacency is Adjacency.REPLACE_ONE:
+            records = float(counts.sum())
+        elif self.options.records is not None:
+            records = self.options.records
+        else:
+            raise ValueError(
+                "a scalar under add-remove adjacency needs Scalar(records=…): a public M"
+            )
+        function = ScalarFunction(plan, self.options, records)
+        step, event = self._calibrated(function)
+        noisy = function.on_grid(counts, step) + int(sample(event.table, 1, bits)[0])
+        return self.describe(noisy * step, records, plan, private=bits.private)
+
+    def describe(
+        self, value: float, records: float, plan: QueryPlan, *, private: bool
+    ) -> NoisyScalar:
+        """State what is publicly known of a released value; `records` is the public M."""
+        function = ScalarFunction(plan, self.options, records)
+        step, event = self._calibrated(function)
+        prior, amount = self.options.smoothing == "prior", self.options.amount
+        return NoisyScalar(
+            value=value,
+            standard_deviation=step * math.sqrt(event.table.variance),
+            theta=amount / (1 + amount) if prior else None,
+            records=records,
+            sensitivity=function.sensitivity(self.adjacency, self.clip),
+            event=event,
+            plan=plan,
+            private=private,
+        )
+
+    def _calibrated(self, function: ScalarFunction) -> tuple[float, PrivacyEvent]:
+        step, moves = function.grid(self.adjacency, self.clip)
+        calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
+        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
+        event = calibrated(self.epsilon, self.delta, self.adjacency, shifts=(moves,), unit=unit)
+        return step, event
+
+
 def release_scalar(
     clear: ClearSum,
     options: Scalar,
@@ -190,44 +259,5 @@ def release_scalar(
     noise: Literal["laplace", "gaussian"],
     bits: BitSource,
 ) -> NoisyScalar:
-    """Round F to a fixed-point grid and add integer noise calibrated to its move on that grid.
-
-    Parameters
-    ----------
-    clip : int or None
-        Most records of one client for client-level privacy; None for record level.
-
-    Raises
-    ------
-    ValueError
-        If epsilon, delta or the options do not fit the adjacency.
-    """
-    plan, counts = clear.plan, clear.reveal()
-    if adjacency is Adjacency.REPLACE_ONE:
-        records = float(counts.sum())
-    elif options.records is not None:
-        records = options.records
-    else:
-        raise ValueError("a scalar under add-remove adjacency needs Scalar(records=…): a public M")
-    function = ScalarFunction(plan, options, records)
-    step, moves = function.grid(adjacency, clip)
-    calibrated = calibrated_laplace if noise == "laplace" else calibrated_gaussian
-    event = calibrated(
-        epsilon,
-        delta,
-        adjacency,
-        shifts=(moves,),
-        unit=Unit.RECORD if clip is None else Unit.CLIENT,
-    )
-    noisy = function.on_grid(counts, step) + int(sample(event.table, 1, bits)[0])
-    prior = options.smoothing == "prior"
-    return NoisyScalar(
-        value=noisy * step,
-        standard_deviation=step * math.sqrt(event.table.variance),
-        theta=options.amount / (1 + options.amount) if prior else None,
-        records=records,
-        sensitivity=function.sensitivity(adjacency, clip),
-        event=event,
-        plan=plan,
-        private=bits.private,
-    )
+    """Release F of a sum: `ScalarRelease.release`."""
+    return ScalarRelease(options, epsilon, delta, adjacency, clip, noise).release(clear, bits)

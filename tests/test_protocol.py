@@ -9,7 +9,18 @@ from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.protocol import ANSWER, Answer, Question
 
 QUESTION = Question(
-    check="00ff", domain="d", reference="r", plan="p", cells=7, wire=b"\x00\xff", members=[0, 4]
+    check="00ff",
+    domain="d",
+    reference="r",
+    plan="p",
+    cells=7,
+    wire=b"\x00\xff",
+    members=[0, 4],
+    trust="trusted",
+    epsilon=0.5,
+    delta=1e-9,
+    unit="record",
+    asked=20,
 )
 ANSWERED = Answer("00ff", "p", [0, 4], ["no"])
 
@@ -20,7 +31,7 @@ def test_a_question_survives_a_flower_record(clip):
     assert Question.from_config(ConfigRecord(question.to_config())) == question
 
 
-@pytest.mark.parametrize("version", [None, 0, 2, "1"])
+@pytest.mark.parametrize("version", [None, 0, 1, 3, "2"])
 def test_another_version_says_what_to_install(version):
     config = {**QUESTION.to_config(), "version": version}
     with pytest.raises(QueryRefused, match="install the same flwr-kld on both sides"):
@@ -39,6 +50,37 @@ def test_an_incomplete_question_says_what_it_lacks(name):
     with pytest.raises(QueryRefused, match=f"question's {name} is missing") as refusal:
         Question.from_config(config)
     assert refusal.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("check", ""),
+        ("check", "x" * 65),
+        ("check", "a\nb"),
+        ("reference", "x" * 65),
+        ("plan", ""),
+        ("members", [0, "0"]),
+        ("members", [True]),
+        ("epsilon", 0.0),
+        ("epsilon", -1.0),
+        ("epsilon", float("nan")),
+        ("epsilon", float("inf")),
+        ("delta", -1e-9),
+        ("delta", 1.0),
+        ("delta", float("nan")),
+        ("unit", "household"),
+        ("asked", 0),
+    ],
+)
+def test_a_question_out_of_range_is_refused(name, value):
+    with pytest.raises(QueryRefused, match=f"question's {name} is out of range"):
+        Question.from_config({**QUESTION.to_config(), name: value})
+
+
+def test_an_integer_epsilon_is_not_a_float():
+    with pytest.raises(QueryRefused, match="epsilon is missing or not of its type"):
+        Question.from_config({**QUESTION.to_config(), "epsilon": 1})
 
 
 def test_fields_that_are_not_ours_are_ignored():

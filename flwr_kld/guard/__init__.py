@@ -1,0 +1,23 @@
+"""A client's own limits: what it answers at all, how much it spends, and a receipt for each check.
+
+The operator of a node writes a file (``docs/guard.md``); neither the server nor the app that the
+server ships can loosen what it says.
+"""
+
+from flwr_kld.guard.audit import Audit, ReceiptsTampered, verify
+from flwr_kld.guard.guard import Guard
+from flwr_kld.guard.key import node_identity
+from flwr_kld.guard.limits import GuardFileError, Limits, read_limits
+from flwr_kld.guard.receipts import Receipt
+
+__all__ = [
+    "Audit",
+    "Guard",
+    "GuardFileError",
+    "Limits",
+    "Receipt",
+    "ReceiptsTampered",
+    "node_identity",
+    "read_limits",
+    "verify",
+]

@@ -1,0 +1,33 @@
+"""Privacy amounts as whole numbers: sums are exact, and no rounding ever frees a budget."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+NANO = 9
+"""Epsilon is kept in 10**-9 nats."""
+ATTO = 18
+"""Delta is kept in 10**-18."""
+_EXACT = Context(prec=400)
+
+
+def spent(value: float, digits: int) -> int:
+    """Return an amount to spend in units of 10**-digits, rounded up.
+
+    A float counts as the shortest decimal number that denotes it, as it was typed: 0.1 is a tenth.
+    """
+    return _whole(Decimal(repr(float(value))), digits, ROUND_CEILING)
+
+
+def limit(value: Decimal, digits: int) -> int:
+    """Return a limit in units of 10**-digits, rounded down."""
+    return _whole(value, digits, ROUND_FLOOR)
+
+
+def shown(amount: int, digits: int) -> str:
+    """Write an amount for people."""
+    return f"{amount / 10**digits:.10g}"
+
+
+def _whole(value: Decimal, digits: int, rounding: str) -> int:
+    return int(value.scaleb(digits, _EXACT).to_integral_value(rounding, _EXACT))

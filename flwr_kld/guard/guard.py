@@ -1,0 +1,129 @@
+"""Whether a client answers a check: its operator's limits, then its budget."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.guard.amounts import ATTO, NANO, shown, spent
+from flwr_kld.guard.key import node_identity
+from flwr_kld.guard.limits import Limits, read_limits
+from flwr_kld.guard.receipts import Receipt, Receipts, Spend
+from flwr_kld.protocol import Question
+from flwr_kld.secure_sum import ClientPolicy
+
+logger = logging.getLogger("flwr_kld")
+
+
+class Guard:
+    """One node's guard.
+
+    Parameters
+    ----------
+    limits : Limits
+        What the operator allows.
+    clock : Callable[[], float]
+        Seconds since 1970; anything but the default is for tests.
+    """
+
+    def __init__(self, limits: Limits, *, clock: Callable[[], float] | None = None) -> None:
+        self.limits = limits
+        self._clock = clock or time.time
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, clock: Callable[[], float] | None = None) -> Guard:
+        """Read a guard file.
+
+        Raises
+        ------
+        GuardFileError
+            What has to be corrected.
+        """
+        return cls(read_limits(path), clock=clock)
+
+    def stricter(self, policy: ClientPolicy) -> ClientPolicy:
+        """Return what a secure sum must have: the stricter of an app's minimums and the file's."""
+        own = self.limits.secure_sum.stricter(policy)
+        return own.stricter(ClientPolicy(min_cohort=max(self.limits.min_cohort, 2)))
+
+    def judge(self, question: Question) -> None:
+        """Refuse a question beyond the limits; spends nothing.
+
+        Raises
+        ------
+        QueryRefused
+            Which limit, with both numbers.
+        """
+        limits = self.limits
+        if question.trust not in limits.trust:
+            raise QueryRefused(
+                f"trust model {question.trust!r}; this client answers "
+                f"{', '.join(sorted(limits.trust))} only"
+            )
+        if limits.domains is not None and question.domain not in limits.domains:
+            raise QueryRefused("the domain is not one that this client's operator allows")
+        if limits.references is not None and question.reference not in limits.references:
+            raise QueryRefused("the reference is not one that this client's operator allows")
+        for name, asked, most, digits in (
+            ("epsilon", question.epsilon, limits.epsilon, NANO),
+            ("delta", question.delta, limits.delta, ATTO),
+        ):
+            if spent(asked, digits) > most:
+                raise QueryRefused(
+                    f"{name} {asked:.10g}; this client's limit for a check is {shown(most, digits)}"
+                )
+        if question.asked < limits.min_cohort:
+            raise QueryRefused(
+                f"a cohort of {question.asked}; this client's minimum is {limits.min_cohort}"
+            )
+
+    def admit(self, question: Question, account: str) -> Receipt:
+        """Judge a question and reserve what it spends, before anything is counted.
+
+        Parameters
+        ----------
+        question : Question
+            What is asked, and what it claims to cost.
+        account : str
+            Which of the node's clients is asked.
+
+        Returns
+        -------
+        Receipt
+            On the disk when this returns: whatever happens later, it is spent.
+
+        Raises
+        ------
+        QueryRefused
+            Which limit or budget is exceeded, or that no receipt can be written.
+        GuardFileError
+            If the node's key file cannot be used.
+        """
+        self.judge(question)
+        limits = self.limits
+        spend = Spend(
+            check=question.check,
+            account=account,
+            domain=question.domain,
+            reference=question.reference,
+            plan=question.plan,
+            trust=question.trust,
+            epsilon=spent(question.epsilon, NANO),
+            delta=spent(question.delta, ATTO),
+            unit=question.unit,
+        )
+        try:
+            return Receipts(limits.receipts, node_identity(limits.key)).reserve(
+                spend,
+                self._clock(),
+                period=limits.period,
+                epsilon=limits.period_epsilon,
+                delta=limits.period_delta,
+            )
+        except (sqlite3.Error, OSError) as error:
+            logger.error("no receipt for a drift check: %s: %s", type(error).__name__, error)
+            raise QueryRefused("this client cannot write a receipt and counts nothing") from None

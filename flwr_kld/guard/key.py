@@ -1,0 +1,61 @@
+"""The node's signing key in a file that only its operator reads."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.secure_sum import Identity
+
+_LENGTH = 32
+
+
+def node_identity(path: Path) -> Identity:
+    """Read the key, or make it on first use.
+
+    Raises
+    ------
+    GuardFileError
+        If it is no key, or others may read it.
+    OSError
+        If the file cannot be read or made.
+    """
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        _make(path)
+        return _read(path)
+
+
+def _read(path: Path) -> Identity:
+    with path.open("rb") as file:
+        if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            raise GuardFileError("others may read the node's key file: set its mode to 0600")
+        secret = file.read(_LENGTH + 1)
+    if len(secret) != _LENGTH:
+        raise GuardFileError("the node's key file does not hold the 32 bytes of an Ed25519 key")
+    return Identity(secret)
+
+
+def _make(path: Path) -> None:
+    """Put a new key there, whole, unless another process was first."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(Identity.generate().to_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(name, path)
+        except FileExistsError:
+            return
+    finally:
+        os.unlink(name)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,274 @@
+"""Signed receipts in a chain, in one SQLite file; a spend is reserved by writing its receipt.
+
+A receipt says what was asked and what it costs, never what was counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.guard.amounts import ATTO, NANO, shown
+from flwr_kld.secure_sum import Identity
+
+_PATIENCE = 30.0
+"""Seconds to wait for another process that writes."""
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS receipts (
+    number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
+    account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, plan TEXT NOT NULL,
+    trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL, unit TEXT NOT NULL,
+    previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
+    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) = 'integerintegerinteger'))""",
+    "CREATE INDEX IF NOT EXISTS spends ON receipts (account, time)",
+    """CREATE TABLE IF NOT EXISTS head (
+    id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, digest TEXT NOT NULL,
+    public BLOB NOT NULL, signature BLOB NOT NULL)""",
+)
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What one check costs one client, and what it was about.
+
+    Parameters
+    ----------
+    check : str
+        Id of the check.
+    account : str
+        Which of the node's clients: each has a budget of its own.
+    domain, reference, plan : str
+        Fingerprints.
+    trust : str
+        Trust model.
+    epsilon, delta : int
+        In 10**-9 nats and in 10**-18.
+    unit : str
+        Whose presence or value is hidden.
+    """
+
+    check: str
+    account: str
+    domain: str
+    reference: str
+    plan: str
+    trust: str
+    epsilon: int
+    delta: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """One row: a spend, its place in the chain, and the node's signature.
+
+    Parameters
+    ----------
+    number : int
+        From 1, without gaps.
+    time : int
+        Seconds since 1970; never before the previous receipt's.
+    previous : str
+        `digest` of the previous receipt; of the node's public key for the first.
+    signature : bytes
+        Ed25519, over everything else.
+
+    The others are those of `Spend`.
+    """
+
+    number: int
+    time: int
+    check: str
+    account: str
+    domain: str
+    reference: str
+    plan: str
+    trust: str
+    epsilon: int
+    delta: int
+    unit: str
+    previous: str
+    signature: bytes
+
+    @property
+    def text(self) -> bytes:
+        """What is signed."""
+        content = {name: value for name, value in vars(self).items() if name != "signature"}
+        return b"flwr-kld receipt 1\n" + json.dumps(content, sort_keys=True).encode()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of text and signature: the link that the next receipt holds."""
+        return hashlib.sha256(self.text + self.signature).hexdigest()
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the chain ends, signed, so that nobody cuts its end off.
+
+    Parameters
+    ----------
+    number, digest
+        Of the last receipt.
+    public : bytes
+        The node's public key.
+    signature : bytes
+        Ed25519, over number and digest.
+    """
+
+    number: int
+    digest: str
+    public: bytes
+    signature: bytes
+
+    @property
+    def text(self) -> bytes:
+        """What is signed."""
+        return f"flwr-kld receipts head 1\n{self.number} {self.digest}".encode()
+
+
+COLUMNS = ", ".join(f'"{entry.name}"' for entry in fields(Receipt))
+HEAD = "SELECT number, digest, public, signature FROM head WHERE id = 1"
+
+
+def first_link(public: bytes) -> str:
+    """Return what the first receipt holds as its predecessor."""
+    return hashlib.sha256(b"flwr-kld receipts 1\n" + public).hexdigest()
+
+
+class Receipts:
+    """The file, open for a node to spend from.
+
+    Parameters
+    ----------
+    path : Path
+        SQLite file; made on first use, readable by its owner only.
+    identity : Identity
+        The node's key. A file begun with another key is refused.
+    """
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        self._path, self._identity = path, identity
+
+    def reserve(
+        self, spend: Spend, clock: float, *, period: int, epsilon: int, delta: int
+    ) -> Receipt:
+        """Write the receipt of a spend, durably, if the budget has room for it.
+
+        Parameters
+        ----------
+        clock : float
+            Seconds since 1970. One that runs backwards counts as standing still.
+        period : int
+            Seconds that a spend counts for.
+        epsilon, delta : int
+            Most that all spends of an account in a period may come to.
+
+        Raises
+        ------
+        QueryRefused
+            If the account answered this check before, the budget has no room, or the file is not
+            the chain that this node signed.
+        sqlite3.Error, OSError
+            If the receipt cannot be written; nothing is reserved then.
+        """
+        with self._writing() as db:
+            last = self._last(db)
+            now = max(int(clock), last.time if last else 0)
+            same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'
+            if db.execute(same, (spend.check, spend.account)).fetchone():
+                raise QueryRefused("this client answered this check before: each id spends once")
+            (used, used_delta), days = self._spent(db, spend.account, now - period), period / 86400
+            if used + spend.epsilon > epsilon:
+                raise QueryRefused(
+                    f"epsilon {shown(spend.epsilon, NANO)} is more than this client has left: "
+                    f"{shown(max(epsilon - used, 0), NANO)} of {shown(epsilon, NANO)} "
+                    f"in {days:g} days"
+                )
+            if used_delta + spend.delta > delta:
+                raise QueryRefused(
+                    f"delta {shown(spend.delta, ATTO)} is more than this client has left: "
+                    f"{shown(max(delta - used_delta, 0), ATTO)} of {shown(delta, ATTO)} "
+                    f"in {days:g} days"
+                )
+            return self._append(db, last, spend, now)
+
+    def _append(
+        self, db: sqlite3.Connection, last: Receipt | None, spend: Spend, now: int
+    ) -> Receipt:
+        number = last.number + 1 if last else 1
+        previous = last.digest if last else first_link(self._identity.public)
+        unsigned = Receipt(number, now, **vars(spend), previous=previous, signature=b"")
+        receipt = Receipt(**{**vars(unsigned), "signature": self._identity.sign(unsigned.text)})
+        bare = Head(number, receipt.digest, self._identity.public, b"")
+        row = astuple(receipt)
+        db.execute(f"INSERT INTO receipts ({COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
+        db.execute(
+            "INSERT OR REPLACE INTO head (id, number, digest, public, signature) "
+            "VALUES (1, ?, ?, ?, ?)",
+            (number, bare.digest, bare.public, self._identity.sign(bare.text)),
+        )
+        return receipt
+
+    def _last(self, db: sqlite3.Connection) -> Receipt | None:
+        """Return the chain's last receipt, if the signed head says that it is the last."""
+        row = db.execute(f"SELECT {COLUMNS} FROM receipts ORDER BY number DESC LIMIT 1").fetchone()
+        head = db.execute(HEAD).fetchone()
+        if row is None and head is None:
+            return None
+        if row is None or head is None:
+            raise QueryRefused("this client's receipts are not whole")
+        last, end = Receipt(*row), Head(*head)
+        if end.public != self._identity.public:
+            raise QueryRefused("this client's receipts were signed with another key")
+        # Ed25519 signatures are deterministic: to sign again is to verify.
+        if (end.number, end.digest) != (last.number, last.digest) or (
+            self._identity.sign(end.text) != end.signature
+        ):
+            raise QueryRefused("this client's receipts are not whole")
+        return last
+
+    @staticmethod
+    def _spent(db: sqlite3.Connection, account: str, since: int) -> tuple[int, int]:
+        """Sum what an account spent from a second on, that second included."""
+        query = (
+            "SELECT COALESCE(SUM(epsilon), 0), COALESCE(SUM(delta), 0) FROM receipts "
+            "WHERE account = ? AND time >= ?"
+        )
+        epsilon, delta = db.execute(query, (account, since)).fetchone()
+        return int(epsilon), int(delta)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold the file's write lock; commit to the disk, or leave no trace."""
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        with closing(sqlite3.connect(self._path, _PATIENCE, isolation_level=None)) as db:
+            _write_ahead(db)
+            db.execute("PRAGMA synchronous = FULL")
+            with db:
+                db.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA:
+                    db.execute(statement)
+                yield db
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Switch the journal mode; SQLite does not itself wait for others to do so."""
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+        else:
+            return

@@ -1,0 +1,155 @@
+"""What a client of a secure sum agrees to before it takes part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.clip import Clip
+from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
+from flwr_kld.protocol import Question
+
+
+@dataclass(frozen=True)
+class NoiseTerms:
+    """From which both sides compute the same share of noise.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Delivered by `n_min` honest survivors.
+    adjacency : str
+        Between which federations.
+    n_min : int
+        Honest survivors that the guarantee relies on.
+    mechanism : str
+        Law that the shares add up to.
+    clip : int
+        Bound of a client's vector; 0 for record-level privacy.
+    norm : int
+        Norm of that bound, 1 or 2.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    n_min: int
+    mechanism: Mechanism
+    clip: int = 0
+    norm: int = 1
+
+    @property
+    def clipped(self) -> Clip | None:
+        """Client-level bound, if any."""
+        return Clip(self.clip, 1 if self.norm == 1 else 2) if self.clip else None
+
+    def event(self) -> ShareEvent:
+        """Return the verified share law.
+
+        Raises
+        ------
+        ValueError
+            If no shares serve these numbers.
+        """
+        return calibrate_shares(
+            self.epsilon,
+            self.delta,
+            Adjacency(self.adjacency),
+            n_min=self.n_min,
+            mechanism=self.mechanism,
+            clip=self.clipped,
+        )
+
+
+@dataclass(frozen=True)
+class SumTerms:
+    """Question, noise and ring of one secure sum.
+
+    Parameters
+    ----------
+    question : Question
+        What is counted; its members are named elsewhere.
+    noise : NoiseTerms or None
+        The share that each client adds; None where the server adds the noise.
+    count_records : bool
+        Whether the exact number of records is summed as a last coordinate (replace-one only).
+    bits : int
+        The sum is modulo 2**bits.
+    roster : str
+        The server's list of clients, JSON.
+    """
+
+    question: Question
+    noise: NoiseTerms | None
+    count_records: bool
+    bits: int
+    roster: str
+
+    @property
+    def length(self) -> int:
+        """Numbers in a client's vector."""
+        return self.question.cells + int(self.count_records)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the values of a Flower ConfigRecord."""
+        return {
+            **self.question.to_config(),
+            "noise": json.dumps(None if self.noise is None else asdict(self.noise)),
+            "count_records": self.count_records,
+            "bits": self.bits,
+            "roster": self.roster,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> SumTerms:
+        """Read a ConfigRecord.
+
+        Raises
+        ------
+        QueryRefused
+            If it is not the terms of a sum.
+        """
+        question = Question.from_config(config)
+        try:
+            raw = json.loads(config["noise"])
+            noise = None if raw is None else NoiseTerms(**raw)
+            bits, counted = int(config["bits"]), bool(config["count_records"])
+            return cls(question, noise, counted, bits, str(config["roster"]))
+        except (KeyError, TypeError, ValueError):
+            raise QueryRefused("the terms of the secure sum are not readable") from None
+
+
+def noised_vector(counts: NDArray[np.int64], terms: SumTerms, bits: BitSource) -> NDArray[np.int64]:
+    """Return what a client puts into the sum: counts, clipped, with its share of the noise.
+
+    Parameters
+    ----------
+    counts : NDArray[np.int64]
+        Exact counts, shape [cells]. Private.
+    terms : SumTerms
+        What was agreed.
+    bits : BitSource
+        The client's own randomness.
+
+    Returns
+    -------
+    NDArray[np.int64]
+        Shape [terms.length]; in grid steps where there is noise. The last entry is the exact
+        number of records if the terms ask for it.
+    """
+    vector = counts
+    if terms.noise is not None:
+        event = terms.noise.event()
+        clip = terms.noise.clipped
+        kept = counts if clip is None else clip.apply(counts, bits)
+        vector = event.grid * kept + sample(event.share, len(counts), bits)
+    return np.append(vector, counts.sum()) if terms.count_records else vector

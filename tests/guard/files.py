@@ -1,0 +1,60 @@
+"""Guard files for tests."""
+
+import re
+from pathlib import Path
+
+from flwr_kld.protocol import Question
+
+PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
+DOMAIN, REFERENCE = "d" * 64, "e" * 64
+
+FILE = """
+receipts = "receipts.db"
+key = "node.key"
+[allow]
+trust = ["trusted", "distributed"]
+domains = "any"
+references = "any"
+[check]
+max_epsilon = 1.0
+max_delta = 1e-6
+min_cohort = 5
+[period]
+days = 30
+max_epsilon = 3.0
+max_delta = 1e-5
+"""
+
+
+def example() -> str:
+    """The complete file that the operator's page shows."""
+    (text,) = re.findall(r"<!-- example: guard.toml -->\n```toml\n(.*?)```", PAGE.read_text(), re.S)
+    return text
+
+
+def guard_file(folder: Path, *changes: tuple[str, str], more: str = "") -> Path:
+    text = FILE + more
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "guard.toml"
+    path.write_text(text)
+    return path
+
+
+def question(check: str = "c1", **changes: object) -> Question:
+    values = {
+        "check": check,
+        "domain": DOMAIN,
+        "reference": REFERENCE,
+        "plan": "f" * 64,
+        "cells": 4,
+        "wire": b"",
+        "members": [0],
+        "trust": "trusted",
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "unit": "record",
+        "asked": 20,
+    }
+    return Question(**{**values, **changes})

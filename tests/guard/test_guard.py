@@ -1,0 +1,146 @@
+"""The guard's decisions, and what it does when it cannot write."""
+
+import resource
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from guard.files import DOMAIN, REFERENCE, guard_file, question
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.guard import Guard, GuardFileError, verify
+from flwr_kld.secure_sum import ClientPolicy
+
+
+@pytest.fixture
+def guard(tmp_path):
+    return Guard.from_file(guard_file(tmp_path), clock=lambda: 5000.0)
+
+
+def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
+    receipt = guard.admit(question(epsilon=0.1, delta=1e-9, unit="client"), "3:0")
+    assert verify(tmp_path / "receipts.db").receipts == (receipt,)
+    assert (receipt.epsilon, receipt.delta) == (10**8, 10**9)
+    assert (receipt.check, receipt.account, receipt.time) == ("c1", "3:0", 5000)
+    assert (receipt.trust, receipt.unit) == ("trusted", "client")
+    assert (receipt.domain, receipt.reference, receipt.plan) == (DOMAIN, REFERENCE, "f" * 64)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trust": "trusted-aggregator"}, "this client answers distributed, trusted only"),
+        ({"epsilon": 1.0000001}, r"epsilon 1.0000001; this client's limit for a check is 1$"),
+        ({"delta": 1e-5}, r"delta 1e-05; this client's limit for a check is 1e-06$"),
+        ({"asked": 4}, "a cohort of 4; this client's minimum is 5"),
+    ],
+)
+def test_a_question_beyond_a_limit_is_refused_and_spends_nothing(guard, tmp_path, change, message):
+    with pytest.raises(QueryRefused, match=message):
+        guard.admit(question(**change), "0")
+    assert not (tmp_path / "receipts.db").exists()
+
+
+def test_only_listed_fingerprints_are_answered(tmp_path):
+    lists = (
+        ('domains = "any"', f'domains = ["{DOMAIN}"]'),
+        ('references = "any"', f'references = ["{"0" * 64}", "{REFERENCE}"]'),
+    )
+    guard = Guard.from_file(guard_file(tmp_path, *lists))
+    guard.admit(question(), "0")
+    with pytest.raises(QueryRefused, match="domain is not one that this client's operator allows"):
+        guard.admit(question("c2", domain="0" * 64), "0")
+    with pytest.raises(QueryRefused, match="reference is not one"):
+        guard.admit(question("c2", reference="1" * 64), "0")
+
+
+def test_thirty_tenths_fit_into_three(tmp_path):
+    guard = Guard.from_file(guard_file(tmp_path))
+    for i in range(30):
+        guard.admit(question(f"c{i}", epsilon=0.1), "0")
+    with pytest.raises(QueryRefused, match="left: 0 of 3 in 30 days"):
+        guard.admit(question("more", epsilon=0.1), "0")
+
+
+def test_the_key_is_made_once_for_its_owner_only(guard, tmp_path):
+    guard.admit(question("a"), "0")
+    key = tmp_path / "node.key"
+    secret = key.read_bytes()
+    assert (len(secret), key.stat().st_mode & 0o777) == (32, 0o600)
+    guard.admit(question("b"), "0")
+    assert key.read_bytes() == secret
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
+
+
+def test_a_key_that_others_read_or_that_is_none_is_refused(guard, tmp_path):
+    key = tmp_path / "node.key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o644)
+    with pytest.raises(GuardFileError, match="set its mode to 0600"):
+        guard.admit(question(), "0")
+    key.chmod(0o600)
+    key.write_bytes(bytes(31))
+    with pytest.raises(GuardFileError, match="32 bytes"):
+        guard.admit(question(), "0")
+    assert not (tmp_path / "receipts.db").exists()
+
+
+@pytest.mark.parametrize("place", ["/proc/receipts.db", "no-such-folder/receipts.db", "."])
+def test_without_a_receipt_nothing_is_answered(guard, tmp_path, place):
+    blocked = Guard(replace(guard.limits, receipts=tmp_path / place))
+    with pytest.raises(QueryRefused, match="cannot write a receipt") as refusal:
+        blocked.admit(question(), "0")
+    assert "receipts.db" not in str(refusal.value)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(guard, tmp_path):
+    (tmp_path / "receipts.db").write_text("the operator's diary" * 100)
+    with pytest.raises(QueryRefused, match="cannot write a receipt"):
+        guard.admit(question(), "0")
+    assert (tmp_path / "receipts.db").read_text() == "the operator's diary" * 100
+
+
+FULL = """
+import resource, sys
+from flwr_kld.errors import QueryRefused
+from flwr_kld.guard import Guard
+sys.path.insert(0, sys.argv[2])
+from guard.files import question
+guard = Guard.from_file(sys.argv[1])
+guard.admit(question("before", epsilon=0.1), "0")
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
+try:
+    guard.admit(question("full", epsilon=0.1), "0")
+except QueryRefused as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_refuses_before_anything_is_counted(tmp_path, request):
+    tests = str(request.config.rootpath / "tests")
+    path = str(guard_file(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, path, tests, "1000"],
+        capture_output=True, text=True, check=True, timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )  # fmt: skip
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000
+    assert "cannot write a receipt" in done.stdout
+    assert [r.check for r in verify(tmp_path / "receipts.db").receipts] == ["before"]
+    Guard.from_file(path).admit(question("full", epsilon=0.1), "0")  # it was not spent
+
+
+def test_secure_sums_take_the_stricter_of_both(tmp_path):
+    text = "[secure_sum]\nmin_survivors = 4\nmin_threshold = 0.6\n"
+    guard = Guard.from_file(guard_file(tmp_path, more=text))
+    assert guard.stricter(ClientPolicy(min_survivors=2, min_neighbours=30)) == ClientPolicy(
+        min_cohort=5, min_survivors=4, min_threshold=0.6, min_neighbours=30
+    )
+    assert guard.stricter(ClientPolicy(min_cohort=50)).min_cohort == 50
+
+
+def test_a_relative_path_starts_at_the_guard_file(tmp_path):
+    assert Guard.from_file(guard_file(tmp_path)).limits.key == Path(tmp_path) / "node.key"

@@ -1,0 +1,118 @@
+"""The operator's file: what it takes, and what it says about the rest."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from guard.files import FILE, example, guard_file
+
+from flwr_kld.guard import GuardFileError, read_limits
+from flwr_kld.guard.amounts import ATTO, NANO, limit, shown, spent
+from flwr_kld.secure_sum import ClientPolicy, Collusion
+
+
+def test_the_operators_page_shows_a_file_that_loads(tmp_path):
+    path = tmp_path / "guard.toml"
+    path.write_text(example())
+    limits = read_limits(path)
+    assert str(limits.receipts) == "/var/lib/flwr-kld/receipts.db"
+    assert str(limits.key) == "/var/lib/flwr-kld/node.key"
+    assert limits.trust == {"distributed", "trusted-aggregator"}
+    assert limits.domains is not None
+    assert limits.references is not None
+    assert (limits.epsilon, limits.delta, limits.min_cohort) == (10**9, 10**12, 20)
+    assert (limits.period, limits.period_epsilon) == (30 * 86400, 8 * 10**9)
+    assert limits.period_delta == 10**13
+    assert limits.secure_sum == ClientPolicy(min_cohort=20, min_survivors=15)
+
+
+def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
+    limits = read_limits(guard_file(tmp_path))
+    assert limits.secure_sum == ClientPolicy()
+    assert (limits.domains, limits.references) == (None, None)
+    assert limits.receipts == tmp_path / "receipts.db"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("max_epsilon = 1.0", "max_epsilom = 1.0", "check.max_epsilon is missing"),
+        ("min_cohort = 5", "min_cohort = 5\nmax_cohort = 9", "unknown key check.max_cohort"),
+        ('key = "node.key"', 'key = "k"\nsecret = 1', "unknown key secret"),
+        ('key = "node.key"', "", "key is missing"),
+        ('key = "node.key"', 'key = ""', "key is the path of a file"),
+        ('key = "node.key"', "key = 7", "key is the path of a file"),
+        ("[check]", "[chek]", "check is missing"),
+        ("[period]\ndays = 30", "[period]", "period.days is missing"),
+        ("days = 30", "days = 0", "period.days is a number of days"),
+        ("days = 30", "days = -1", "period.days is a number of days"),
+        ("days = 30", "days = nan", "period.days is a finite number"),
+        ("days = 30", "days = true", "period.days is a number"),
+        ("max_epsilon = 1.0", "max_epsilon = inf", "check.max_epsilon is a finite number"),
+        ("max_epsilon = 1.0", "max_epsilon = nan", "check.max_epsilon is a finite number"),
+        ("max_epsilon = 1.0", "max_epsilon = 0", "check.max_epsilon is a positive number"),
+        ("max_epsilon = 1.0", "max_epsilon = -1", "check.max_epsilon is a positive number"),
+        ("max_epsilon = 1.0", "max_epsilon = 1e-12", "check.max_epsilon is a positive number"),
+        ("max_epsilon = 1.0", 'max_epsilon = "1"', "check.max_epsilon is a number"),
+        ("max_epsilon = 1.0", "max_epsilon = false", "check.max_epsilon is a number"),
+        ("max_delta = 1e-6", "max_delta = -1e-6", "check.max_delta is at least 0"),
+        ("max_delta = 1e-6", "max_delta = 2", "check.max_delta is at least 0, up to 1"),
+        ("min_cohort = 5", "min_cohort = 0", "check.min_cohort is a whole number"),
+        ("min_cohort = 5", "min_cohort = 5.0", "check.min_cohort is a whole number"),
+        ('trust = ["trusted", "distributed"]', "trust = []", "allow.trust is a list of some of"),
+        ('["trusted", "distributed"]', '["everything"]', "allow.trust is a list of some of"),
+        ('["trusted", "distributed"]', '"trusted"', "allow.trust is a list of some of"),
+        ('domains = "any"', "domains = []", "allow.domains is a list of fingerprints"),
+        ('domains = "any"', 'domains = ["abc"]', "allow.domains is a list of fingerprints"),
+        ('domains = "any"', 'domains = "all"', "allow.domains is a list of fingerprints"),
+        ('domains = "any"', "domains = [7]", "allow.domains is a list of fingerprints"),
+        ("[check]", "[check", "is no TOML"),
+        ("[check]", "[secure_sum]\nmin_cohort = 1\n[check]", "secure_sum: a sum over fewer"),
+        ("[check]", "[secure_sum]\nmin_threshold = 0.3\n[check]", "secure_sum: min_threshold"),
+        ("[check]", "[secure_sum]\ncorrupted = 1\n[check]", "secure_sum.corrupted is a fraction"),
+        ("[check]", '[secure_sum]\ncollusion = "no"\n[check]', "secure_sum.collusion is one of"),
+        ("[check]", "[secure_sum]\nneighbours = 9\n[check]", "unknown key secure_sum.neighbours"),
+    ],
+)
+def test_a_bad_file_says_which_key_is_wrong(tmp_path, old, new, message):
+    with pytest.raises(GuardFileError, match=message):
+        read_limits(guard_file(tmp_path, (old, new)))
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path):
+    with pytest.raises(GuardFileError, match=r"cannot be read \(FileNotFoundError\)"):
+        read_limits(tmp_path / "no.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(GuardFileError, match="is no TOML"):
+        read_limits(tmp_path / "bytes.toml")
+
+
+def test_every_required_key_is_required(tmp_path):
+    for line in FILE.strip().splitlines():
+        if "=" in line:
+            with pytest.raises(GuardFileError, match="is missing"):
+                read_limits(guard_file(tmp_path, (line + "\n", "")))
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0, 1 / 3, 1e-9, 1.5e-9, 1e-300, 20.0, 1e16])
+def test_a_spend_is_never_rounded_down(value):
+    assert Fraction(spent(value, NANO)) >= Fraction(repr(value)) * 10**NANO
+    assert Fraction(spent(value, NANO)) - 1 < Fraction(repr(value)) * 10**NANO
+    assert limit(Decimal(repr(value)), NANO) <= spent(value, NANO)
+
+
+def test_a_tenth_is_a_tenth():
+    assert spent(0.1, NANO) == limit(Decimal("0.1"), NANO) == 10**8
+    assert spent(1e-9, ATTO) == 10**9
+    assert spent(5e-324, ATTO) == 1
+    assert shown(15 * 10**8, NANO) == "1.5"
+
+
+def test_the_stricter_of_two_policies_has_the_higher_of_each_minimum():
+    one = ClientPolicy(min_cohort=9, min_threshold=0.6, collusion=Collusion.LYING)
+    two = ClientPolicy(min_survivors=7, min_neighbours=40, corrupted=0.1, security_bits=60)
+    both = ClientPolicy(
+        min_cohort=9, min_survivors=7, min_neighbours=40, min_threshold=0.6,
+        corrupted=0.1, collusion=Collusion.LYING, security_bits=60,
+    )  # fmt: skip
+    assert one.stricter(two) == two.stricter(one) == both

@@ -1,0 +1,265 @@
+"""The chain of receipts: what is spent, what an auditor finds, what two processes can do."""
+
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.guard import ReceiptsTampered, verify
+from flwr_kld.guard.receipts import Receipts, Spend
+from flwr_kld.secure_sum import Identity
+
+DAY = 86400
+TERMS = {"period": 30 * DAY, "epsilon": 10, "delta": 10**6}
+
+
+def spend(check, epsilon=1, account="0", delta=0):
+    return Spend(check, account, "d", "r", "p", "trusted", epsilon, delta, "record")
+
+
+@pytest.fixture
+def key():
+    return Identity.generate()
+
+
+@pytest.fixture
+def file(tmp_path, key):
+    return Receipts(tmp_path / "receipts.db", key)
+
+
+@pytest.fixture
+def chain(tmp_path, file):
+    """A file of five receipts."""
+    for i in range(5):
+        file.reserve(spend(f"c{i}", account=str(i % 2)), 1000.0 + i, **TERMS)
+    return tmp_path / "receipts.db"
+
+
+def alter(path, *statements):
+    with closing(sqlite3.connect(path)) as db, db:
+        for statement in statements:
+            assert db.execute(statement).rowcount > 0
+
+
+def test_receipts_verify_and_say_what_was_asked(chain, key):
+    audit = verify(chain, key.public)
+    assert [r.check for r in audit.receipts] == ["c0", "c1", "c2", "c3", "c4"]
+    assert [r.time for r in audit.receipts] == [1000, 1001, 1002, 1003, 1004]
+    assert audit.head == audit.receipts[-1].digest
+    assert audit.public == key.public
+    assert verify(chain).head == verify(chain, head=audit.receipts[2].digest).head
+
+
+def test_the_file_is_for_its_owner_and_holds_no_floats(chain):
+    assert chain.stat().st_mode & 0o077 == 0
+    with closing(sqlite3.connect(chain)) as db:
+        for table in ("receipts", "head"):
+            for row in db.execute(f"SELECT * FROM {table}"):
+                assert {type(value) for value in row} <= {int, str, bytes}
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE receipts SET epsilon = 0 WHERE number = 2", "receipt 2 was changed"),
+        ("UPDATE receipts SET account = '9' WHERE number = 5", "receipt 5 was changed"),
+        ("UPDATE receipts SET time = 1 WHERE number = 1", "receipt 1 was changed"),
+        ("DELETE FROM receipts WHERE number = 1", "receipt 1 is missing"),
+        ("DELETE FROM receipts WHERE number = 3", "receipt 3 is missing"),
+        ("DELETE FROM receipts WHERE number = 5", "missing at the end"),
+        ("DELETE FROM receipts", "missing at the end"),
+        ("DELETE FROM head", "the signed end of the chain is missing"),
+        ("UPDATE head SET number = 4", "the signed end of the chain was changed"),
+        ("UPDATE head SET public = x'00'", "the public key is not readable"),
+        ("UPDATE receipts SET signature = 'text' WHERE number = 2", "receipt 2 was changed"),
+        ("UPDATE receipts SET previous = '' WHERE number = 1", "receipt 1 was changed"),
+        (
+            "UPDATE receipts SET signature = (SELECT signature FROM receipts WHERE number = 3) "
+            "WHERE number = 2",
+            "receipt 2 was changed",
+        ),
+    ],
+)
+def test_an_auditor_finds_what_was_tampered_with(chain, statement, message):
+    alter(chain, statement)
+    with pytest.raises(ReceiptsTampered, match=message):
+        verify(chain)
+
+
+def test_an_auditor_finds_two_rows_that_changed_places(chain):
+    alter(
+        chain,
+        "UPDATE receipts SET number = 9 WHERE number = 2",
+        "UPDATE receipts SET number = 2 WHERE number = 3",
+        "UPDATE receipts SET number = 3 WHERE number = 9",
+    )
+    with pytest.raises(ReceiptsTampered, match="receipt 2 was changed"):
+        verify(chain)
+
+
+def test_an_auditor_finds_a_chain_written_anew(tmp_path, chain, key):
+    head = verify(chain).head
+    other = Receipts(tmp_path / "other.db", Identity.generate())
+    other.reserve(spend("c0"), 1000.0, **TERMS)
+    with pytest.raises(ReceiptsTampered, match="with another key"):
+        verify(tmp_path / "other.db", key.public)
+    again = Receipts(tmp_path / "again.db", key)
+    again.reserve(spend("c0"), 1000.0, **TERMS)
+    verify(tmp_path / "again.db", key.public)
+    with pytest.raises(ReceiptsTampered, match="an earlier audit ended with is missing"):
+        verify(tmp_path / "again.db", key.public, head=head)
+
+
+def test_an_auditor_makes_no_file(tmp_path):
+    with pytest.raises(sqlite3.OperationalError):
+        verify(tmp_path / "none.db")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM receipts WHERE number = 5",
+        "DELETE FROM receipts",
+        "DELETE FROM head",
+        "UPDATE receipts SET epsilon = 0 WHERE number = 5",
+        "UPDATE head SET signature = x'00'",
+    ],
+)
+def test_a_node_does_not_go_on_from_a_broken_end(chain, file, statement):
+    alter(chain, statement)
+    with pytest.raises(QueryRefused, match="receipts are not whole"):
+        file.reserve(spend("new"), 2000.0, **TERMS)
+
+
+def test_a_node_with_another_key_does_not_go_on(chain):
+    with pytest.raises(QueryRefused, match="signed with another key"):
+        Receipts(chain, Identity.generate()).reserve(spend("new"), 2000.0, **TERMS)
+
+
+# ------------------------------------------------------------------------- the budget
+
+
+def test_a_check_spends_once_for_each_account(file):
+    file.reserve(spend("c"), 0.0, **TERMS)
+    with pytest.raises(QueryRefused, match="answered this check before"):
+        file.reserve(spend("c"), 10.0**9, **TERMS)
+    file.reserve(spend("c", account="1"), 0.0, **TERMS)
+
+
+def test_the_budget_is_exact_and_says_what_is_left(file):
+    file.reserve(spend("a", 6 * 10**8), 0.0, **{**TERMS, "epsilon": 10**9})
+    with pytest.raises(QueryRefused, match=r"epsilon 0\.5 is more .* left: 0\.4 of 1 in 30 days"):
+        file.reserve(spend("b", 5 * 10**8), 0.0, **{**TERMS, "epsilon": 10**9})
+    file.reserve(spend("b", 4 * 10**8), 0.0, **{**TERMS, "epsilon": 10**9})
+    with pytest.raises(QueryRefused, match=r"left: 0 of 1"):
+        file.reserve(spend("c", 1), 0.0, **{**TERMS, "epsilon": 10**9})
+
+
+def test_delta_has_a_budget_too(file):
+    for check in "abcd":
+        file.reserve(spend(check, delta=250_000), 0.0, **TERMS)
+    with pytest.raises(QueryRefused, match="delta 1e-18 is more than this client has left: 0 of"):
+        file.reserve(spend("e", delta=1), 0.0, **TERMS)
+
+
+def test_accounts_do_not_share(file):
+    for account in "abc":
+        file.reserve(spend("c", 10, account), 0.0, **TERMS)
+
+
+def test_a_spend_counts_for_its_whole_period_and_no_longer(file):
+    file.reserve(spend("a", 10), 1000.9, **TERMS)
+    with pytest.raises(QueryRefused):
+        file.reserve(spend("b"), 1000.9 + 30 * DAY, **TERMS)
+    file.reserve(spend("b"), 1001.0 + 30 * DAY, **TERMS)
+
+
+def test_a_clock_that_goes_backwards_frees_nothing(file):
+    now = 100 * DAY
+    file.reserve(spend("a", 10), now, **TERMS)
+    for wrong in (0.0, now - 31 * DAY, -1.0):
+        with pytest.raises(QueryRefused, match="left: 0"):
+            file.reserve(spend("b"), wrong, **TERMS)
+    other = file.reserve(spend("b", account="1"), 0.0, **TERMS)
+    assert other.time == now
+
+
+def test_a_refused_spend_leaves_no_trace(chain, file):
+    before = verify(chain)
+    with pytest.raises(QueryRefused):
+        file.reserve(spend("new", 10**6), 2000.0, **TERMS)
+    assert verify(chain) == before
+
+
+def test_amounts_that_are_no_integers_are_refused_by_the_file(file):
+    with pytest.raises(sqlite3.IntegrityError):
+        file.reserve(replace(spend("a"), epsilon=0.5), 0.0, **TERMS)
+
+
+# ------------------------------------------------------------------------- several at once
+
+
+def try_all(file, checks):
+    won = 0
+    for check in checks:
+        try:
+            file.reserve(spend(check), 0.0, **TERMS)
+            won += 1
+        except QueryRefused:
+            pass
+    return won
+
+
+def test_threads_do_not_overspend(tmp_path, key):
+    path = tmp_path / "receipts.db"
+
+    def run(i):
+        return try_all(Receipts(path, key), [f"{i}-{j}" for j in range(5)])
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(run, range(8))) == 10
+    assert len(verify(path, key.public).receipts) == 10
+
+
+def test_threads_do_not_answer_one_check_twice(tmp_path, key):
+    path = tmp_path / "receipts.db"
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(lambda _: try_all(Receipts(path, key), ["same"]), range(8))) == 1
+
+
+PROCESS = """
+import sys
+from pathlib import Path
+from flwr_kld.errors import QueryRefused
+from flwr_kld.guard import Guard
+sys.path.insert(0, sys.argv[3])
+from guard.files import question
+guard, won = Guard.from_file(sys.argv[1]), 0
+for i in range(20):
+    try:
+        guard.admit(question(f"{sys.argv[2]}-{i}", epsilon=0.25), "0")
+        won += 1
+    except QueryRefused:
+        pass
+print(won)
+"""
+
+
+def test_processes_do_not_overspend(tmp_path, request):
+    """Three processes make key and file at the same time, and share 3 nats in quarters."""
+    from guard.files import guard_file
+
+    tests = str(request.config.rootpath / "tests")
+    command = [sys.executable, "-c", PROCESS, str(guard_file(tmp_path))]
+    running = [
+        subprocess.Popen([*command, str(i), tests], stdout=subprocess.PIPE, text=True)
+        for i in range(3)
+    ]
+    assert sum(int(process.communicate(timeout=60)[0]) for process in running) == 12
+    assert len(verify(tmp_path / "receipts.db").receipts) == 12
