@@ -1,5 +1,20 @@
 """What runs in a ClientApp."""
 
+from flwr_kld.clients.aggregator import aggregate_drift_checks
+from flwr_kld.clients.aggregator_limits import AggregatorLimits
 from flwr_kld.clients.drift_queries import answer_drift_queries, host_drift_queries
+from flwr_kld.clients.role import is_aggregator
+from flwr_kld.clients.sum_members import FirstUse, Pinned, SumMembers
+from flwr_kld.sealing import AggregatorKey
 
-__all__ = ["answer_drift_queries", "host_drift_queries"]
+__all__ = [
+    "AggregatorKey",
+    "AggregatorLimits",
+    "FirstUse",
+    "Pinned",
+    "SumMembers",
+    "aggregate_drift_checks",
+    "answer_drift_queries",
+    "host_drift_queries",
+    "is_aggregator",
+]

@@ -16,9 +16,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
+from flwr_kld.clients.guarding import admit, hold_to_channel
+from flwr_kld.clients.role import is_aggregator
+from flwr_kld.clients.sealed_counts import answer_sealed
+from flwr_kld.clients.secure_sum import answer_secure_sums
+from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts import ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.privacy import SystemBits
 from flwr_kld.protocol import (
     ANSWER,
     COUNTS,
@@ -31,6 +37,7 @@ from flwr_kld.protocol import (
 )
 from flwr_kld.query import cells_from_wire
 from flwr_kld.reference import Reference
+from flwr_kld.sum_terms import SumTerms, noised_vector
 
 logger = logging.getLogger("flwr_kld")
 
@@ -41,6 +48,8 @@ def answer_drift_queries(
     domain: Domain,
     *,
     reference: Reference | str | None = None,
+    secure_sum: SumMembers | None = None,
+    aggregator: bytes | None = None,
 ) -> None:
     """Let an existing ClientApp answer drift checks beside whatever else it does.
 
@@ -56,6 +65,13 @@ def answer_drift_queries(
     reference : Reference or str, optional
         The only reference (or its fingerprint) that this client agrees to be compared with.
         By default any reference over `domain`.
+    secure_sum : SumMembers, optional
+        The node's signing key and whom it believes, for checks over a secure sum: `Pinned` on a
+        deployment. By default the node takes part in none.
+    aggregator : bytes, optional
+        Public key of the aggregator that this client trusts; it seals its counts to no other. By
+        default the node takes part in no check through an aggregator. The same app may also be
+        given to `aggregate_drift_checks`: each node's config says which of the two it is.
     """
     host_drift_queries(
         app,
@@ -63,6 +79,8 @@ def answer_drift_queries(
         hosted=lambda _: [0],
         domain=lambda _: domain,
         reference=reference,
+        secure_sum=secure_sum,
+        aggregator=aggregator,
     )
 
 
@@ -72,6 +90,8 @@ def host_drift_queries(
     hosted: Callable[[Context], Sequence[int]],
     domain: Callable[[Context], Domain],
     reference: Reference | str | None = None,
+    secure_sum: SumMembers | None = None,
+    aggregator: bytes | None = None,
 ) -> None:
     """Answer for many virtual clients that one simulated node hosts.
 
@@ -91,20 +111,33 @@ def host_drift_queries(
     """
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
 
+    def present(context: Context) -> Sequence[int]:
+        return [] if is_aggregator(context) else hosted(context)
+
+    def count(
+        context: Context, member: int, question: Question, cell_of: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
+        if member not in present(context):
+            raise QueryRefused("this node does not host the client that is asked")
+        admit(context, question, member)
+        symbols = _symbols(records, context, member, domain(context), question.clip)
+        return ClientCounts.count(symbols, cell_of, question.cells).reveal()
+
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
         """Count, or say why not."""
         try:
-            meant = domain(context)
-            question, cell_of = _agree(message, meant, agreed)
+            record = message.content.get(QUESTION)
+            question = Question.from_config(record if isinstance(record, ConfigRecord) else {})
+            cell_of = _agree(question, domain(context), agreed)
+            hold_to_channel(question, None, "trusted")
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), [])
         answer = Answer(question.check, question.plan, [], [])
         rows = []
         for member in question.members:
             try:
-                symbols = _symbols(records, context, member, meant, question.clip)
-                rows.append(ClientCounts.count(symbols, cell_of, question.cells).reveal())
+                rows.append(count(context, member, question, cell_of))
                 answer.answered.append(member)
             except (DomainError, InvalidReply, QueryRefused) as error:
                 answer.reasons.append(str(error))
@@ -113,27 +146,49 @@ def host_drift_queries(
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:
         """Say which clients this node hosts."""
-        content = RecordDict({ANSWER: ConfigRecord({"hosted": list(hosted(context))})})
+        content = RecordDict({ANSWER: ConfigRecord({"hosted": list(present(context))})})
         return Message(content, reply_to=message)
 
+    def agree(terms: SumTerms, context: Context) -> None:
+        _agree(terms.question, domain(context), agreed)
+        trust = "trusted" if terms.noise is None else "distributed"
+        hold_to_channel(terms.question, terms.noise, trust)
+        if terms.noise is not None:
+            try:
+                terms.noise.event()
+            except ValueError as error:
+                raise QueryRefused(f"no noise share serves these terms: {error}") from None
 
-def _agree(
-    message: Message, domain: Domain, agreed: str | None
-) -> tuple[Question, NDArray[np.int32]]:
-    """Read the question; refuse unless server and client mean the same thing."""
-    record = message.content.get(QUESTION)
-    question = Question.from_config(record if isinstance(record, ConfigRecord) else {})
+    def contribution(context: Context, member: int, terms: SumTerms) -> NDArray[np.int64]:
+        meant, question = domain(context), terms.question
+        cell_of = _agree(question, meant, agreed)
+        symbols = _symbols(records, context, member, meant, question.clip)
+        counts = ClientCounts.count(symbols, cell_of, question.cells).reveal().astype(np.int64)
+        return noised_vector(counts, terms, SystemBits())
+
+    if secure_sum is not None:
+        answer_secure_sums(app, agree, contribution, present, secure_sum)
+
+    def agree_to_seal(question: Question, context: Context) -> NDArray[np.int32]:
+        hold_to_channel(question, None, "trusted-aggregator")
+        return _agree(question, domain(context), agreed)
+
+    if aggregator is not None:
+        answer_sealed(app, agree_to_seal, count, aggregator)
+
+
+def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np.int32]:
+    """Refuse unless server and client mean the same thing; return the cell of each symbol."""
     if question.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     if agreed is not None and question.reference != agreed:
         raise QueryRefused("the server's reference is not the one that this client agreed to")
     try:
-        cell_of = cells_from_wire(
+        return cells_from_wire(
             question.wire, domain.size, question.cells, question.reference, question.plan
         )
     except ValueError as error:
         raise QueryRefused(str(error)) from None
-    return question, cell_of
 
 
 def _symbols(

@@ -1,20 +1,34 @@
 """What runs in a ServerApp."""
 
 from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy.clip import Clip
 from flwr_kld.scalar import Scalar
 from flwr_kld.strategies.cohort import Participant, RotatingCohort, UniformCohort
+from flwr_kld.strategies.distributed import Distributed
 from flwr_kld.strategies.kl_drift import KLDrift
+from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.population import HostedClients, Nodes
+from flwr_kld.strategies.sealed_sum import SealedSum
+from flwr_kld.strategies.secure_sum import SecureSum
 from flwr_kld.strategies.trusted import Trusted
+from flwr_kld.strategies.trusted_aggregator import TrustedAggregator
+from flwr_kld.strategies.with_drift_checks import WithDriftChecks
 
 __all__ = [
     "Adjacency",
+    "Clip",
+    "Distributed",
     "HostedClients",
     "KLDrift",
     "Nodes",
     "Participant",
+    "PlainSum",
     "RotatingCohort",
     "Scalar",
+    "SealedSum",
+    "SecureSum",
     "Trusted",
+    "TrustedAggregator",
     "UniformCohort",
+    "WithDriftChecks",
 ]

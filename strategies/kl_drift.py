@@ -14,17 +14,20 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.estimate import ESTIMATORS, Estimator
 from flwr_kld.privacy import Adjacency, SeededBits, SystemBits
 from flwr_kld.query import Partition, Plan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
+from flwr_kld.scalar import NoisyScalar
 from flwr_kld.strategies.cohort import Cohort, UniformCohort
-from flwr_kld.strategies.plain_sum import plain_sum
+from flwr_kld.strategies.exchange import Claim, Exchange, NoisySum
+from flwr_kld.strategies.pairing import require_pair, usual_aggregation
 from flwr_kld.strategies.population import Nodes, Population
 from flwr_kld.strategies.reading import metrics, read
-from flwr_kld.strategies.trusted import Trusted
+from flwr_kld.strategies.trust import Aggregation, Trust
 
 logger = logging.getLogger("flwr_kld")
 
@@ -36,8 +39,12 @@ class KLDrift(Strategy):
     ----------
     reference : Reference
         The public Π.
-    trust : Trusted
-        Trust model and privacy guarantee of each check.
+    trust : Trust
+        Trust model and privacy guarantee of each check: `Trusted`, `TrustedAggregator`, or
+        `Distributed`, which needs `SecureSum`.
+    aggregation : Aggregation
+        How counts become a sum: `PlainSum` (default), or `SecureSum`, under which the server never
+        sees a client's counts. With `TrustedAggregator`, always `SealedSum`.
     plan : Plan
         What to ask; by default a partition into 1,000 cells.
     cohort : Cohort
@@ -66,8 +73,9 @@ class KLDrift(Strategy):
     def __init__(
         self,
         reference: Reference,
-        trust: Trusted,
+        trust: Trust,
         *,
+        aggregation: Aggregation | None = None,
         plan: Plan | None = None,
         cohort: Cohort | None = None,
         population: Population | None = None,
@@ -77,6 +85,8 @@ class KLDrift(Strategy):
         timeout: float = 600.0,
         seed: int | None = None,
     ) -> None:
+        aggregation = aggregation or usual_aggregation(trust)
+        require_pair(trust, aggregation)
         if not callable(estimator) and estimator not in ESTIMATORS:
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
         if not 0 <= theta < 1:
@@ -87,6 +97,7 @@ class KLDrift(Strategy):
             raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
         self.reference = reference
         self.trust = trust
+        self.aggregation = aggregation
         self.plan = plan or Partition()
         self.cohort = cohort or UniformCohort()
         self.population = population or Nodes()
@@ -108,52 +119,78 @@ class KLDrift(Strategy):
         ------
         CheckFailed
             If too few clients are there or reply, or they hold no records. Nothing is released
-            and nothing was spent.
+            and nothing was spent; but a client's guard counts every check that it answered.
         """
         began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
         check = secrets.token_hex(8)
         present = self.population.present(grid, self.timeout)
+        present = self.aggregation.clients(present, grid, self.timeout)
         self._require(len(present), "are connected")
         chosen = self.cohort.draw(present, self._generator)
         self._require(len(chosen), "were drawn into the cohort")
         plan = self.plan.draw(self.reference, self._generator)
         self.checks += 1
-        collected = plain_sum(
+        exchange = Exchange(
             grid,
             chosen,
             plan,
-            check=check,
-            group=str(self.checks),
-            clip=self.trust.clip,
-            timeout=self.timeout,
+            check,
+            str(self.checks),
+            self.trust.most_records,
+            Claim(
+                self.trust.name,
+                float(self.trust.epsilon),
+                float(self.trust.delta),
+                str(self.trust.unit),
+            ),
+            self.timeout,
+            self.trust.release_terms,
         )
-        self._require(collected.survivors, "answered", collected.dropouts)
-        if self.trust.adjacency is Adjacency.REPLACE_ONE and collected.clear.is_empty():
-            raise CheckFailed("the cohort holds no records: nothing to compare")
-        published = self.trust.publish(collected.clear, self._bits)
+        collected = self.aggregation.collect(exchange, self.trust.noise_terms, self._least)
+        survivors = collected.total.clients
+        self._require(survivors, "answered", collected.dropouts)
+        published = self._published(collected.total)
         reading = read(published, estimator=self.estimator, theta=self.theta)
         return Report(
             check=check,
             started=started,
             **reading,
             trust=self.trust.name,
+            aggregation=self.aggregation.name,
             epsilon=self.trust.epsilon,
             delta=self.trust.delta,
             asked=len(chosen),
-            survivors=collected.survivors,
+            survivors=survivors,
             dropouts=collected.dropouts,
             bytes_down=collected.bytes_down,
             bytes_up=collected.bytes_up,
             seconds=time.perf_counter() - began,
         )
 
+    @property
+    def _least(self) -> int:
+        return max(self.min_clients, self.trust.least_clients)
+
     def _require(self, clients: int, what: str, dropouts: dict[str, int] | None = None) -> None:
-        if clients < self.min_clients:
+        if clients < self._least:
             why = "; ".join(f"{n}: {reason}" for reason, n in (dropouts or {}).items())
             raise CheckFailed(
-                f"{clients} clients {what} and {self.min_clients} are needed"
+                f"{clients} clients {what} and {self._least} are needed"
                 + (f" ({why})" if why else "")
             )
+
+    def _published(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar:
+        if isinstance(total, NoisySum):
+            return total.published
+        if self._counts_nothing(total):
+            raise CheckFailed("the cohort holds no records: nothing to compare")
+        return self.trust.publish(total, self._bits)
+
+    def _counts_nothing(self, clear: ClearSum) -> bool:
+        """Whether a public number of records is zero."""
+        if self.trust.noise_terms is not None:
+            return clear.records == 0
+        return self.trust.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
 
     # ------------------------------------------------------------ Flower's Strategy interface
 

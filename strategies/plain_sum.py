@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
@@ -20,107 +19,76 @@ from flwr_kld.protocol import (
     DRIFT_ACTION,
     QUESTION,
     Answer,
-    Question,
 )
-from flwr_kld.query import QueryPlan
 from flwr_kld.strategies.cohort import Participant
+from flwr_kld.strategies.exchange import Collected, Exchange, refusal
+from flwr_kld.sum_terms import NoiseTerms
 
 _TYPE = f"query.{DRIFT_ACTION}"
-_LONGEST_REASON = 200
 
 
-@dataclass(frozen=True)
-class Collected:
-    """What came back from a cohort.
+class PlainSum:
+    """The server receives each client's exact counts and adds them up."""
 
-    Parameters
-    ----------
-    clear : ClearSum
-        Exact sum over the survivors. Private.
-    survivors : int
-        Participants whose counts are in the sum.
-    dropouts : dict[str, int]
-        Participants left out, by reason.
-    bytes_down, bytes_up : float
-        Payload for each participant asked, mean.
-    """
+    name = "plain-sum"
+    hides_parts = False
+    """Whether the server sees sums only."""
+    adds_noise = False
+    """Whether sums reach the server with their noise."""
 
-    clear: ClearSum
-    survivors: int
-    dropouts: dict[str, int]
-    bytes_down: float
-    bytes_up: float
+    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
+        """Return everybody: no node has another role."""
+        return present
 
+    def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
+        """Send the question, wait, and sum every valid row of counts.
 
-def plain_sum(
-    grid: Grid,
-    chosen: list[Participant],
-    plan: QueryPlan,
-    *,
-    check: str,
-    group: str,
-    clip: int | None,
-    timeout: float,
-) -> Collected:
-    """Send the question, wait, and sum every valid row of counts.
+        Clients that do not reply in time, fail, refuse, or send something that is not an answer
+        are left out and counted by reason; nothing they do can stop the others.
 
-    Clients that do not reply in time, fail, refuse, or send something that is not an answer are
-    left out and counted by reason; nothing they do can stop the others.
-
-    Parameters
-    ----------
-    check, group : str
-        Random id of the check, which replies repeat; Flower group id of its messages.
-    clip : int or None
-        Most records one participant may count.
-    timeout : float
-        Seconds to wait for all replies together.
-    """
-    asked: dict[int, list[int]] = defaultdict(list)
-    for participant in chosen:
-        asked[participant.node].append(participant.member)
-    # Nodes that are asked the same share one record, as in Flower's own strategies.
-    contents = {
-        members: _question(plan, list(members), check, clip)
-        for members in set(map(tuple, asked.values()))
-    }
-    messages = [
-        Message(contents[tuple(m)], node, _TYPE, ttl=timeout, group_id=group)
-        for node, m in asked.items()
-    ]
-    down = sum(contents[tuple(m)].config_records[QUESTION].count_bytes() for m in asked.values())
-    replies = _Replies(asked, check, plan, clip or LARGEST_CLIENT)
-    clear = ClearSum(replies.read(grid.send_and_receive(messages, timeout=timeout)), plan)
-    return Collected(
-        clear,
-        survivors=replies.valid,
-        dropouts=replies.dropouts(len(chosen)),
-        bytes_down=down / len(chosen),
-        bytes_up=replies.bytes / len(chosen),
-    )
-
-
-def _question(plan: QueryPlan, members: list[int], check: str, clip: int | None) -> RecordDict:
-    reference = plan.reference
-    question = Question(
-        check=check,
-        domain=reference.domain.fingerprint,
-        reference=reference.fingerprint,
-        plan=plan.fingerprint,
-        cells=plan.cells,
-        wire=plan.wire,
-        members=members,
-        clip=clip or 0,
-    )
-    return RecordDict({QUESTION: ConfigRecord(question.to_config())})
+        Parameters
+        ----------
+        noise : None
+            Clients cannot add noise here.
+        least : int
+            Checked by the caller: the server sees the survivors.
+        """
+        asked: dict[int, list[int]] = defaultdict(list)
+        for participant in exchange.chosen:
+            asked[participant.node].append(participant.member)
+        # Nodes that are asked the same share one record, as in Flower's own strategies.
+        contents = {
+            members: RecordDict(
+                {QUESTION: ConfigRecord(exchange.question(list(members)).to_config())}
+            )
+            for members in set(map(tuple, asked.values()))
+        }
+        messages = [
+            Message(contents[tuple(m)], node, _TYPE, ttl=exchange.timeout, group_id=exchange.group)
+            for node, m in asked.items()
+        ]
+        down = sum(
+            contents[tuple(m)].config_records[QUESTION].count_bytes() for m in asked.values()
+        )
+        replies = _Replies(asked, exchange)
+        received = exchange.grid.send_and_receive(messages, timeout=exchange.timeout)
+        clear = ClearSum(replies.read(received), exchange.plan)
+        people = len(exchange.chosen)
+        return Collected(
+            clear,
+            replies.dropouts(people),
+            bytes_down=down / people,
+            bytes_up=replies.bytes / people,
+        )
 
 
 class _Replies:
     """Reads replies one by one; each participant counts at most once."""
 
-    def __init__(self, asked: dict[int, list[int]], check: str, plan: QueryPlan, most: int) -> None:
+    def __init__(self, asked: dict[int, list[int]], exchange: Exchange) -> None:
         self._open = {node: set(members) for node, members in asked.items()}
-        self._check, self._plan, self._most = check, plan, most
+        self._check, self._plan = exchange.check, exchange.plan
+        self._most = exchange.clip or LARGEST_CLIENT
         self._reasons: Counter[str] = Counter()
         self.valid = 0
         self.bytes = 0
@@ -150,12 +118,12 @@ class _Replies:
         config = record if isinstance(record, ConfigRecord) else {}
         answer = Answer.from_config(config)
         if not answer.check and answer.reasons:
-            self._leave_out(node, _refusal(answer.reasons[0]))
+            self._leave_out(node, refusal(answer.reasons[0]))
             return
         if (answer.check, answer.plan) != (self._check, self._plan.fingerprint):
             raise InvalidReply("the reply belongs to another check")
         refused = min(len(answer.reasons), len(self._open[node] - set(answer.answered)))
-        self._reasons.update(map(_refusal, answer.reasons[:refused]))
+        self._reasons.update(map(refusal, answer.reasons[:refused]))
         matrix = _matrix(content, len(answer.answered), self._plan.cells)
         self.bytes += len(str(config[ANSWER])) + matrix.nbytes
         for member, row in zip(answer.answered, matrix, strict=True):
@@ -173,11 +141,6 @@ class _Replies:
     def _leave_out(self, node: int, reason: str) -> None:
         self._reasons[reason] += len(self._open[node])
         self._open[node].clear()
-
-
-def _refusal(reason: str) -> str:
-    """Quote a client's reason: short, and nothing that a terminal would obey."""
-    return f"refused: {''.join(filter(str.isprintable, reason[:_LONGEST_REASON]))}"
 
 
 def _matrix(content: RecordDict, rows: int, cells: int) -> NDArray[np.int32]:

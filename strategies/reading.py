@@ -27,6 +27,7 @@ def read(
         "adjacency": str(event.adjacency),
         "unit": str(event.unit),
         "private": published.private,
+        "delivered": event.epsilon if event.delivered is None else event.delivered,
         "records": published.records,
         "cells": plan.cells,
         "domain": plan.reference.domain.fingerprint,

@@ -15,7 +15,9 @@ from flwr_kld.privacy import (
     calibrated_laplace,
 )
 from flwr_kld.privacy.calibrate import check_epsilon_delta
-from flwr_kld.scalar import NoisyScalar, Scalar, release_scalar
+from flwr_kld.published import Published
+from flwr_kld.query import QueryPlan
+from flwr_kld.scalar import NoisyScalar, Scalar, ScalarRelease
 
 
 @dataclass(frozen=True)
@@ -79,25 +81,48 @@ class Trusted:
         else:
             self._counts_event()  # calibrated now: a bad pair fails before anything is asked
 
+    name = "trusted"
+    noise_terms = None
+    """Clients add no noise."""
+    release_terms = None
+    """Nor does an aggregator."""
+    least_clients = 1
+    """Fewest clients in a sum."""
+
     @property
-    def name(self) -> str:
-        """Name of the trust model in reports."""
-        return "trusted"
+    def unit(self) -> Unit:
+        """For whom."""
+        return Unit.RECORD if self.clip is None else Unit.CLIENT
+
+    @property
+    def most_records(self) -> int:
+        """Records a client may count; 0 for no limit."""
+        return self.clip or 0
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
         """Add the noise: the one place where privacy is spent."""
         if isinstance(self.release, Scalar):
-            return release_scalar(
-                clear,
-                self.release,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                adjacency=self.adjacency,
-                clip=self.clip,
-                noise=self.noise,
-                bits=bits,
-            )
+            return self._scalar(self.release).release(clear, bits)
         return clear.release(self._counts_event(), bits)
+
+    def restore(self, told: Published, plan: QueryPlan) -> NoisyCounts | NoisyScalar:
+        """Rebuild what `publish` returned at an aggregator from the numbers that travelled.
+
+        Raises
+        ------
+        InvalidReply
+            If they are not such numbers.
+        """
+        if isinstance(self.release, Scalar):
+            scalar = self._scalar(self.release)
+            return scalar.describe(told.number(), told.records, plan, private=told.private)
+        counts = told.counts(plan.cells)
+        return NoisyCounts(counts, told.records, self._counts_event(), plan, told.private)
+
+    def _scalar(self, options: Scalar) -> ScalarRelease:
+        return ScalarRelease(
+            options, self.epsilon, self.delta, self.adjacency, self.clip, self.noise
+        )
 
     def _counts_event(self) -> PrivacyEvent:
         calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian

@@ -14,11 +14,12 @@ from flwr_kld.report import Check, Report, plot_history, save_csv, save_html, sa
 REPORT = Report(
     check="c0ffee", started="2026-11-21T02:00:00+00:00", estimate=0.25, theta=0.01,
     estimator="posterior_counts", target="cohort", sampling=0.03, monte_carlo=0.0,
-    privacy=0.04, note=None, trust="trusted", mechanism="discrete-laplace",
-    adjacency="replace-one", unit="record", epsilon=1.0, delta=0.0, noise=2.8, private=True,
-    asked=20, survivors=18, dropouts={"no reply": 1, "refused: <b>injected</b>": 1},
-    records=1800.0, cells=4, domain="d" * 64, reference="e" * 64, plan="f" * 64,
-    seconds=0.5, bytes_down=500.0, bytes_up=100.0,
+    privacy=0.04, note=None, trust="trusted", aggregation="plain-sum",
+    mechanism="discrete-laplace", adjacency="replace-one", unit="record", epsilon=1.0,
+    delta=0.0, delivered=1.0, noise=2.8, private=True, asked=20, survivors=18,
+    dropouts={"no reply": 1, "refused: <b>injected</b>": 1}, records=1800.0, cells=4,
+    domain="d" * 64, reference="e" * 64, plan="f" * 64, seconds=0.5, bytes_down=500.0,
+    bytes_up=100.0,
 )  # fmt: skip
 CHECKS = [
     Check(1, REPORT, truth=0.26),

@@ -4,5 +4,14 @@ from flwr_kld.report.history import Check, save_csv, save_json
 from flwr_kld.report.html import save_html
 from flwr_kld.report.plot import plot_history
 from flwr_kld.report.report import Report
+from flwr_kld.report.sight import who_saw_what
 
-__all__ = ["Check", "Report", "plot_history", "save_csv", "save_html", "save_json"]
+__all__ = [
+    "Check",
+    "Report",
+    "plot_history",
+    "save_csv",
+    "save_html",
+    "save_json",
+    "who_saw_what",
+]

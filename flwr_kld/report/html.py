@@ -10,13 +10,7 @@ from tempfile import TemporaryDirectory
 from flwr_kld._extras import require
 from flwr_kld.report.history import Check
 from flwr_kld.report.plot import plot_history
-
-_PROTECTED = {
-    "trusted": (
-        "The server sees each client's exact counts and is trusted with them. Whoever sees only "
-        "this page, the reports or the metrics learns what the guarantee allows, and no more."
-    ),
-}
+from flwr_kld.report.sight import who_saw_what
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -37,6 +31,7 @@ _PAGE = """<!doctype html>
   th, td { padding: .3rem .5rem; text-align: right; border-bottom: 1px solid var(--line);
     white-space: nowrap }
   th { font-weight: 600; background: var(--soft) }
+  td.words { white-space: normal; text-align: left; min-width: 16rem }
   dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem }
   dt { font-weight: 600 } dd { margin: 0; overflow-wrap: anywhere }
 </style>
@@ -75,13 +70,29 @@ privacy are the parts of the s.d.</p>
 {% endfor %}</table></div>
 {% if reasons %}<h2>Clients left out</h2>
 <ul>{% for reason, n in reasons %}<li>{{ n }} × {{ reason }}{% endfor %}</ul>{% endif %}
+{% if models %}
+<h2>The trust models side by side</h2>
+<div class="wide"><table>
+<tr><th>trust<th>aggregation<th>estimate<th>± s.d.<th>truth<th>ε asked<th>ε delivered
+<th>bytes per client<th>seconds<th>who saw what</tr>
+{% for c in models %}{% set r = c.report %}<tr><td>{{ r.trust }}<td>{{ r.aggregation }}
+<td>{{ "–" if r.estimate is none else "%.3f"|format(r.estimate) }}<td>{{ "%.3f"|format(r.error) }}
+<td>{{ "–" if c.truth is none else "%.3f"|format(c.truth) }}
+<td>{{ "%g"|format(r.epsilon) }}<td>{{ "%.3g"|format(r.delivered) }}
+<td>{{ "{:,.0f}".format(r.bytes_down + r.bytes_up) }}<td>{{ "%.1f"|format(r.seconds) }}
+<td class="words">{{ seen(r) }}</tr>
+{% endfor %}</table></div>
+{% endif %}
 {% if last %}
 <h2>What is protected, from whom</h2>
 <p>Each check hides one {{ last.unit }} ({{ last.adjacency }})
-at ε = {{ "%g"|format(last.epsilon) }} nats, δ = {{ "%g"|format(last.delta) }}
+at ε = {{ "%.3g"|format(last.delivered) }} nats, δ = {{ "%g"|format(last.delta) }}
+{%- if last.delivered != last.epsilon %} (ε = {{ "%g"|format(last.epsilon) }} was asked){% endif %}
 ({{ last.mechanism }}, standard deviation {{ "%.3g"|format(last.noise) }}).
 {% if last.adjacency == "replace-one" %}The number of records is public.{% endif %}
-{{ protected }}</p>
+{{ protected }}
+Whoever sees only this page, the reports or the metrics learns what the guarantee allows, and no
+more.</p>
 <h2>What was compared</h2>
 <dl><dt>domain<dd>{{ last.domain }}<dt>reference<dd>{{ last.reference }}
 <dt>cells<dd>{{ last.cells }}<dt>estimator<dd>{{ last.estimator }}
@@ -100,6 +111,7 @@ def save_html(
     title: str,
     subtitle: str = "",
     drift_from: int | None = None,
+    models: Sequence[Check] = (),
 ) -> None:
     """Write the page.
 
@@ -109,6 +121,8 @@ def save_html(
         In order.
     drift_from : int, optional
         Number of the first check with a drift that a simulation injected.
+    models : Sequence[Check]
+        One check in each trust model, to be shown side by side.
 
     Raises
     ------
@@ -134,7 +148,9 @@ def save_html(
             reasons=[
                 (reason, sum(n for r, n in left_out if r == reason)) for reason in dict(left_out)
             ],
-            protected=_PROTECTED[last.trust] if last else "",
+            protected=who_saw_what(last) if last else "",
             plot=plot,
+            models=[c for c in models if c.report],
+            seen=who_saw_what,
         )
     )

@@ -34,10 +34,14 @@ class Report:
         where the release does not allow an estimate of it.
     note : str or None
         What a reader must know about this check, if anything.
-    trust, mechanism, adjacency, unit : str
-        Trust model; noise; between which federations; whether a record or a client is hidden.
+    trust, aggregation, mechanism, adjacency, unit : str
+        Trust model; how counts became a sum; noise; between which federations; whether a record
+        or a client is hidden.
     epsilon, delta : float
         The guarantee, in nats and as a probability.
+    delivered : float
+        Epsilon that the noise delivers at `delta`: `epsilon`, or another number where clients add
+        the noise and more or fewer than planned survived.
     noise : float
         Standard deviation of the noise: in records for each cell, or in nats for a scalar.
     private : bool
@@ -70,11 +74,13 @@ class Report:
     privacy: float | None
     note: str | None
     trust: str
+    aggregation: str
     mechanism: str
     adjacency: str
     unit: str
     epsilon: float
     delta: float
+    delivered: float
     noise: float
     private: bool
     asked: int

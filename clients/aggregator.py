@@ -1,0 +1,179 @@
+"""The aggregator's side: open the boxes of a cohort, add up, add the noise, publish; or refuse."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from flwr_kld.clients.aggregator_limits import AggregatorLimits
+from flwr_kld.clients.check_memory import use_once
+from flwr_kld.clients.role import is_aggregator
+from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.plan_wire import plan_from_config
+from flwr_kld.privacy import Adjacency, SystemBits
+from flwr_kld.protocol import (
+    AGGREGATE_ACTION,
+    ANSWER,
+    PLAN,
+    PUBLISHED,
+    QUESTION,
+    ROLE_ACTION,
+    SEALED,
+    TERMS,
+    Answer,
+    Question,
+)
+from flwr_kld.published import Published
+from flwr_kld.release_terms import ReleaseTerms
+from flwr_kld.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
+from flwr_kld.strategies.trusted_aggregator import trusted_of
+
+logger = logging.getLogger("flwr_kld")
+
+_USED = "flwr_kld.aggregated"
+
+
+def aggregate_drift_checks(
+    app: ClientApp, *, key: AggregatorKey | None = None, limits: AggregatorLimits | None = None
+) -> None:
+    """Let a ClientApp serve as the aggregator of `TrustedAggregator`.
+
+    Every node runs the same app, so the role is decided by the node: an aggregator is started with
+    ``--node-config 'drift-role="aggregator" drift-key="/path/key"'``, where the file is one that
+    ``AggregatorKey.save`` wrote. On other nodes these handlers refuse. On the aggregator's node the
+    handlers of `answer_drift_queries` refuse.
+
+    Parameters
+    ----------
+    app : ClientApp
+        The same that `answer_drift_queries` was given, or one of its own.
+    key : AggregatorKey, optional
+        For tests and simulations: every node that runs this app is the aggregator, with this key.
+        Never put a key into an app that a server ships.
+    limits : AggregatorLimits, optional
+        Its minimums; the node config can only raise them.
+    """
+    own_limits = limits or AggregatorLimits()
+
+    @app.query(ROLE_ACTION)
+    def drift_role(message: Message, context: Context) -> Message:
+        """Say whether this node is an aggregator: its public key, or nothing."""
+        try:
+            said = _key(context, key).public.hex()
+        except QueryRefused:
+            said = "without a key" if is_aggregator(context) else ""
+        content = RecordDict({ANSWER: ConfigRecord({ANSWER: said})})
+        return Message(content, reply_to=message)
+
+    @app.query(AGGREGATE_ACTION)
+    def drift_aggregate(message: Message, context: Context) -> Message:
+        """Publish the noised sum of a check, once, or say why not."""
+        try:
+            published = _aggregate(message.content, context, _key(context, key), own_limits)
+        except (InvalidReply, QueryRefused) as error:
+            return _refuse(message, str(error))
+        except Exception as error:  # its text may quote counts
+            logger.error("aggregating a drift check failed: %s", type(error).__name__)
+            return _refuse(message, f"the sum could not be published ({type(error).__name__})")
+        content = RecordDict({PUBLISHED: ConfigRecord(published.to_config())})
+        return Message(content, reply_to=message)
+
+
+def _aggregate(
+    content: RecordDict, context: Context, key: AggregatorKey, limits: AggregatorLimits
+) -> Published:
+    records = {
+        name: record if isinstance(record := content.get(name), ConfigRecord) else ConfigRecord()
+        for name in (QUESTION, TERMS, PLAN, SEALED)
+    }
+    question = Question.from_config(records[QUESTION])
+    terms, least = records[TERMS].get(TERMS), records[TERMS].get("least")
+    if not isinstance(terms, str) or type(least) is not int:
+        raise QueryRefused("the terms of the release are not readable")
+    agreed = ReleaseTerms.from_json(terms)
+    agreed.hold_to(question)
+    if agreed.aggregator != key.public.hex():
+        raise QueryRefused("WrongAggregator: the counts are sealed for another key")
+    limits = limits.stricter(context.node_config)
+    limits.hold(question)
+    try:
+        trusted = trusted_of(agreed)
+    except ValueError as error:
+        raise QueryRefused(f"no noise serves these terms: {error}") from None
+    plan = plan_from_config(records[PLAN], question)
+    boxes = _boxes(records[SEALED])
+    limits.require(len(boxes), least, "sealed their counts")
+    use_once(context, _USED, question.check, limits.memory)  # before anything is opened
+    opened = _Opened(key, question, terms, context.run_id)
+    clear = ClearSum(opened.read(boxes), plan)
+    why = "".join(f", {n}: {reason}" for reason, n in opened.rejected.items())
+    limits.require(clear.clients, least, f"are left{why}")
+    if agreed.adjacency is Adjacency.REPLACE_ONE and clear.is_empty():  # that number is public
+        raise QueryRefused("the cohort holds no records: nothing to compare")
+    published = trusted.publish(clear, SystemBits())
+    return Published.of(question.check, published, clear.clients, opened.rejected)
+
+
+class _Opened:
+    """Opens boxes one by one; a bad one is left out by reason."""
+
+    def __init__(self, key: AggregatorKey, question: Question, terms: str, run: int) -> None:
+        self._key, self._question, self._terms, self._run = key, question, terms, run
+        self.rejected: Counter[str] = Counter()
+
+    def read(self, boxes: Mapping[str, bytes]) -> Iterator[ClientCounts]:
+        """Yield every client's valid counts. A sender is a key of `boxes`: nobody counts twice."""
+        for sender, box in boxes.items():
+            try:
+                yield self._counts(sender, box)
+            except InvalidReply as error:
+                name = "NotOpened: " if isinstance(error, NotOpened) else ""
+                self.rejected[f"{name}{error}"] += 1
+
+    def _counts(self, sender: str, box: bytes) -> ClientCounts:
+        asked = self._question
+        sealed_for = SealContext(
+            self._run, asked.check, asked.reference, asked.plan, self._terms, sender
+        )
+        raw = open_sealed(self._key, box, sealed_for)
+        if len(raw) != 4 * asked.cells:
+            raise InvalidReply("counts have the wrong shape: one number a cell is expected")
+        row = np.frombuffer(raw, dtype="<i4").astype(np.int32)
+        return ClientCounts(row, cells=asked.cells, most=asked.clip or LARGEST_CLIENT)
+
+
+def _boxes(record: ConfigRecord) -> dict[str, bytes]:
+    boxes = {sender: box for sender, box in record.items() if isinstance(box, bytes)}
+    if len(boxes) != len(record):
+        raise QueryRefused("sealed counts are bytes")
+    if len(set(boxes.values())) != len(boxes):
+        raise QueryRefused("Duplicated: one client's sealed counts appear under two names")
+    return boxes
+
+
+def _key(context: Context, given: AggregatorKey | None) -> AggregatorKey:
+    if given is not None:
+        return given
+    if not is_aggregator(context):
+        raise QueryRefused("this node is not an aggregator")
+    place = context.node_config.get("drift-key")
+    # A relative path could lead into the app's own folder, which the server fills.
+    if not isinstance(place, str) or not Path(place).is_absolute():
+        raise QueryRefused("the aggregator's key must be named by its absolute path, drift-key")
+    try:
+        return AggregatorKey.load(place)
+    except (OSError, ValueError) as error:
+        logger.error("the aggregator's key in %s cannot be read: %s", place, error)
+        raise QueryRefused("the aggregator's key cannot be read: its operator's log says") from None
+
+
+def _refuse(message: Message, reason: str) -> Message:
+    content = RecordDict({ANSWER: ConfigRecord(Answer("", "", [], [reason]).to_config())})
+    return Message(content, reply_to=message)

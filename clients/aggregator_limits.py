@@ -1,0 +1,81 @@
+"""What an aggregator insists on, whatever the server asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.protocol import Question
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregatorLimits:
+    """An aggregator's own limits. Its node config can make them stricter, and no looser.
+
+    Parameters
+    ----------
+    min_clients : int
+        Fewest clients in a sum; ``drift-min-clients``.
+    most_epsilon : float, optional
+        Largest epsilon of a check, in nats; ``drift-most-epsilon``.
+    reference : str, optional
+        Fingerprint of the only reference that it serves; ``drift-reference``.
+    memory : Path, optional
+        File in which it writes down every check before it answers; ``drift-memory``. Without one
+        it remembers for the run, in its ``Context.state``.
+    """
+
+    min_clients: int = 3
+    most_epsilon: float | None = None
+    reference: str | None = None
+    memory: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_clients < 2:
+            raise ValueError("a sum over fewer than two clients hides nothing")
+
+    def stricter(self, config: Mapping[str, object]) -> AggregatorLimits:
+        """Return what satisfies these limits and those of a node config.
+
+        Raises
+        ------
+        QueryRefused
+            If the config cannot be understood: without its limits nothing is answered.
+        """
+        clients = config.get("drift-min-clients", self.min_clients)
+        epsilon = config.get("drift-most-epsilon", self.most_epsilon)
+        reference = config.get("drift-reference", self.reference)
+        memory = config.get("drift-memory")
+        if (
+            type(clients) is not int
+            or not (epsilon is None or type(epsilon) in (int, float))
+            or not (reference is None or type(reference) is str)
+            or not (memory is None or (isinstance(memory, str) and Path(memory).is_absolute()))
+        ):
+            raise QueryRefused("the aggregator's limits in its node config are not readable")
+        if None not in (self.reference, reference) and reference != self.reference:
+            raise QueryRefused("the aggregator's app and its node config name two references")
+        bounds = [float(e) for e in (epsilon, self.most_epsilon) if isinstance(e, float | int)]
+        return AggregatorLimits(
+            min_clients=max(clients, self.min_clients),
+            most_epsilon=min(bounds, default=None),
+            reference=reference if isinstance(reference, str) else None,
+            memory=Path(memory) if isinstance(memory, str) else self.memory,
+        )
+
+    def hold(self, question: Question) -> None:
+        """Refuse a question beyond these limits."""
+        if self.most_epsilon is not None and not question.epsilon <= self.most_epsilon:
+            raise QueryRefused("EpsilonTooLarge: the check asks for more than the aggregator gives")
+        if self.reference is not None and question.reference != self.reference:
+            raise QueryRefused("the server's reference is not the one that the aggregator serves")
+
+    def require(self, clients: int, least: int, what: str) -> None:
+        """Refuse a sum over too few clients, by these limits or by the server's."""
+        needed = max(self.min_clients, least)
+        if clients < needed:
+            raise QueryRefused(
+                f"CohortTooSmall: {clients} clients {what}; the aggregator's minimum is {needed}"
+            )

@@ -1,0 +1,117 @@
+"""The one place where a client's handlers ask its operator's guard.
+
+Where the guard's file is comes from the node: its config (``drift-guard``) or its environment
+(``FLWR_KLD_GUARD``), never from a message, the run config, or the app that the server ships.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from flwr.app import Context
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.guard import Guard, GuardFileError
+from flwr_kld.privacy import Unit
+from flwr_kld.protocol import Question
+from flwr_kld.secure_sum import ClientPolicy
+from flwr_kld.sum_terms import NoiseTerms
+
+NODE_CONFIG = "drift-guard"
+"""Key of the node config."""
+ENVIRONMENT = "FLWR_KLD_GUARD"
+"""Variable for nodes without that key."""
+
+logger = logging.getLogger("flwr_kld")
+
+
+def admit(context: Context, question: Question, member: int) -> None:
+    """Let the guard judge a question and reserve what it spends; without a guard, allow it.
+
+    To be called once for each member and check, after the question was understood and before
+    anything is counted or any key is made.
+
+    Raises
+    ------
+    QueryRefused
+        The guard's reason, or that its file cannot be used.
+    """
+    guard = guard_of(context)
+    if guard is None:
+        return
+    try:
+        guard.admit(question, account(context, member))
+    except GuardFileError as error:
+        raise _unusable(error) from None
+
+
+def stricter(context: Context, policy: ClientPolicy) -> ClientPolicy:
+    """Return the stricter of an app's minimums for a secure sum and the operator's."""
+    guard = guard_of(context)
+    return policy if guard is None else guard.stricter(policy)
+
+
+def guard_of(context: Context) -> Guard | None:
+    """Return the node's guard, or None if its operator configured none.
+
+    Raises
+    ------
+    QueryRefused
+        If a guard is configured and cannot be used: without its limits nothing is answered.
+    """
+    place = context.node_config.get(NODE_CONFIG, os.environ.get(ENVIRONMENT))
+    if place is None:
+        return None
+    try:
+        # A relative path could lead into the app's own folder, which the server fills.
+        if not isinstance(place, str) or not Path(place).is_absolute():
+            raise GuardFileError("the guard file must be named by its absolute path")
+        return Guard.from_file(place)
+    except GuardFileError as error:
+        raise _unusable(error) from None
+
+
+def account(context: Context, member: int) -> str:
+    """Name whose budget is spent: a member of this node.
+
+    Not by Flower's node id, which changes when a node reconnects.
+    """
+    partition = context.node_config.get("partition-id")
+    return str(member) if partition is None else f"{partition}:{member}"
+
+
+def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) -> None:
+    """Refuse a question whose claims are not what this way of answering delivers.
+
+    Parameters
+    ----------
+    noise : NoiseTerms or None
+        What the client itself will add to its counts.
+    trusts : str
+        Trust models that this way of answering serves.
+
+    Raises
+    ------
+    QueryRefused
+        Which claim.
+    """
+    if question.trust not in trusts:
+        raise QueryRefused(
+            f"the server claims trust model {question.trust!r} and asks as in {', '.join(trusts)}"
+        )
+    if noise is None:
+        if question.trust == "trusted" and question.unit == Unit.CLIENT and not question.clip:
+            raise QueryRefused("the server claims client-level privacy and clips nobody's records")
+        return
+    if (question.epsilon, question.delta) != (noise.epsilon, noise.delta):
+        raise QueryRefused("the server claims another epsilon or delta than the noise delivers")
+    if question.unit != (Unit.CLIENT if noise.clip else Unit.RECORD):
+        raise QueryRefused("the server claims another privacy unit than the noise protects")
+
+
+def _unusable(error: GuardFileError) -> QueryRefused:
+    """Tell the operator why, and the server only that."""
+    logger.error("this node's guard refuses every drift check: %s", error)
+    return QueryRefused("this client's guard is not usable: its operator's log says why")

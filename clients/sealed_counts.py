@@ -1,0 +1,93 @@
+"""The client's side of a check through an aggregator: count, seal to the pinned key, or refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
+
+from flwr_kld.clients.check_memory import use_once
+from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.protocol import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer, Question
+from flwr_kld.release_terms import ReleaseTerms
+from flwr_kld.sealing import SealContext, check_public, seal
+
+_USED = "flwr_kld.sealed"
+
+Agree = Callable[[Question, Context], NDArray[np.int32]]
+"""Refuses a question that this node does not mean; returns the cell of each symbol."""
+Count = Callable[[Context, int, Question, NDArray[np.int32]], NDArray[np.int32]]
+"""One member's counts, or its refusal."""
+
+
+def sender_name(node: int, member: int) -> str:
+    """Name of a client, which its box is bound to."""
+    return f"{node}:{member}"
+
+
+def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes) -> None:
+    """Register the handler that seals counts.
+
+    Parameters
+    ----------
+    agree : Agree
+        Called before anything is counted.
+    count : Count
+        Called for each member that is asked.
+    aggregator : bytes
+        The pinned public key; counts are sealed to no other.
+
+    Raises
+    ------
+    ValueError
+        If that is no key to which anything can be sealed.
+    """
+    pinned = check_public(aggregator)
+
+    @app.query(SEAL_ACTION)
+    def drift_seal(message: Message, context: Context) -> Message:
+        """Seal the counts of each member that is asked, or say why not."""
+        try:
+            question, terms = _read(message.content)
+            if terms.aggregator != pinned.hex():
+                raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
+            terms.hold_to(question)
+            cell_of = agree(question, context)
+            use_once(context, _USED, question.check)  # two boxes of one client would be two shares
+        except QueryRefused as error:
+            return _reply(message, Answer("", "", [], [str(error)]), ConfigRecord())
+        answer, boxes = Answer(question.check, question.plan, [], []), ConfigRecord()
+        for member in dict.fromkeys(question.members):
+            try:
+                counts = count(context, member, question, cell_of)
+            except (DomainError, InvalidReply, QueryRefused) as error:
+                answer.reasons.append(str(error))
+                continue
+            sealed_for = SealContext(
+                context.run_id,
+                question.check,
+                question.reference,
+                question.plan,
+                terms.to_json(),
+                sender_name(context.node_id, member),
+            )
+            boxes[str(member)] = seal(pinned, counts.astype("<i4").tobytes(), sealed_for)
+            answer.answered.append(member)
+        return _reply(message, answer, boxes)
+
+
+def _read(content: RecordDict) -> tuple[Question, ReleaseTerms]:
+    question, terms = content.get(QUESTION), content.get(TERMS)
+    text = terms.get(TERMS) if isinstance(terms, ConfigRecord) else None
+    return (
+        Question.from_config(question if isinstance(question, ConfigRecord) else {}),
+        ReleaseTerms.from_json(text if isinstance(text, str) else ""),
+    )
+
+
+def _reply(message: Message, answer: Answer, boxes: ConfigRecord) -> Message:
+    content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), SEALED: boxes})
+    return Message(content, reply_to=message)

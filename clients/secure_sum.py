@@ -1,0 +1,197 @@
+"""The client's side of a secure sum over Flower: one message a phase, nothing in the clear.
+
+Between phases a client's secrets rest in the node's own ``Context.state``, which never leaves it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
+
+from flwr_kld.clients.guarding import admit, stricter
+from flwr_kld.clients.sum_members import SumMembers
+from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.protocol import (
+    ANSWER,
+    IDENTITY_ACTION,
+    PHASE,
+    SUM_ACTION,
+    TERMS,
+    Answer,
+)
+from flwr_kld.secure_sum import (
+    ClientPolicy,
+    Phase,
+    Roster,
+    SecureSumError,
+    Session,
+    SumClient,
+    decode,
+    to_ring,
+)
+from flwr_kld.secure_sum.messages import Adverts, Deliveries, Survivors, UnmaskRequest
+from flwr_kld.secure_sum.policy import check_question
+from flwr_kld.sum_terms import SumTerms
+
+_TERMS = "flwr_kld.sum.terms"
+_MEMBER = "flwr_kld.sum.{}"
+
+Contribution = Callable[[Context, int, SumTerms], NDArray[np.int64]]
+"""One member's vector for the agreed terms, noise share included."""
+
+
+def answer_secure_sums(
+    app: ClientApp,
+    agree: Callable[[SumTerms, Context], None],
+    contribution: Contribution,
+    hosted: Callable[[Context], Sequence[int]],
+    members: SumMembers,
+) -> None:
+    """Register the two handlers of a secure sum.
+
+    Parameters
+    ----------
+    agree : Callable[[SumTerms, Context], None]
+        Refuses terms that this node does not mean, before it takes part.
+    contribution : Contribution
+        Called in the phase in which vectors are masked, and only once a sum.
+    hosted : Callable[[Context], Sequence[int]]
+        The members on this node.
+    members : SumMembers
+        How they sign.
+    """
+
+    @app.query(IDENTITY_ACTION)
+    def drift_identity(message: Message, context: Context) -> Message:
+        """Say under which names and public keys this node's clients sign."""
+        signers = {
+            str(m): [members.name(context, m), members.identity(context, m).public.hex()]
+            for m in hosted(context)
+        }
+        content = RecordDict({ANSWER: ConfigRecord({ANSWER: json.dumps(signers)})})
+        return Message(content, reply_to=message)
+
+    @app.query(SUM_ACTION)
+    def drift_sum(message: Message, context: Context) -> Message:
+        """Answer one phase for each member that is asked, or say why not."""
+        turn = _Turn(context, members, agree, contribution, hosted)
+        replies, answer = ConfigRecord(), Answer("", "", [], [])
+        opening = message.content.get(TERMS)
+        requests = message.content.get(PHASE)
+        for key, payload in requests.items() if isinstance(requests, ConfigRecord) else ():
+            try:
+                if not isinstance(payload, bytes) or not key.isdecimal():
+                    raise QueryRefused("that is no request of a server")
+                if isinstance(opening, ConfigRecord):
+                    replies[key] = turn.open(int(key), payload, opening)
+                else:
+                    replies[key] = turn.go_on(int(key), payload)
+            except (SecureSumError, DomainError, InvalidReply, QueryRefused) as error:
+                context.state.pop(_MEMBER.format(key), None)  # its secrets go with it
+                answer.reasons.append(f"{type(error).__name__}: {error}")
+            else:
+                answer.answered.append(int(key))
+        content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), PHASE: replies})
+        return Message(content, reply_to=message)
+
+
+class _Turn:
+    """One message's worth of answers."""
+
+    def __init__(
+        self,
+        context: Context,
+        members: SumMembers,
+        agree: Callable[[SumTerms, Context], None],
+        contribution: Contribution,
+        hosted: Callable[[Context], Sequence[int]],
+    ) -> None:
+        self._context, self._members = context, members
+        self._agree, self._contribution = agree, contribution
+        self._hosted = hosted
+
+    def open(self, member: int, payload: bytes, opening: ConfigRecord) -> bytes:
+        """First phase: agree to the terms and the list of clients, reserve the spend, make keys."""
+        terms = SumTerms.from_config(opening)
+        if member not in self._hosts:
+            raise QueryRefused("this node does not host the client that is asked")
+        self._agree(terms, self._context)
+        session = Session.from_bytes(payload)
+        if session.check != terms.question.check:
+            raise QueryRefused("the sum belongs to another check than the question")
+        if terms.noise is not None and session.min_survivors < terms.noise.n_min:
+            raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
+        roster = self._members.roster(self._context, Roster.from_json(terms.roster))
+        plan, length, bits = terms.question.plan, terms.length, terms.bits
+        self._policy.check(session)  # before anything is spent
+        check_question(session, roster, plan=plan, length=length, bits=bits)
+        admit(self._context, terms.question, member)
+        self._begin(terms)
+        client = SumClient(
+            self._members.identity(self._context, member),
+            self._members.name(self._context, member),
+            roster,
+            self._policy,
+        )
+        advert = client.advertise(session, plan=plan, length=length, bits=bits)
+        self._put_away(member, client)
+        return advert.to_bytes()
+
+    def go_on(self, member: int, payload: bytes) -> bytes:
+        """Later phases."""
+        state = self._context.state.get(_MEMBER.format(member))
+        opening = self._context.state.get(_TERMS)
+        if not isinstance(state, ConfigRecord) or not isinstance(opening, ConfigRecord):
+            raise QueryRefused("this client takes part in no secure sum")
+        terms = SumTerms.from_config(opening)
+        client = SumClient.resume(
+            state,
+            self._members.identity(self._context, member),
+            self._members.name(self._context, member),
+            self._members.roster(self._context, Roster.from_json(terms.roster)),
+            self._policy,
+        )
+        request = decode(payload)
+        if isinstance(request, Adverts):
+            reply = client.share(request).to_bytes()
+        elif isinstance(request, Deliveries):
+            vector = self._contribution(self._context, member, terms)
+            reply = client.mask(request, to_ring(vector, terms.bits)).to_bytes()
+        elif isinstance(request, Survivors):
+            reply = client.agree(request).to_bytes()
+        elif isinstance(request, UnmaskRequest):
+            reply = client.unmask(request).to_bytes()
+        else:
+            raise QueryRefused("that is no request of a server")
+        self._put_away(member, client)
+        return reply
+
+    @cached_property
+    def _policy(self) -> ClientPolicy:
+        """The stricter of the app's minimums and the operator's."""
+        return stricter(self._context, self._members.policy)
+
+    @cached_property
+    def _hosts(self) -> frozenset[int]:
+        return frozenset(self._hosted(self._context))
+
+    def _begin(self, terms: SumTerms) -> None:
+        """Keep the terms; a sum under other terms is over, for its members answer by these."""
+        state, begun = self._context.state, ConfigRecord(terms.to_config())
+        if state.get(_TERMS) != begun:
+            for place in [key for key in state if key.startswith(_MEMBER.format(""))]:
+                del state[place]
+            state[_TERMS] = begun
+
+    def _put_away(self, member: int, client: SumClient) -> None:
+        place = _MEMBER.format(member)
+        if client.phase >= Phase.DONE:
+            self._context.state.pop(place, None)
+        else:
+            self._context.state[place] = ConfigRecord({**client.state()})

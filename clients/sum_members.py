@@ -1,0 +1,106 @@
+"""How a node's clients sign in a secure sum: pinned keys, or keys trusted on first use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flwr.app import ConfigRecord, Context
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.secure_sum import ClientPolicy, Identity, Roster
+
+_KEYS = "flwr_kld.identities"
+_ROSTER = "flwr_kld.roster"
+
+
+class SumMembers(Protocol):
+    """Names, keys and minimums of the clients on a node."""
+
+    @property
+    def policy(self) -> ClientPolicy:
+        """The app's minimums; an operator's guard may raise them."""
+        ...
+
+    def name(self, context: Context, member: int) -> str:
+        """Name of a member in the roster."""
+        ...
+
+    def identity(self, context: Context, member: int) -> Identity:
+        """Signing key of a member."""
+        ...
+
+    def roster(self, context: Context, offered: Roster) -> Roster:
+        """Return the list of clients to believe, given the one that the server offers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A node with a long-term identity and a list of clients that its operator pinned.
+
+    Parameters
+    ----------
+    own_name : str
+        The node's name in the roster.
+    key : Identity
+        Its signing key.
+    pinned : Roster
+        The public keys of all clients. A server that offers another list is refused.
+    policy : ClientPolicy
+        The client's own minimums, which the server cannot lower.
+    """
+
+    own_name: str
+    key: Identity
+    pinned: Roster
+    policy: ClientPolicy = field(default_factory=ClientPolicy)
+
+    def name(self, context: Context, member: int) -> str:
+        """Return the node's pinned name."""
+        return self.own_name
+
+    def identity(self, context: Context, member: int) -> Identity:
+        """Return the node's long-term key."""
+        return self.key
+
+    def roster(self, context: Context, offered: Roster) -> Roster:
+        """Return the pinned list."""
+        if offered != self.pinned:
+            raise QueryRefused("the server's list of clients is not the one pinned here")
+        return self.pinned
+
+
+@dataclass(frozen=True)
+class FirstUse:
+    """Keys made on first use, and the server's list believed on first use, for one run.
+
+    For simulations and demonstrations: a server that lies in the very first check could invent
+    clients. A name's key cannot change afterwards.
+    """
+
+    policy: ClientPolicy = field(default_factory=ClientPolicy)
+
+    def name(self, context: Context, member: int) -> str:
+        """Return the Flower node id and the member's number."""
+        return f"{context.node_id}:{member}"
+
+    def identity(self, context: Context, member: int) -> Identity:
+        """Return the member's key, made on first use and kept in the run's state."""
+        keys = context.state.get(_KEYS)
+        keys = keys if isinstance(keys, ConfigRecord) else ConfigRecord()
+        secret = keys.get(str(member))
+        if isinstance(secret, bytes):
+            return Identity(secret)
+        identity = Identity.generate()
+        keys[str(member)] = identity.to_bytes()
+        context.state[_KEYS] = keys
+        return identity
+
+    def roster(self, context: Context, offered: Roster) -> Roster:
+        """Return the server's list, provided that it changes no key seen before."""
+        record = context.state.get(_ROSTER)
+        if isinstance(record, ConfigRecord):
+            Roster.from_json(str(record["json"])).extended(offered)
+        context.state[_ROSTER] = ConfigRecord({"json": offered.to_json()})
+        return offered

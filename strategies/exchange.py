@@ -1,0 +1,137 @@
+"""One check's question to a cohort, and what comes back, whatever the aggregation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flwr.serverapp import Grid
+
+from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.protocol import Question
+from flwr_kld.query import QueryPlan
+from flwr_kld.release_terms import ReleaseTerms
+from flwr_kld.scalar import NoisyScalar
+from flwr_kld.strategies.cohort import Participant
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a check costs, as clients are told.
+
+    Parameters
+    ----------
+    trust : str
+        Name of the trust model.
+    epsilon, delta : float
+        Asked for.
+    unit : str
+        Whose presence or value is hidden.
+    """
+
+    trust: str
+    epsilon: float
+    delta: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What is asked, and of whom.
+
+    Parameters
+    ----------
+    grid : Grid
+        Flower's.
+    chosen : list[Participant]
+        The cohort.
+    plan : QueryPlan
+        The cells.
+    check, group : str
+        Random id of the check, which replies repeat; Flower group id of its messages.
+    clip : int
+        Most records one participant may count; 0 for no limit.
+    claim : Claim
+        What the check says that it costs.
+    timeout : float
+        Seconds to wait for the replies to each message.
+    release : ReleaseTerms, optional
+        What an aggregator is to do with the sum, where there is one.
+    """
+
+    grid: Grid
+    chosen: list[Participant]
+    plan: QueryPlan
+    check: str
+    group: str
+    clip: int
+    claim: Claim
+    timeout: float
+    release: ReleaseTerms | None = None
+
+    def question(self, members: list[int]) -> Question:
+        """Return the question for some members of a node."""
+        reference = self.plan.reference
+        return Question(
+            check=self.check,
+            domain=reference.domain.fingerprint,
+            reference=reference.fingerprint,
+            plan=self.plan.fingerprint,
+            cells=self.plan.cells,
+            wire=self.plan.wire,
+            members=members,
+            trust=self.claim.trust,
+            epsilon=self.claim.epsilon,
+            delta=self.claim.delta,
+            unit=self.claim.unit,
+            asked=len(self.chosen),
+            clip=self.clip,
+        )
+
+
+@dataclass(frozen=True)
+class NoisySum:
+    """Public: a sum that reached the server with its noise.
+
+    Parameters
+    ----------
+    clients : int
+        In the sum.
+    published : NoisyCounts or NoisyScalar
+        What an aggregator published.
+    """
+
+    clients: int
+    published: NoisyCounts | NoisyScalar
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What came back from a cohort.
+
+    Parameters
+    ----------
+    total : ClearSum or NoisySum
+        Sum over the survivors: private until the trust model publishes it, or noised already.
+    dropouts : dict[str, int]
+        Participants left out, by reason.
+    bytes_down, bytes_up : float
+        Payload for each participant asked, mean.
+    """
+
+    total: ClearSum | NoisySum
+    dropouts: dict[str, int]
+    bytes_down: float
+    bytes_up: float
+
+
+LONGEST_REASON = 200
+
+
+def plain(reason: str) -> str:
+    """Quote a node's reason: short, and nothing that a terminal would obey."""
+    return "".join(filter(str.isprintable, reason[:LONGEST_REASON]))
+
+
+def refusal(reason: str) -> str:
+    """Quote a client's refusal."""
+    return f"refused: {plain(reason)}"

@@ -1,0 +1,96 @@
+"""The clients' part of a check through an aggregator: boxes that the server cannot open."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from flwr_kld.errors import InvalidReply
+from flwr_kld.protocol import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer
+from flwr_kld.release_terms import ReleaseTerms
+from flwr_kld.strategies.exchange import Exchange, refusal
+
+
+class Boxes:
+    """What came back; each participant counts at most once.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        What was asked, and of whom.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.sealed: dict[str, bytes] = {}
+        """Box of each participant, by the name that it is sealed under."""
+        self.bytes_down = self.bytes_up = 0
+        self.open: dict[int, list[int]] = defaultdict(list)
+        """Members of each node that have not been heard."""
+        for participant in exchange.chosen:
+            self.open[participant.node].append(participant.member)
+        self._check, self._plan = exchange.check, exchange.plan.fingerprint
+        self._reasons: Counter[str] = Counter()
+
+    def dropouts(self, asked: int) -> dict[str, int]:
+        """Participants left out, by reason; silence is one."""
+        silent = asked - len(self.sealed) - self._reasons.total()
+        return dict(self._reasons + Counter({"no reply": silent}))
+
+    def take(self, reply: Message) -> None:
+        """Read one node's reply."""
+        members = self.open.pop(reply.metadata.src_node_id, [])
+        if not members:
+            return  # nobody that was asked, or heard before
+        if reply.has_error():
+            # The error's text may quote a client's data: only its code is passed on.
+            self._reasons[f"client error (Flower code {reply.error.code})"] += len(members)
+            return
+        try:
+            self._read(reply, members)
+        except InvalidReply as error:
+            self._reasons[f"invalid reply: {error}"] += len(members)
+
+    def _read(self, reply: Message, members: list[int]) -> None:
+        record, boxes = reply.content.get(ANSWER), reply.content.get(SEALED)
+        answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
+        if not answer.check and answer.reasons:
+            self._reasons[refusal(answer.reasons[0])] += len(members)
+            return
+        if (answer.check, answer.plan) != (self._check, self._plan):
+            raise InvalidReply("the reply belongs to another check")
+        if not isinstance(boxes, ConfigRecord):
+            raise InvalidReply("the reply carries no sealed counts")
+        node, refused = reply.metadata.src_node_id, list(answer.reasons)
+        for member in members:
+            box = boxes.get(str(member))
+            if isinstance(box, bytes):
+                self.sealed[f"{node}:{member}"] = box
+                self.bytes_up += len(box)
+            elif refused:
+                self._reasons[refusal(refused.pop(0))] += 1
+
+
+def ask_for_boxes(exchange: Exchange, terms: ReleaseTerms) -> Boxes:
+    """Ask the cohort for sealed counts and wait.
+
+    Clients that do not reply in time, fail or refuse are left out and counted by reason.
+    """
+    boxes = Boxes(exchange)
+    told = ConfigRecord({TERMS: terms.to_json()})
+    messages = []
+    for node, members in boxes.open.items():
+        question = ConfigRecord(exchange.question(members).to_config())
+        boxes.bytes_down += question.count_bytes() + told.count_bytes()
+        messages.append(
+            Message(
+                RecordDict({QUESTION: question, TERMS: told}),
+                node,
+                f"query.{SEAL_ACTION}",
+                ttl=exchange.timeout,
+                group_id=exchange.group,
+            )
+        )
+    for reply in exchange.grid.send_and_receive(messages, timeout=exchange.timeout):
+        boxes.take(reply)
+    return boxes

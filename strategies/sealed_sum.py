@@ -1,0 +1,160 @@
+"""Relay sealed counts to an aggregator: the server carries boxes and receives noised numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.plan_wire import plan_to_config
+from flwr_kld.protocol import (
+    AGGREGATE_ACTION,
+    ANSWER,
+    PLAN,
+    PUBLISHED,
+    QUESTION,
+    ROLE_ACTION,
+    SEALED,
+    TERMS,
+    Answer,
+)
+from flwr_kld.published import Published
+from flwr_kld.release_terms import ReleaseTerms
+from flwr_kld.strategies.cohort import Participant
+from flwr_kld.strategies.exchange import Collected, Exchange, NoisySum, plain, refusal
+from flwr_kld.strategies.sealed_replies import Boxes, ask_for_boxes
+from flwr_kld.strategies.trusted_aggregator import trusted_of
+from flwr_kld.sum_terms import NoiseTerms
+
+
+@dataclass
+class SealedSum:
+    """Counts travel sealed for the aggregator of a `TrustedAggregator`.
+
+    Parameters
+    ----------
+    node : int, optional
+        The aggregator's Flower node id. By default every node is asked once whether it is the
+        one: a node whose public key is the pinned one. A wrong answer costs the check, no more.
+    """
+
+    node: int | None = None
+    _keys: dict[int, str] = field(default_factory=dict, repr=False)
+
+    name = "sealed-sum"
+    hides_parts = True
+    """Whether the server sees sums only."""
+    adds_noise = True
+    """Whether sums reach the server with their noise."""
+
+    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
+        """Leave out aggregators, ours or another's."""
+        if self.node is not None:
+            return [p for p in present if p.node != self.node]
+        unknown = sorted(set(grid.get_node_ids()) - self._keys.keys())
+        self._keys.update(_ask_roles(grid, unknown, timeout))
+        return [p for p in present if not self._keys.get(p.node)]
+
+    def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
+        """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes.
+
+        Raises
+        ------
+        CheckFailed
+            If fewer than `least` clients sealed their counts, or the aggregator does not answer,
+            or refuses.
+        """
+        terms = exchange.release
+        if terms is None:
+            raise CheckFailed("counts can be sealed for a TrustedAggregator only")
+        node = self._aggregator(exchange, terms)
+        boxes = ask_for_boxes(exchange, terms)
+        people = len(exchange.chosen)
+        if len(boxes.sealed) < least:
+            why = "; ".join(f"{n}: {reason}" for reason, n in boxes.dropouts(people).items())
+            raise CheckFailed(
+                f"{len(boxes.sealed)} clients answered and {least} are needed ({why})"
+            )
+        told = _ask_aggregator(exchange, terms, node, boxes, least)
+        rejected = Counter[str]()
+        for reason, n in told.rejected.items():
+            rejected[f"rejected by the aggregator: {plain(reason)}"] += n
+        if told.clients + rejected.total() != len(boxes.sealed):
+            raise CheckFailed("the aggregator's numbers of clients do not add up")
+        try:
+            published = trusted_of(terms).restore(told, exchange.plan)
+        except ValueError as error:
+            raise CheckFailed(f"the aggregator's answer cannot be used: {error}") from None
+        return Collected(
+            NoisySum(told.clients, published),
+            dict(Counter(boxes.dropouts(people)) + rejected),
+            bytes_down=boxes.bytes_down / people,
+            bytes_up=boxes.bytes_up / people,
+        )
+
+    def _aggregator(self, exchange: Exchange, terms: ReleaseTerms) -> int:
+        if self.node is not None:
+            return self.node
+        connected = set(exchange.grid.get_node_ids())
+        ours = [n for n, k in self._keys.items() if k == terms.aggregator and n in connected]
+        if not ours:
+            raise CheckFailed(
+                "no connected node holds the aggregator's key: start a SuperNode with "
+                """--node-config 'drift-role="aggregator" drift-key="/path/key"' and an app with """
+                "aggregate_drift_checks"
+            )
+        return ours[-1]  # a node that came back under a new id was heard last
+
+
+def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:
+    """Ask nodes for their role; an aggregator's public key, another's empty text."""
+    content = RecordDict({QUESTION: ConfigRecord()})
+    messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
+    keys = {}
+    for reply in grid.send_and_receive(messages, timeout=timeout) if messages else ():
+        record = reply.content.get(ANSWER) if reply.has_content() else None
+        key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
+        keys[reply.metadata.src_node_id] = key if isinstance(key, str) else ""
+    return keys
+
+
+def _ask_aggregator(
+    exchange: Exchange, terms: ReleaseTerms, node: int, boxes: Boxes, least: int
+) -> Published:
+    content = RecordDict(
+        {
+            QUESTION: ConfigRecord(exchange.question([0]).to_config()),
+            TERMS: ConfigRecord({TERMS: terms.to_json(), "least": least}),
+            PLAN: ConfigRecord({**plan_to_config(exchange.plan)}),
+            SEALED: ConfigRecord({**boxes.sealed}),
+        }
+    )
+    message = Message(
+        content, node, f"query.{AGGREGATE_ACTION}", ttl=exchange.timeout, group_id=exchange.group
+    )
+    for reply in exchange.grid.send_and_receive([message], timeout=exchange.timeout):
+        if reply.metadata.src_node_id != node:
+            continue
+        if reply.has_error():
+            raise CheckFailed(f"the aggregator failed (Flower code {reply.error.code})")
+        try:
+            return _read(reply.content, exchange)
+        except InvalidReply as error:
+            raise CheckFailed(f"the aggregator's answer cannot be used: {error}") from None
+    raise CheckFailed("the aggregator did not answer; count the check as spent")
+
+
+def _read(content: RecordDict, exchange: Exchange) -> Published:
+    answer, published = content.get(ANSWER), content.get(PUBLISHED)
+    if isinstance(answer, ConfigRecord):
+        reasons = Answer.from_config(answer).reasons
+        if reasons:
+            raise CheckFailed(f"the aggregator {refusal(reasons[0])}")
+    told = Published.from_config(published if isinstance(published, ConfigRecord) else {})
+    if (told.check, told.plan) != (exchange.check, exchange.plan.fingerprint):
+        raise InvalidReply("it belongs to another check")
+    return told

@@ -1,0 +1,147 @@
+"""Secure summation: the server learns the cohort's sum and nobody's part in it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from flwr_kld.counts import ClearSum
+from flwr_kld.errors import CheckFailed
+from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy.ring import check_ring, ring_bits_needed
+from flwr_kld.protocol import ANSWER, IDENTITY_ACTION, QUESTION
+from flwr_kld.secure_sum import Roster, SecureSumError, Session, SumServer, Tolerance, from_ring
+from flwr_kld.strategies.cohort import Participant
+from flwr_kld.strategies.exchange import Collected, Exchange
+from flwr_kld.strategies.sum_run import SumRun
+from flwr_kld.sum_terms import NoiseTerms, SumTerms
+
+_MOST_RECORDS = 2**24
+"""Records of a whole cohort in one cell that the ring is checked for."""
+
+
+@dataclass
+class SecureSum:
+    """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020 (``flwr_kld.secure_sum``).
+
+    Parameters
+    ----------
+    roster : Roster, optional
+        The pinned list of clients' names and public keys. By default the server believes what
+        nodes say when they are first asked: for demonstrations only, since a server that lies from
+        the start could invent clients. Clients decide for themselves whom they believe.
+    bits : int
+        Sums are modulo 2**bits: 32 (default) or 64.
+    tolerance : Tolerance
+        Corruption and dropouts that the graph of neighbours must withstand.
+    """
+
+    roster: Roster | None = None
+    bits: int = 32
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    _names: dict[Participant, str] = field(default_factory=dict, repr=False)
+    _first_use: Roster | None = field(default=None, repr=False)
+
+    name = "secure-sum"
+    hides_parts = True
+    """Whether the server sees sums only."""
+    adds_noise = False
+    """Whether sums reach the server with their noise."""
+
+    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
+        """Return everybody: no node has another role."""
+        return present
+
+    def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
+        """Run one sum over the cohort.
+
+        Raises
+        ------
+        CheckFailed
+            If fewer than `least`, or than the protocol needs, are left at any phase; there is no
+            value then.
+        ValueError
+            If the sum could leave the ring; nothing has been sent.
+        """
+        cells, cohort = exchange.plan.cells, len(exchange.chosen)
+        if noise is not None:
+            share = noise.event()
+            check_ring(
+                ring_bits_needed(share.share, cohort, _MOST_RECORDS, cells, grid=share.grid),
+                self.bits,
+            )
+        roster = self._known(exchange)
+        people = {self._names[p]: p for p in exchange.chosen if p in self._names}
+        counted = noise is not None and not noise.clip and noise.adjacency == Adjacency.REPLACE_ONE
+        terms = SumTerms(exchange.question([0]), noise, counted, self.bits, roster.to_json())
+        run = SumRun(exchange, people)
+        try:
+            session = Session.open(
+                roster,
+                list(people),
+                check=exchange.check,
+                plan=exchange.plan.fingerprint,
+                length=terms.length,
+                bits=self.bits,
+                tolerance=self.tolerance,
+                min_survivors=least,
+            )
+            result = run.sum(SumServer(session, roster), terms)
+        except SecureSumError as error:
+            why = "".join(f"; {n}: {reason}" for reason, n in run.reasons.items())
+            raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
+        total, survivors = from_ring(result.values, self.bits), len(result.survivors)
+        clear = ClearSum.of_total(
+            total[:cells],
+            exchange.plan,
+            clients=survivors,
+            records=int(total[cells]) if counted else None,
+        )
+        silent = cohort - survivors - run.reasons.total()
+        return Collected(
+            clear,
+            dropouts=dict(run.reasons + Counter({"no reply": silent})),
+            bytes_down=run.bytes_down / cohort,
+            bytes_up=run.bytes_up / cohort,
+        )
+
+    def _known(self, exchange: Exchange) -> Roster:
+        """Learn the names of participants not asked before; return the list of clients."""
+        self._names, offered = dict(self._names), {}
+        for participant, name, key in _signers(exchange, set(self._names)):
+            self._names[participant] = name
+            offered[name] = key
+        if self.roster is not None:
+            return self.roster
+        if offered:
+            new = Roster(offered)
+            self._first_use = new if self._first_use is None else self._first_use.extended(new)
+        if self._first_use is None:
+            raise CheckFailed(
+                "no client takes part in secure sums: give answer_drift_queries(…, secure_sum=…)"
+            )
+        return self._first_use
+
+
+def _signers(exchange: Exchange, known: set[Participant]) -> list[tuple[Participant, str, bytes]]:
+    """Ask nodes with unknown participants under which names and keys those sign."""
+    nodes = sorted({p.node for p in exchange.chosen if p not in known})
+    content = RecordDict({QUESTION: ConfigRecord()})
+    messages = [
+        Message(content, node, f"query.{IDENTITY_ACTION}", ttl=exchange.timeout) for node in nodes
+    ]
+    found = []
+    for reply in exchange.grid.send_and_receive(messages, timeout=exchange.timeout):
+        record = reply.content.get(ANSWER) if reply.has_content() else None
+        try:
+            signers = json.loads(str(record[ANSWER])) if isinstance(record, ConfigRecord) else {}
+            for member, (name, key) in signers.items():
+                who = Participant(reply.metadata.src_node_id, int(member))
+                found.append((who, str(name), bytes.fromhex(key)))
+        except (AttributeError, TypeError, KeyError, ValueError):
+            continue  # a node that cannot say how it signs is not in the cohort
+    return found

@@ -1,0 +1,112 @@
+"""The messages of one secure sum: drives the server's state machine over Flower's grid."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from flwr_kld.errors import InvalidReply
+from flwr_kld.protocol import ANSWER, PHASE, SUM_ACTION, TERMS, Answer
+from flwr_kld.secure_sum import SecureSumError, Session, SumServer, decode
+from flwr_kld.secure_sum.messages import Advert, Agreement, MaskedVector, Reveal, SealedShares
+from flwr_kld.secure_sum.server import SumResult
+from flwr_kld.strategies.cohort import Participant
+from flwr_kld.strategies.exchange import Exchange, refusal
+from flwr_kld.sum_terms import SumTerms
+
+_TYPE = f"query.{SUM_ACTION}"
+
+
+class SumRun:
+    """One sum over the participants of an exchange.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        Whom to ask, and how.
+    people : Mapping[str, Participant]
+        The cohort by name in the roster.
+    """
+
+    def __init__(self, exchange: Exchange, people: Mapping[str, Participant]) -> None:
+        self._exchange, self._people = exchange, people
+        self.reasons: Counter[str] = Counter()
+        """Participants that were left out, by reason; silence is not among them."""
+        self.bytes_down = self.bytes_up = 0
+
+    def sum(self, server: SumServer, terms: SumTerms) -> SumResult:
+        """Run all five phases.
+
+        Raises
+        ------
+        SecureSumError
+            If the sum had to be given up; there is no value.
+        """
+        session: Session = server.session
+        opening: ConfigRecord | None = ConfigRecord(terms.to_config())
+        requests = dict.fromkeys(range(session.size), session.to_bytes())
+        while requests:
+            asked = {self._people[server.name(i)]: (i, text) for i, text in requests.items()}
+            for participant, payload in self._ask(asked, opening):
+                try:
+                    message = decode(payload)
+                    if not isinstance(
+                        message, Advert | SealedShares | MaskedVector | Agreement | Reveal
+                    ):
+                        raise InvalidReply("that is no client's message")
+                    server.receive(message, server.name(asked[participant][0]))
+                except (SecureSumError, InvalidReply) as error:
+                    self.reasons[f"invalid reply: {type(error).__name__}: {error}"] += 1
+            opening = None
+            requests = {i: request.to_bytes() for i, request in server.advance().items()}
+        return server.result()
+
+    def _ask(
+        self, asked: Mapping[Participant, tuple[int, bytes]], opening: ConfigRecord | None
+    ) -> Iterator[tuple[Participant, bytes]]:
+        """Send each participant its request, by node; yield the answers."""
+        by_node: dict[int, ConfigRecord] = defaultdict(ConfigRecord)
+        for participant, (_, payload) in asked.items():
+            by_node[participant.node][str(participant.member)] = payload
+        messages = []
+        for node, payloads in by_node.items():
+            content = RecordDict({PHASE: payloads})
+            if opening is not None:
+                content[TERMS] = opening
+            self.bytes_down += sum(record.count_bytes() for record in content.values())
+            messages.append(
+                Message(
+                    content, node, _TYPE,
+                    ttl=self._exchange.timeout, group_id=self._exchange.group,
+                )
+            )  # fmt: skip
+        timeout = self._exchange.timeout
+        for reply in self._exchange.grid.send_and_receive(messages, timeout=timeout):
+            node = reply.metadata.src_node_id
+            if reply.has_error():
+                self.reasons[f"client error (Flower code {reply.error.code})"] += 1
+                continue
+            yield from self._answers(node, reply.content, asked)
+
+    def _answers(
+        self, node: int, content: RecordDict, asked: Mapping[Participant, tuple[int, bytes]]
+    ) -> Iterator[tuple[Participant, bytes]]:
+        record, payloads = content.get(ANSWER), content.get(PHASE)
+        try:
+            answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
+        except InvalidReply as error:
+            self.reasons[f"invalid reply: {error}"] += 1
+            return
+        members = [p for p in asked if p.node == node]
+        self.reasons.update(map(refusal, answer.reasons[: len(members)]))
+        for participant in members:
+            payload = (
+                payloads.get(str(participant.member))
+                if isinstance(payloads, ConfigRecord)
+                else None
+            )
+            if isinstance(payload, bytes):
+                self.bytes_up += len(payload)
+                yield participant, payload

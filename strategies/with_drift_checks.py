@@ -1,0 +1,153 @@
+"""Drift checks beside training: another strategy's rounds, every k-th followed by a check."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from flwr_kld.errors import CheckFailed
+from flwr_kld.report import Report
+from flwr_kld.strategies.kl_drift import KLDrift
+from flwr_kld.strategies.reading import metrics
+
+logger = logging.getLogger("flwr_kld")
+
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+
+
+class WithDriftChecks(Strategy):
+    """Train with any strategy, and check for drift after every k-th round.
+
+    The wrapped strategy's own `start` runs: what it asks, aggregates and returns stays as it is.
+    A check comes at the end of its round, after training and evaluation.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        Trains: ``FedAvg()`` or any other. Wrap last: checks run from this object's `start`.
+    monitor : KLDrift
+        Checks. It asks, waits and spends as it does on its own.
+    every : int
+        Rounds from one check to the next, at least 1: rounds k, 2k, … are followed by a check.
+    on_report : Callable[[int, Report], None], optional
+        Called with the round and its report, if the check gave one. Whatever it raises ends the
+        training, which may be its purpose.
+
+    Raises
+    ------
+    ValueError
+        If `every` is not a positive number of rounds.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        monitor: KLDrift,
+        every: int = 5,
+        on_report: Callable[[int, Report], None] | None = None,
+    ) -> None:
+        if every < 1:
+            raise ValueError(f"every must be at least 1 round, got {every}")
+        self.strategy = strategy
+        self.monitor = monitor
+        self.every = every
+        self.on_report = on_report
+        self.reports: dict[int, Report] = {}
+        """Report of each round of the last `start` whose check gave one."""
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: EvaluateFn | None = None,
+    ) -> Result:
+        """Run the wrapped strategy's `start`, with checks.
+
+        Parameters
+        ----------
+        timeout : float
+            For training. A check keeps its monitor's own.
+
+        The other parameters are Flower's, and go to the wrapped strategy.
+
+        Returns
+        -------
+        Result
+            The wrapped strategy's. After rounds with a check, ``evaluate_metrics_serverapp`` has
+            ``kld.*`` metrics beside those of `evaluate_fn`. A check that failed leaves
+            ``kld.failed = 1`` and no number, and training goes on.
+        """
+        self.reports = {}
+        self.monitor.summary()
+
+        def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+            own = None if evaluate_fn is None else evaluate_fn(server_round, arrays)
+            if server_round == 0 or server_round % self.every:
+                return own
+            found = self._check(server_round, grid)
+            return found if own is None else MetricRecord({**found, **own})
+
+        return self.strategy.start(
+            grid=grid,
+            initial_arrays=initial_arrays,
+            num_rounds=num_rounds,
+            timeout=timeout,
+            train_config=train_config,
+            evaluate_config=evaluate_config,
+            evaluate_fn=evaluate,
+        )
+
+    def _check(self, server_round: int, grid: Grid) -> MetricRecord:
+        """Run one check; whatever goes wrong in it is no reason to lose a training."""
+        try:
+            report = self.monitor.check(grid)
+            found = MetricRecord(metrics(report))
+        except CheckFailed as error:
+            logger.warning("drift check after round %s failed: %s", server_round, error)
+            return MetricRecord({"kld.failed": 1})
+        except Exception:
+            logger.exception("drift check after round %s broke", server_round)
+            return MetricRecord({"kld.failed": 1})
+        self.reports[server_round] = report
+        if self.on_report is not None:
+            self.on_report(server_round, report)
+        return found
+
+    # --------------------------------------------- the wrapped strategy's rounds, as they are
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return the wrapped strategy's messages."""
+        return self.strategy.configure_train(server_round, arrays, config, grid)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return the wrapped strategy's aggregate."""
+        return self.strategy.aggregate_train(server_round, replies)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return the wrapped strategy's messages."""
+        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Return the wrapped strategy's metrics."""
+        return self.strategy.aggregate_evaluate(server_round, replies)
+
+    def summary(self) -> None:
+        """Log what both will do."""
+        self.strategy.summary()
+        self.monitor.summary()

@@ -1,0 +1,501 @@
+"""Whole checks of guarded nodes, in process, through Flower's own messages."""
+
+import logging
+import os
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
+from flwr.app import ConfigRecord, Context, RecordDict
+from flwr.clientapp import ClientApp
+from guard.files import guard_file
+
+from flwr_kld.clients import (
+    AggregatorKey,
+    FirstUse,
+    aggregate_drift_checks,
+    answer_drift_queries,
+    host_drift_queries,
+)
+from flwr_kld.clients.guarding import account
+from flwr_kld.errors import CheckFailed
+from flwr_kld.guard import verify
+from flwr_kld.privacy import Unit
+from flwr_kld.secure_sum import ClientPolicy, Session
+from flwr_kld.strategies import (
+    Adjacency,
+    Distributed,
+    HostedClients,
+    KLDrift,
+    RotatingCohort,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+
+DAY = 86400
+TEN = Distributed(epsilon=1.0, min_survivors=10)
+
+
+@pytest.fixture
+def limits(tmp_path, monkeypatch):
+    """Write the file that guards every node; changes as in `guard_file`."""
+
+    def write(*changes, more=""):
+        path = guard_file(tmp_path, *changes, more=more)
+        monkeypatch.setenv("FLWR_KLD_GUARD", str(path))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def receipts(tmp_path):
+    """Read what the nodes answered; empty where nothing was ever written."""
+
+    def read():
+        path = tmp_path / "receipts.db"
+        return verify(path).receipts if path.exists() else ()
+
+    return read
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(seconds=1e9)
+    monkeypatch.setattr("flwr_kld.guard.guard.time", SimpleNamespace(time=lambda: now.seconds))
+    return now
+
+
+def plain(trust=None, **options):
+    return KLDrift(REFERENCE, trust or Trusted(epsilon=1.0), **options)
+
+
+def summed(trust=TEN, **options):
+    return KLDrift(REFERENCE, trust, aggregation=SecureSum(), **options)
+
+
+def summing(policy=None, **options):
+    return app_of(secure_sum=FirstUse(policy or ClientPolicy()), **options)
+
+
+# ------------------------------------------------------------------------- receipts
+
+
+def test_unguarded_nodes_answer_and_write_nothing(tmp_path, receipts):
+    assert plain().check(grid_of()).survivors == 20
+    assert summed().check(grid_of(summing())).survivors == 20
+    assert receipts() == ()
+
+
+def test_every_answered_check_leaves_a_receipt_of_what_the_report_says(limits, receipts):
+    limits()
+    report = plain().check(grid_of())
+    assert (report.survivors, len(receipts())) == (20, 20)
+    for receipt in receipts():
+        assert (receipt.check, receipt.trust, receipt.unit) == (report.check, "trusted", "record")
+        assert (receipt.domain, receipt.reference) == (report.domain, report.reference)
+        assert (receipt.epsilon, receipt.delta) == (10**9, 0)
+    assert {r.account for r in receipts()} == {f"{i}:0" for i in range(20)}
+
+
+def test_secure_sums_leave_receipts_too(limits, receipts):
+    limits()
+    report = summed().check(grid_of(summing()))
+    assert (report.survivors, len(receipts())) == (20, 20)
+    assert {(r.trust, r.epsilon, r.delta) for r in receipts()} == {("distributed", 10**9, 10**9)}
+    summed(Trusted(epsilon=1.0)).check(grid_of(summing()))
+    assert [r.trust for r in receipts()[20:]] == ["trusted"] * 20
+
+
+def test_client_level_checks_say_so(limits, receipts):
+    limits()
+    trust = Trusted(epsilon=1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
+    assert plain(trust).check(grid_of()).survivors == 20
+    assert {r.unit for r in receipts()} == {"client"}
+
+
+def test_receipts_hold_no_data(limits, receipts, tmp_path):
+    limits()
+    plain().check(grid_of())
+    summed().check(grid_of(summing()))
+    content = b"".join(p.read_bytes() for p in tmp_path.iterdir() if "receipts" in p.name)
+    assert b"trusted" in content
+    counts = np.array([10, 20, 30, 40])
+    for form in ("u1", "<u4", "<i8", ">u4", ">i8"):
+        assert counts.astype(form).tobytes() not in content
+    assert not any(name.encode() in content for name in FRUIT.names)
+
+
+# ------------------------------------------------------------------------- sealed counts
+
+
+@pytest.fixture
+def sealed():
+    """Nineteen clients that seal for the twentieth node, and a monitor of them."""
+    key, clients, aggregator = AggregatorKey.generate(), ClientApp(), ClientApp()
+    answer_drift_queries(clients, basket, FRUIT, aggregator=key.public)
+    aggregate_drift_checks(aggregator, key=key)
+
+    def dispatch(message, context):
+        return (aggregator if context.node_id == 1019 else clients)(message, context)
+
+    return grid_of(dispatch), KLDrift(REFERENCE, TrustedAggregator(1.0, aggregator=key.public))
+
+
+def test_sealed_counts_leave_receipts_and_the_aggregator_none(limits, receipts, sealed):
+    limits(('"trusted", ', '"trusted-aggregator", '))
+    grid, monitor = sealed
+    report = monitor.check(grid)
+    assert report.survivors == 19
+    assert {r.account for r in receipts()} == {f"{i}:0" for i in range(19)}
+    assert {(r.check, r.trust) for r in receipts()} == {(report.check, "trusted-aggregator")}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("days = 30", "days = 30"), "this client answers distributed, trusted only"),
+        (('"trusted", "dis', '"trusted-aggregator", "dis'), "epsilon 1; this client's limit"),
+    ],
+)
+def test_sealed_counts_keep_to_the_limits(limits, receipts, sealed, change, message):
+    limits(change, ("max_epsilon = 1.0", "max_epsilon = 0.5"))
+    grid, monitor = sealed
+    with pytest.raises(CheckFailed, match=message):
+        monitor.check(grid)
+    assert receipts() == ()
+
+
+# ------------------------------------------------------------------------- each limit
+
+
+@pytest.mark.parametrize(
+    ("change", "monitor", "message"),
+    [
+        (('["trusted", "distributed"]', '["distributed"]'), plain, "this client answers distrib"),
+        (('["trusted", "distributed"]', '["trusted"]'), summed, "this client answers trusted"),
+        (('domains = "any"', f'domains = ["{"0" * 64}"]'), plain, "the domain is not one that"),
+        (('domains = "any"', f'domains = ["{"0" * 64}"]'), summed, "the domain is not one that"),
+        (('references = "any"', f'references = ["{"0" * 64}"]'), plain, "the reference is not one"),
+        (("max_epsilon = 1.0", "max_epsilon = 0.9"), plain, "epsilon 1; this client's limit for"),
+        (("max_epsilon = 1.0", "max_epsilon = 0.9"), summed, "epsilon 1; this client's limit for"),
+        (("max_delta = 1e-6", "max_delta = 1e-12"), summed, "delta 1e-09; this client's limit"),
+        (("min_cohort = 5", "min_cohort = 21"), plain, "a cohort of 20; this client's minimum is"),
+        (("min_cohort = 5", "min_cohort = 21"), summed, "a cohort of 20; this client's minimum is"),
+        (("[check]", "[secure_sum]\nmin_survivors = 18\n[check]"), summed, "minimum is 18"),
+        (("[check]", "[secure_sum]\nmin_threshold = 0.9\n[check]"), summed, "wants more than 0.9"),
+    ],
+)
+def test_each_limit_refuses_by_name_and_spends_nothing(limits, receipts, change, monitor, message):
+    limits(change)
+    weak = ClientPolicy(min_cohort=2, min_survivors=2)  # the app's own cannot loosen anything
+    with pytest.raises(CheckFailed, match=f"(20: )?refused: .*{message}"):
+        monitor().check(grid_of(summing(weak)))
+    assert receipts() == ()
+
+
+def test_the_stricter_minimum_of_the_app_holds_beside_a_guard(limits):
+    limits()
+    with pytest.raises(CheckFailed, match="a cohort of 20; this client's minimum is 30"):
+        summed().check(grid_of(summing(ClientPolicy(min_cohort=30))))
+
+
+def test_one_node_refuses_for_itself(tmp_path):
+    """The node config names the file; other nodes have none."""
+    path, app = guard_file(tmp_path, ("max_epsilon = 1.0", "max_epsilon = 0.5")), app_of()
+
+    def guarded(message, context):
+        if context.node_id == 1000:
+            context.node_config["drift-guard"] = str(path)
+        return app(message, context)
+
+    report = plain().check(grid_of(guarded))
+    assert report.survivors == 19
+    assert report.dropouts == {"refused: epsilon 1; this client's limit for a check is 0.5": 1}
+
+
+# ------------------------------------------------------------------------- the budget
+
+
+@pytest.mark.parametrize("monitor", [plain, summed])
+def test_the_budget_of_a_period_runs_out_and_comes_back(limits, receipts, clock, monitor):
+    limits()
+    grid, monitor = grid_of(summing()), monitor()
+    for _ in range(3):
+        assert monitor.check(grid).survivors == 20
+        clock.seconds += DAY
+    with pytest.raises(CheckFailed, match="epsilon 1 is more than this client has left: 0 of 3"):
+        monitor.check(grid)
+    clock.seconds -= 90 * DAY
+    with pytest.raises(CheckFailed, match="left: 0 of 3 in 30 days"):
+        monitor.check(grid)
+    clock.seconds += 90 * DAY + 27 * DAY + 1  # 30 days and a second after the first check
+    assert monitor.check(grid).survivors == 20
+    with pytest.raises(CheckFailed, match="left: 0 of 3"):
+        monitor.check(grid)
+    assert len(receipts()) == 80
+
+
+def test_a_rotating_cohort_spends_its_members_budgets_only(limits):
+    limits()
+    monitor, grid = plain(cohort=RotatingCohort(10)), grid_of()
+    for _ in range(6):
+        monitor.check(grid)
+    with pytest.raises(CheckFailed, match="10: refused: epsilon 1 is more than this client has"):
+        monitor.check(grid)
+
+
+def test_hosted_clients_have_a_budget_each(limits, receipts):
+    limits()
+    app = ClientApp()
+    host_drift_queries(app, lambda c, _: basket(c), lambda _: [3, 4], lambda _: FRUIT)
+    report = plain(population=HostedClients()).check(grid_of(app, nodes=3))
+    assert report.survivors == 6
+    assert {r.account for r in receipts()} == {f"{i}:{m}" for i in range(3) for m in (3, 4)}
+
+
+def test_a_budget_does_not_follow_flowers_node_id():
+    def context(node_id, **config):
+        return Context(1, node_id, config, RecordDict(), {})
+
+    assert account(context(7), 0) == account(context(8), 0) == "0"
+    one, other = (context(7, **{"partition-id": i}) for i in (1, 2))
+    assert (account(one, 0), account(other, 0)) == ("1:0", "2:0")
+
+
+def test_the_same_check_asked_again_is_refused(limits, receipts):
+    limits()
+    app, second = app_of(), []
+
+    def twice(message, context):
+        reply = app(message, context)
+        second.append(app(message, context))
+        return reply
+
+    assert plain().check(grid_of(twice)).survivors == 20
+    assert len(receipts()) == 20
+    for reply in second:
+        assert "counts" not in reply.content
+        assert "answered this check before" in str(reply.content["answer"])
+
+
+def test_a_second_opening_of_a_sum_is_refused(limits, receipts):
+    limits()
+    app, second = summing(), []
+
+    def twice(message, context):
+        if "terms" in message.content and context.node_id == 1000:
+            app(message, context)
+            second.append(app(message, context))
+            return second[-1]
+        return app(message, context)
+
+    assert summed().check(grid_of(twice)).survivors == 19
+    assert len(receipts()) == 20
+    assert "answered this check before" in str(second[0].content["answer"])
+
+
+@pytest.mark.parametrize("members", [[0, 0], [0, 1, 2, -1]])
+def test_a_client_cannot_be_asked_under_several_numbers(limits, receipts, members):
+    limits()
+    app, replies = app_of(), []
+
+    def greedy(message, context):
+        if "question" in message.content:
+            message.content["question"]["members"] = members
+        replies.append(app(message, context))
+        return replies[-1]
+
+    assert plain().check(grid_of(greedy)).survivors == 20
+    assert len(receipts()) == 20
+    assert all('"answered": [0]' in str(reply.content["answer"]) for reply in replies)
+
+
+def test_the_spend_is_written_before_records_are_loaded(limits, receipts):
+    limits()
+    written = []
+
+    def look(context):
+        written.append(len(receipts()))
+        return basket(context)
+
+    plain().check(grid_of(app_of(look), nodes=5))
+    assert written == [1, 2, 3, 4, 5]
+    summed(replace(TEN, min_survivors=5)).check(grid_of(summing(records=look), nodes=5))
+    assert written[5:] == [10] * 5
+
+
+def test_a_node_that_dies_between_the_two_has_spent(limits, receipts):
+    limits(("max_epsilon = 3.0", "max_epsilon = 1.0"))
+    child = os.fork()
+    if not child:  # a process of its own, killed while it loads the first node's records
+        try:
+            plain().check(grid_of(app_of(lambda _: os.kill(os.getpid(), 9))))
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 9
+    assert [r.account for r in receipts()] == ["0:0"]
+    report = plain().check(grid_of())
+    assert report.survivors == 19
+    (reason,) = report.dropouts
+    assert "left: 0 of 1" in reason
+
+
+# ------------------------------------------------------------------------- a file that is no use
+
+
+def test_a_broken_file_refuses_everything_and_tells_the_operator_only(limits, caplog):
+    limits(("min_cohort = 5", "min_cohort = 5\nsecret_plan = 7"))
+    for monitor in (plain, summed):
+        with caplog.at_level(logging.ERROR), pytest.raises(CheckFailed) as failure:
+            monitor().check(grid_of(summing()))
+        assert "this client's guard is not usable" in str(failure.value)
+        assert "secret_plan" not in str(failure.value)
+        assert "unknown key check.secret_plan" in caplog.text
+        caplog.clear()
+
+
+def test_a_file_that_breaks_during_a_sum_ends_it(limits):
+    path, app = limits(), summing()
+
+    def spoil(message, context):
+        if "terms" not in message.content and "phase" in message.content:
+            path.write_text("")
+        return app(message, context)
+
+    with pytest.raises(CheckFailed, match="this client's guard is not usable"):
+        summed().check(grid_of(spoil))
+
+
+@pytest.mark.parametrize("place", ["guard.toml", "", "./guard.toml"])
+def test_a_relative_path_is_refused(monkeypatch, place):
+    monkeypatch.setenv("FLWR_KLD_GUARD", place)
+    with pytest.raises(CheckFailed, match="this client's guard is not usable"):
+        plain().check(grid_of())
+
+
+def test_a_missing_file_is_refused_without_its_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("FLWR_KLD_GUARD", str(tmp_path / "hospital.toml"))
+    with pytest.raises(CheckFailed, match="guard is not usable") as failure:
+        plain().check(grid_of())
+    assert "hospital" not in str(failure.value)
+
+
+def test_neither_message_nor_run_config_names_the_file(limits, receipts, tmp_path):
+    limits(("max_epsilon = 1.0", "max_epsilon = 0.5"))
+    (tmp_path / "loose").mkdir()
+    loose = str(guard_file(tmp_path / "loose"))
+
+    def ask(message, context):
+        message.content["drift-guard"] = ConfigRecord({"drift-guard": loose})
+        if "question" in message.content:
+            message.content["question"]["drift-guard"] = loose
+        return app_of()(message, context)
+
+    grid = grid_of(ask)
+    grid.set_run_config({"drift-guard": loose, "FLWR_KLD_GUARD": loose})
+    with pytest.raises(CheckFailed, match=r"limit for a check is 0\.5"):
+        plain().check(grid)
+
+
+# ------------------------------------------------------------------------- servers that lie
+
+
+class Understating(Distributed):
+    """Tells the guard a smaller epsilon than the noise delivers."""
+
+    @property
+    def noise_terms(self):
+        return replace(super().noise_terms, epsilon=20.0)
+
+
+class Posing(Trusted):
+    """Asks for plain counts and calls it distributed."""
+
+    name = "distributed"
+
+
+class Thinning(Distributed):
+    """Sizes noise for many clients and would open the sum of a few."""
+
+    least_clients = 3
+
+
+class Misnaming(Distributed):
+    """Protects records and claims to protect clients."""
+
+    unit = Unit.CLIENT
+
+
+class NotClipping(Trusted):
+    """Claims to protect clients and clips nobody's records."""
+
+    unit = Unit.CLIENT
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize(
+    ("monitor", "message"),
+    [
+        (summed(Understating(epsilon=1.0, min_survivors=10)), "another epsilon or delta than"),
+        (plain(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
+        (summed(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
+        (summed(Thinning(epsilon=1.0, min_survivors=18)), "fewer clients than the noise needs"),
+        (summed(Misnaming(epsilon=1.0, min_survivors=10)), "another privacy unit than the noise"),
+        (plain(NotClipping(epsilon=1.0)), "clips nobody's records"),
+    ],
+)
+def test_claims_are_held_against_what_really_happens(limits, receipts, monitor, message, guarded):
+    if guarded:
+        limits()
+    with pytest.raises(CheckFailed, match=message):
+        monitor.check(grid_of(summing()))
+    assert receipts() == ()
+
+
+@pytest.mark.parametrize(
+    "phase", [{"0": 10**12}, {"0": "text"}, {"zero": b""}, {"-1": b""}, {"7": b""}]
+)
+@pytest.mark.parametrize("opening", [True, False])
+def test_a_phase_that_is_none_is_refused_in_words(limits, receipts, phase, opening):
+    limits()
+    app, replies = summing(), []
+
+    def garble(message, context):
+        if "phase" in message.content and opening == ("terms" in message.content):
+            message.content["phase"] = ConfigRecord(phase)
+            replies.append(app(message, context))
+            return replies[-1]
+        return app(message, context)
+
+    with pytest.raises(CheckFailed, match="refused: QueryRefused: th"):
+        summed().check(grid_of(garble))
+    assert len(receipts()) == (0 if opening else 20)
+    assert all('"answered": []' in str(reply.content["answer"]) for reply in replies)
+
+
+def test_a_member_does_not_answer_by_the_terms_of_another(limits):
+    """A second sum, opened for one hosted client, must not loosen the noise of the other."""
+    limits()
+    app = ClientApp()
+    host_drift_queries(
+        app, lambda c, _: basket(c), lambda _: [0, 1], lambda _: FRUIT, secure_sum=FirstUse()
+    )
+    reopened = []
+
+    def reopen(message, context):
+        reply = app(message, context)
+        if "terms" in message.content:
+            terms, phase = message.content["terms"], message.content["phase"]
+            terms["check"] = "another"
+            session = replace(Session.from_bytes(phase["1"]), check="another")
+            message.content["phase"] = ConfigRecord({"1": session.to_bytes()})
+            reopened.append(app(message, context))
+        return reply
+
+    with pytest.raises(CheckFailed, match="this client takes part in no secure sum"):
+        summed(population=HostedClients()).check(grid_of(reopen, nodes=10))
+    assert all('"answered": [1]' in str(reply.content["answer"]) for reply in reopened)

@@ -1,0 +1,271 @@
+"""Checks over a secure sum, in process, through Flower's own messages."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+from federation import REFERENCE, SHARES, app_of, basket, grid_of
+from flwr.app import ConfigRecord
+
+from flwr_kld.clients import FirstUse, Pinned
+from flwr_kld.divergence import skewed_divergence
+from flwr_kld.errors import CheckFailed
+from flwr_kld.secure_sum import ClientPolicy, Identity, Roster
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import (
+    Adjacency,
+    Clip,
+    Distributed,
+    KLDrift,
+    PlainSum,
+    RotatingCohort,
+    SecureSum,
+    Trusted,
+)
+
+TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
+SUMMING = partial(app_of, secure_sum=FirstUse())
+
+
+def distributed(**options):
+    return Distributed(**{"epsilon": 3.0, "min_survivors": 10, **options})
+
+
+@pytest.mark.parametrize(
+    "trust",
+    [
+        distributed(),
+        distributed(adjacency=Adjacency.ADD_REMOVE),
+        distributed(noise="skellam", delta=1e-6),
+        distributed(noise="discrete-gaussian", delta=1e-6),
+        distributed(corrupted=4),
+        distributed(epsilon=20.0, clip=Clip(100), adjacency=Adjacency.ADD_REMOVE),
+        distributed(epsilon=20.0, clip=Clip(100)),
+        Trusted(epsilon=3.0),
+    ],
+)
+def test_every_model_reads_the_truth_over_a_secure_sum(trust):
+    monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum())
+    report = monitor.check(grid_of(SUMMING()))
+    assert abs(report.estimate - TRUTH) < 6 * report.privacy + 0.02
+    assert (report.asked, report.survivors, report.dropouts) == (20, 20, {})
+    assert report.trust == trust.name
+    assert report.private
+
+
+def test_surplus_survivors_deliver_a_smaller_epsilon_than_asked():
+    report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(SUMMING()))
+    assert report.epsilon == 3.0
+    assert report.delivered < 3.0  # 20 shares where 10 were enough
+
+
+def test_exactly_enough_survivors_deliver_what_was_asked():
+    trust = distributed(min_survivors=20)
+    report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(SUMMING()))
+    assert 0.95 * 3.0 < report.delivered <= 3.0
+
+
+def test_colluding_clients_are_not_counted_on():
+    trusts = (distributed(min_survivors=15), distributed(min_survivors=15, corrupted=5))
+    few, many = (
+        KLDrift(REFERENCE, t, aggregation=SecureSum()).check(grid_of(SUMMING())) for t in trusts
+    )
+    assert few.delivered < many.delivered <= 3.0
+
+
+def test_records_are_exact_only_where_their_number_is_public():
+    exact = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(SUMMING()))
+    assert exact.records == 2000
+    hidden = distributed(adjacency=Adjacency.ADD_REMOVE, epsilon=0.3)
+    totals = {
+        KLDrift(REFERENCE, hidden, aggregation=SecureSum()).check(grid_of(SUMMING())).records
+        for _ in range(4)
+    }
+    assert len(totals) > 1
+
+
+def test_shares_need_a_secure_sum():
+    with pytest.raises(ValueError, match=r"Distributed\(…\) needs aggregation=SecureSum\(\)"):
+        KLDrift(REFERENCE, distributed())
+    with pytest.raises(ValueError, match="needs aggregation=SecureSum"):
+        KLDrift(REFERENCE, distributed(), aggregation=PlainSum())
+
+
+@pytest.mark.parametrize("phase", range(6))
+def test_dropouts_in_every_phase_are_survived_and_said(phase):
+    """Four of twenty clients fall silent from the phase-th message on."""
+    heard: dict[int, int] = {}
+
+    def lose(message):
+        node = message.metadata.dst_node_id
+        heard[node] = heard.get(node, -1) + 1
+        return node < 1004 and heard[node] >= phase + 1  # the first message asks for keys
+
+    grid = grid_of(SUMMING(), lose=lose)
+    report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid)
+    in_the_sum = 20 if phase >= 3 else 16
+    assert report.survivors == in_the_sum
+    assert report.records == 100 * in_the_sum
+    assert sum(report.dropouts.values()) == 20 - in_the_sum
+
+
+def test_too_many_dropouts_give_up_without_a_number():
+    heard: dict[int, int] = {}
+
+    def lose(message):
+        node = message.metadata.dst_node_id
+        heard[node] = heard.get(node, -1) + 1
+        return node < 1012 and heard[node] >= 3
+
+    monitor = KLDrift(REFERENCE, distributed(), aggregation=SecureSum())
+    with pytest.raises(CheckFailed, match="the secure sum was given up"):
+        monitor.check(grid_of(SUMMING(), lose=lose))
+
+
+def test_fewer_survivors_than_the_noise_needs_give_up():
+    grid = grid_of(SUMMING(), lose=lambda m: m.metadata.dst_node_id < 1004)
+    monitor = KLDrift(REFERENCE, distributed(min_survivors=18), aggregation=SecureSum())
+    with pytest.raises(CheckFailed):
+        monitor.check(grid)
+
+
+def test_clients_that_sign_nothing_take_no_part():
+    with pytest.raises(CheckFailed, match="no client takes part in secure sums"):
+        KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(app_of()))
+
+
+def test_many_checks_in_one_run_with_a_rotating_cohort():
+    monitor = KLDrift(
+        REFERENCE,
+        distributed(min_survivors=5),
+        aggregation=SecureSum(),
+        cohort=RotatingCohort(10),
+    )
+    result = monitor.start(grid_of(SUMMING()), num_rounds=4)
+    assert [r.survivors for r in monitor.reports.values()] == [10] * 4
+    assert all("kld.estimate" in m for m in result.evaluate_metrics_clientapp.values())
+
+
+def pinned_federation(nodes: int = 5):
+    """Nodes with long-term identities and a pinned list."""
+    identities = {f"hospital-{i}": Identity.generate() for i in range(nodes)}
+    roster = Roster({name: identity.public for name, identity in identities.items()})
+    apps = [
+        app_of(secure_sum=Pinned(name, identity, roster)) for name, identity in identities.items()
+    ]
+
+    def dispatch(message, context):
+        return apps[context.node_config["partition-id"]](message, context)
+
+    return InProcessGrid(dispatch, nodes), roster
+
+
+def test_hospitals_with_pinned_keys():
+    grid, roster = pinned_federation()
+    monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
+    assert monitor.check(grid).survivors == 5
+
+
+def test_a_server_with_another_list_is_refused():
+    grid, _ = pinned_federation()
+    other = Roster({f"hospital-{i}": Identity.generate().public for i in range(5)})
+    monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=other))
+    with pytest.raises(CheckFailed, match="list of clients is not the one pinned here"):
+        monitor.check(grid)
+
+
+def test_a_client_keeps_its_own_minimum_cohort():
+    careful = app_of(secure_sum=FirstUse(ClientPolicy(min_cohort=30)))
+    monitor = KLDrift(REFERENCE, distributed(), aggregation=SecureSum())
+    with pytest.raises(CheckFailed, match="a cohort of 20; this client's minimum is 30"):
+        monitor.check(grid_of(careful))
+
+
+def test_the_server_sees_no_client_counts():
+    """Every message a client sends in a check, searched for its counts in any usual form."""
+    sent = []
+    app = SUMMING()
+
+    def spy(message, context):
+        reply = app(message, context)
+        sent.extend(
+            value
+            for record in reply.content.values()
+            for value in record.values()
+            if isinstance(value, bytes)
+        )
+        return reply
+
+    KLDrift(REFERENCE, Trusted(epsilon=1.0), aggregation=SecureSum()).check(grid_of(spy))
+    counts = np.array([10, 20, 30, 40])
+    assert len(sent) == 5 * 20
+    for form in ("<u4", "<i4", ">u4", "<i8", "u1"):
+        assert not any(counts.astype(form).tobytes() in message for message in sent)
+
+
+def test_secrets_leave_the_nodes_state_when_a_sum_is_over():
+    contexts = {}
+    app = SUMMING()
+
+    def spy(message, context):
+        contexts[context.node_id] = context
+        return app(message, context)
+
+    KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(spy))
+    for context in contexts.values():
+        assert "flwr_kld.sum.0" not in context.state
+
+
+def test_another_domain_is_refused_before_any_key_is_made():
+    app = app_of(basket, secure_sum=FirstUse())
+    from flwr_kld import Labels, Reference
+
+    other = Reference.from_probabilities(Labels(["a", "b"]), [0.5, 0.5])
+    monitor = KLDrift(other, distributed(), aggregation=SecureSum())
+    with pytest.raises(CheckFailed, match="the server's domain is not this client's"):
+        monitor.check(grid_of(app))
+
+
+@pytest.mark.parametrize("payload", [b"", b"junk", bytes(200)])
+def test_a_client_that_sends_junk_is_left_out(payload):
+    app = SUMMING()
+
+    def junk(message, context):
+        reply = app(message, context)
+        if context.node_id == 1000 and "phase" in reply.content:
+            reply.content["phase"] = ConfigRecord({"0": payload})
+        return reply
+
+    report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(junk))
+    assert report.survivors == 19
+    assert any(reason.startswith("invalid reply") for reason in report.dropouts)
+
+
+def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
+    app = SUMMING()
+
+    def odd(message, context):
+        reply = app(message, context)
+        if context.node_id == 1000 and "phase" not in reply.content:
+            reply.content["answer"] = ConfigRecord({"answer": json.dumps({"0": 7})})
+        return reply
+
+    report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(odd))
+    assert (report.survivors, report.dropouts) == (19, {"no reply": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_survivors": 1}, "at least 2 survivors"),
+        ({"corrupted": -1}, "corrupted must be at least 0"),
+        ({"epsilon": 0.0}, "epsilon must be a positive number"),
+        ({"delta": 0.0}, "give delta > 0"),
+        ({"noise": "magic"}, "unknown mechanism"),
+        ({"clip": Clip(5, norm=2)}, "discrete Laplace hides l1 moves"),
+    ],
+)
+def test_contradictions_fail_at_construction(options, message):
+    with pytest.raises(ValueError, match=message):
+        distributed(**options)

@@ -1,0 +1,268 @@
+"""Drift checks beside training: they come in the right rounds, and change nothing else."""
+
+import logging
+import random
+
+import numpy as np
+import pytest
+from federation import FRUIT, REFERENCE, basket
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import Message as FlowerMessage
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg, FedMedian, Strategy
+
+from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld.errors import CheckFailed
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted, WithDriftChecks
+
+ROUNDS = 6
+NODES = 7
+START = ArrayRecord({"weights": Array(np.zeros(5)), "bias": Array(np.float32([1, -1]))})
+
+
+def training_app(**options: object) -> ClientApp:
+    """Noisy gradient steps towards each node's own optimum; remembers its steps in its state."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        node = context.node_config["partition-id"]
+        steps = context.state.setdefault("steps", ConfigRecord({"taken": 0}))
+        steps["taken"] += 1
+        draw = np.random.default_rng([node, steps["taken"]])
+        rate = message.content["config"]["rate"]
+        arrays = {
+            name: array.numpy() + rate * draw.normal(node, 1, array.shape).astype(array.dtype)
+            for name, array in message.content["arrays"].items()
+        }
+        content = RecordDict(
+            {
+                "arrays": ArrayRecord({k: Array(v) for k, v in arrays.items()}),
+                "metrics": MetricRecord({"loss": float(draw.random()), "num-examples": node + 1}),
+            }
+        )
+        return FlowerMessage(content, reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message, context):
+        mean = float(message.content["arrays"]["weights"].numpy().mean())
+        accuracy = mean / (1 + context.node_config["partition-id"])
+        content = RecordDict({"m": MetricRecord({"accuracy": accuracy, "num-examples": 10})})
+        return FlowerMessage(content, reply_to=message)
+
+    answer_drift_queries(app, basket, FRUIT, **options)
+    return app
+
+
+def monitor(**options) -> KLDrift:
+    return KLDrift(REFERENCE, Trusted(epsilon=5.0), **options)
+
+
+def norm(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+    return MetricRecord({"norm": float(np.linalg.norm(arrays["weights"].numpy()))})
+
+
+def train(strategy: Strategy, grid: InProcessGrid | None = None, **options):
+    random.seed(1)  # Flower draws nodes with it, in the order in which floats are then added
+    return strategy.start(
+        grid or InProcessGrid(training_app(), NODES),
+        START,
+        **{
+            "num_rounds": ROUNDS,
+            "timeout": 60,
+            "train_config": ConfigRecord({"rate": 0.1}),
+            "evaluate_config": ConfigRecord({"rate": 0.0}),
+            "evaluate_fn": norm,
+            **options,
+        },
+    )
+
+
+def bits(arrays: ArrayRecord) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    return {k: (a.dtype, tuple(a.shape), a.numpy().tobytes()) for k, a in arrays.items()}
+
+
+def without_checks(metrics: dict[int, MetricRecord]) -> dict[int, dict[str, object]]:
+    own = {r: {k: v for k, v in m.items() if k[:4] != "kld."} for r, m in metrics.items()}
+    return {r: m for r, m in own.items() if m}
+
+
+def rounds_with(metrics: dict[int, MetricRecord], name: str) -> list[int]:
+    return [r for r, m in metrics.items() if name in m]
+
+
+def plain(metrics: dict[int, MetricRecord]) -> dict[int, dict[str, object]]:
+    return {r: dict(m) for r, m in metrics.items()}
+
+
+def assert_same_training(checked, alone):
+    assert bits(checked.arrays) == bits(alone.arrays)
+    assert plain(checked.train_metrics_clientapp) == plain(alone.train_metrics_clientapp)
+    assert plain(checked.evaluate_metrics_clientapp) == plain(alone.evaluate_metrics_clientapp)
+    assert without_checks(checked.evaluate_metrics_serverapp) == plain(
+        alone.evaluate_metrics_serverapp
+    )
+
+
+@pytest.mark.parametrize("make", [FedAvg, FedMedian])
+@pytest.mark.parametrize("evaluate_fn", [norm, None])
+def test_training_is_the_same_bit_for_bit(make, evaluate_fn):
+    alone = train(make(), evaluate_fn=evaluate_fn)
+    checked = train(WithDriftChecks(make(), monitor(), every=2), evaluate_fn=evaluate_fn)
+    assert_same_training(checked, alone)
+    assert len(alone.train_metrics_clientapp) == ROUNDS
+    assert bits(alone.arrays) != bits(START)
+
+
+def test_training_is_the_same_beside_secure_sums():
+    check = KLDrift(REFERENCE, Distributed(3.0, min_survivors=5), aggregation=SecureSum())
+    app = training_app(secure_sum=FirstUse())
+    checked = train(WithDriftChecks(FedAvg(), check, every=3), InProcessGrid(app, NODES))
+    assert_same_training(checked, train(FedAvg()))
+    assert rounds_with(checked.evaluate_metrics_serverapp, "kld.estimate") == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("every", "rounds"), [(1, [1, 2, 3, 4, 5, 6]), (2, [2, 4, 6]), (4, [4]), (6, [6]), (7, [])]
+)
+def test_every_kth_round_is_followed_by_a_check(every, rounds):
+    strategy = WithDriftChecks(FedAvg(), monitor(), every=every)
+    found = train(strategy).evaluate_metrics_serverapp
+    assert rounds_with(found, "kld.estimate") == rounds == list(strategy.reports)
+    assert rounds_with(found, "norm") == list(range(ROUNDS + 1))
+    assert not rounds_with(found, "kld.failed")
+    for server_round in rounds:
+        report = strategy.reports[server_round]
+        assert found[server_round]["kld.estimate"] == report.estimate
+        assert found[server_round]["kld.survivors"] == NODES
+
+
+def test_rounds_without_anything_to_say_stay_out_of_the_result():
+    found = train(WithDriftChecks(FedAvg(), monitor(), every=4), evaluate_fn=None)
+    assert list(found.evaluate_metrics_serverapp) == [4]
+
+
+def test_a_check_follows_the_training_of_its_round():
+    asked = []
+    app = training_app()
+
+    def spy(message, context):
+        asked.append(message.metadata.message_type.split(".")[0])
+        return app(message, context)
+
+    train(WithDriftChecks(FedAvg(), monitor(), every=2), InProcessGrid(spy, NODES), num_rounds=3)
+    order = [kind for i, kind in enumerate(asked) if i % NODES == 0]
+    assert order == [
+        "train", "evaluate", "train", "evaluate", "query", "train", "evaluate"
+    ]  # fmt: skip
+
+
+def test_reports_are_handed_over():
+    heard = {}
+    strategy = WithDriftChecks(FedAvg(), monitor(), 3, on_report=heard.__setitem__)
+    train(strategy)
+    assert heard == strategy.reports
+    assert list(heard) == [3, 6]
+
+
+def test_what_on_report_raises_ends_the_training():
+    class Drifted(Exception):
+        pass
+
+    def stop(server_round, report):
+        raise Drifted(server_round)
+
+    with pytest.raises(Drifted, match="2"):
+        train(WithDriftChecks(FedAvg(), monitor(), every=2, on_report=stop))
+
+
+def test_failed_checks_are_recorded_and_do_not_stop_training():
+    heard = []
+    strategy = WithDriftChecks(
+        FedAvg(), monitor(min_clients=NODES + 1), 2, on_report=lambda *a: heard.append(a)
+    )
+    checked = train(strategy)
+    assert_same_training(checked, train(FedAvg()))
+    found = checked.evaluate_metrics_serverapp
+    assert rounds_with(found, "kld.failed") == [2, 4, 6]
+    assert not rounds_with(found, "kld.estimate")
+    assert (heard, strategy.reports) == ([], {})
+
+
+def test_one_failed_check_among_others():
+    class Flaky(KLDrift):
+        def check(self, grid):
+            if self.checks == 1:
+                self.checks += 1
+                raise CheckFailed("not now")
+            return super().check(grid)
+
+    strategy = WithDriftChecks(FedAvg(), Flaky(REFERENCE, Trusted(epsilon=5.0)), every=2)
+    found = train(strategy).evaluate_metrics_serverapp
+    assert rounds_with(found, "kld.failed") == [4]
+    assert rounds_with(found, "kld.estimate") == [2, 6] == list(strategy.reports)
+
+
+def test_a_check_that_breaks_does_not_stop_training_and_says_so(caplog):
+    class Broken(KLDrift):
+        def check(self, grid):
+            raise OverflowError("a bug")
+
+    strategy = WithDriftChecks(FedAvg(), Broken(REFERENCE, Trusted(epsilon=5.0)), every=3)
+    with caplog.at_level(logging.ERROR, "flwr_kld"):
+        checked = train(strategy)
+    assert_same_training(checked, train(FedAvg()))
+    assert rounds_with(checked.evaluate_metrics_serverapp, "kld.failed") == [3, 6]
+    assert "drift check after round 3 broke" in caplog.text
+
+
+def test_the_wrapped_strategys_own_start_runs():
+    class Own(FedAvg):
+        """Starts from other arrays and takes a round more than it was asked for."""
+
+        def start(self, grid, initial_arrays, num_rounds=3, **options):
+            return super().start(grid, ArrayRecord({"w": Array(np.ones(2))}), num_rounds + 1,
+                                 **options)  # fmt: skip
+
+    def nothing(server_round, arrays):
+        return None
+
+    options = {"num_rounds": 2, "evaluate_config": None, "evaluate_fn": nothing}
+    app = ClientApp()
+
+    @app.train()
+    def train_handler(message, context):
+        content = RecordDict(
+            {"a": message.content["arrays"], "m": MetricRecord({"num-examples": 1})}
+        )
+        return FlowerMessage(content, reply_to=message)
+
+    answer_drift_queries(app, basket, FRUIT)
+    strategy = WithDriftChecks(Own(fraction_evaluate=0.0), monitor(), every=3)
+    found = train(strategy, InProcessGrid(app, NODES), **options)
+    assert list(found.train_metrics_clientapp) == [1, 2, 3]
+    assert found.arrays["w"].numpy() == pytest.approx(np.ones(2))
+    assert list(found.evaluate_metrics_serverapp) == [3]
+
+
+def test_own_metrics_keep_their_values_whatever_their_names():
+    record = MetricRecord({"kld.estimate": 7.0, "mine": 1})
+    strategy = WithDriftChecks(FedAvg(), monitor(), every=1)
+    found = train(strategy, evaluate_fn=lambda *_: record).evaluate_metrics_serverapp
+    assert found[1]["kld.estimate"] == 7.0
+    assert found[1]["kld.survivors"] == NODES
+    assert dict(record) == {"kld.estimate": 7.0, "mine": 1}  # nobody wrote into it
+
+
+def test_a_second_start_begins_anew():
+    strategy = WithDriftChecks(FedAvg(), monitor(), every=2)
+    train(strategy)
+    train(strategy, num_rounds=3)
+    assert list(strategy.reports) == [2]
+
+
+@pytest.mark.parametrize("every", [0, -1])
+def test_every_is_a_positive_number(every):
+    with pytest.raises(ValueError, match="every must be at least 1 round"):
+        WithDriftChecks(FedAvg(), monitor(), every=every)
