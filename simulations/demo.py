@@ -7,20 +7,35 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from flwr_kld.report import Check, plot_history, save_csv, save_html, save_json
+from flwr_kld.report import (
+    Check,
+    plot_history,
+    save_csv,
+    save_html,
+    save_json,
+    who_saw_what,
+)
+from flwr_kld.sealing import AggregatorKey
 from flwr_kld.simulations.local_superlink import local_superlink
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
+from flwr_kld.simulations.trust_models import MODELS_FILE
+from flwr_kld.simulations.virtual_clients import AGGREGATOR_KEY
 
 APP = Path(__file__).parent / "drift_app"
-WRITERS, NODES, CHECKS, DRIFT_FROM, COHORT = 400, 20, 8, 5, 200
+WRITERS, NODES, CHECKS, DRIFT_FROM, COHORT = 400, 21, 8, 5, 200
+MODELS = 4
 _TIMEOUT = 300.0
+_FIRST_USE = (
+    "[dim]Secure sums: the demo's clients made their keys on first use and believed the server's "
+    "list of them; a deployment pins it.[/]"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,28 +44,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder for results")
     out: Path = parser.parse_args(arguments).out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    (out / CHECKS_FILE).unlink(missing_ok=True)
+    for name in (CHECKS_FILE, MODELS_FILE):
+        (out / name).unlink(missing_ok=True)
     console = Console()
     console.print(
-        f"[bold]{WRITERS} simulated handwriters[/] on {NODES} Flower nodes (Ray), "
-        f"{COHORT} asked in each check; from check {DRIFT_FROM} on they write mostly 1 and 7."
+        f"[bold]{WRITERS} simulated handwriters[/] on {NODES - 1} Flower nodes, and an aggregator "
+        f"(Ray); {COHORT} asked in each check; from check {DRIFT_FROM} on, mostly 1 and 7."
     )
     config = {
         "writers": WRITERS, "nodes": NODES, "checks": CHECKS, "drift-from": DRIFT_FROM,
-        "cohort": COHORT, "out": out,
+        "cohort": COHORT, "compare-models": True, "out": out,
     }  # fmt: skip
+    key = out / "aggregator.key"
+    key.unlink(missing_ok=True)
+    AggregatorKey.generate().save(key)
     with (
-        local_superlink(out / "flower.log") as superlink,
+        local_superlink(out / "flower.log", {AGGREGATOR_KEY: str(key)}) as superlink,
         superlink.run(APP, nodes=NODES, config=config) as run,
     ):
         try:
             checks = _follow(run, out / CHECKS_FILE, console)
         finally:
             run.kill()
-    if len(checks) < CHECKS:
+    models = _read(out / MODELS_FILE)
+    if len(checks) < CHECKS or len(models) < MODELS:
         console.print(f"[red]The run ended early: see {out / 'flower.log'}[/]")
         return 4
     console.print(_table(checks))
+    console.print(_models_table(models), *_who_saw_what(models), sep="\n")
+    console.print(_FIRST_USE)
     title = "Private drift checks on handwriting"
     plot_history(checks, out / "history.png", drift_from=DRIFT_FROM, title=title)
     save_html(
@@ -59,10 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         title=title,
         subtitle="Simulation with real handwriting on Ray; the noise is not seeded",
         drift_from=DRIFT_FROM,
+        models=models,
     )
     save_csv(checks, out / "checks.csv")
     save_json(checks, out / "checks.json")
-    for name in ("report.html", "history.png", "checks.csv", "checks.json"):
+    save_csv(models, out / "models.csv")
+    for name in ("report.html", "history.png", "checks.csv", "checks.json", "models.csv"):
         console.print(f"  {out / name}")
     return 0
 
@@ -95,6 +119,32 @@ def _read(file: Path) -> list[Check]:
         return []
     whole = file.read_text().rpartition("\n")[0]  # the last line may still be in writing
     return [Check.from_dict(json.loads(line)) for line in whole.splitlines()]
+
+
+def _models_table(models: Sequence[Check]) -> Table:
+    table = Table(title="The trust models on the same clients, after the drift")
+    table.add_column("trust + aggregation")
+    for name in ("estimate", "truth", "ε", "ε delivered", "bytes", "seconds"):
+        table.add_column(name, justify="right")
+    for model in models:
+        if report := model.report:
+            table.add_row(
+                f"{report.trust} + {report.aggregation}",
+                f"{report.estimate:.3f}",
+                f"{model.truth:.3f}",
+                f"{report.epsilon:g}",
+                f"{report.delivered:.3g}",
+                f"{report.bytes_down + report.bytes_up:,.0f}",
+                f"{report.seconds:.1f}",
+            )
+    table.caption = "bytes for each client, down and up"
+    return table
+
+
+def _who_saw_what(models: Sequence[Check]) -> Iterator[str]:
+    for report in (model.report for model in models):
+        if report:
+            yield f"  [bold]{report.trust} + {report.aggregation}[/]: {who_saw_what(report)}"
 
 
 def _table(checks: Sequence[Check]) -> Table:

@@ -67,8 +67,15 @@ class LocalSuperLink:
 
 
 @contextmanager
-def local_superlink(log: Path) -> Iterator[LocalSuperLink]:
+def local_superlink(
+    log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[LocalSuperLink]:
     """Start a SuperLink for simulations; on leaving, stop it and all that it started.
+
+    Parameters
+    ----------
+    environment : Mapping[str, str], optional
+        Further variables that its runs see.
 
     Raises
     ------
@@ -82,7 +89,8 @@ def local_superlink(log: Path) -> Iterator[LocalSuperLink]:
             f'[superlink.{_CONNECTION}]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
         )
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        environment = {**os.environ, **_QUIET, "FLWR_HOME": home, "PATH": path}
+        own = {**_QUIET, "FLWR_HOME": home, "PATH": path}
+        environment = {**os.environ, **(environment or {}), **own}
         command = [
             _script("flower-superlink"), "--insecure", "--simulation",
             "--isolation", "subprocess", "--host", "127.0.0.1", "--port", str(port),

@@ -7,29 +7,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.query import Partition
+from flwr_kld.simulations.recorded_cohort import RecordedCohort
 from flwr_kld.simulations.scenario import Scenario
-from flwr_kld.strategies import HostedClients, KLDrift, Participant, RotatingCohort, Trusted
+from flwr_kld.simulations.trust_models import compare_models
+from flwr_kld.strategies import HostedClients, KLDrift, Trusted
 
 CHECKS_FILE = "checks.jsonl"
 """One line a round: the report (absent if the check failed), the truth in nats."""
 _NODES_TIMEOUT = 120.0
-
-
-class _RecordedCohort(RotatingCohort):
-    """Remembers the last draw, so that the truth can be told about that very cohort."""
-
-    last: list[Participant]
-
-    def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
-        self.last = super().draw(present, generator)
-        return self.last
 
 
 def simulated_monitor() -> ServerApp:
@@ -41,6 +32,8 @@ def simulated_monitor() -> ServerApp:
         config = context.run_config
         _wait_for_nodes(grid, int(config["nodes"]))
         run_monitor(grid, config)
+        if config["compare-models"]:
+            compare_models(grid, config, at_check=int(config["checks"]))
 
     return app
 
@@ -55,7 +48,7 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
         ``estimator``, ``theta`` and ``out``, the folder for `CHECKS_FILE`.
     """
     scenario = Scenario.from_run_config(config)
-    cohort = _RecordedCohort(int(config["cohort"]))
+    cohort = RecordedCohort(int(config["cohort"]))
     monitor = KLDrift(
         scenario.reference,
         Trusted(epsilon=float(config["epsilon"])),

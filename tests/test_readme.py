@@ -4,8 +4,11 @@ import re
 
 import pytest
 from flwr.app import Context, Message, RecordDict
+from flwr.serverapp.strategy import Strategy
 from readme import README, recipe_text
 
+from flwr_kld import Labels, Reference
+from flwr_kld.secure_sum import Identity, Roster
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 
@@ -40,3 +43,31 @@ def test_every_command_names_a_file_that_exists():
     text = README.read_text()
     for path in set(re.findall(r"simulations/[\w/]+(?:\.py)?", text)):
         assert (README.parent / path).exists(), path
+
+
+TOWNS = ("ayr", "bern", "como", "delft")
+
+
+def test_the_secure_recipes_check_four_nodes_with_pinned_keys(tmp_path, monkeypatch):
+    keys = {town: Identity.generate() for town in TOWNS}
+    roster = Roster({town: key.public for town, key in keys.items()})
+    (tmp_path / "roster.json").write_text(roster.to_json())
+    domain = Labels(["bus", "car", "train", "walk"])
+    Reference.from_counts(domain, [310, 250, 120, 320]).save(tmp_path / "reference.npz")
+    apps = []
+    for town, key in keys.items():
+        (tmp_path / f"{town}.key").write_bytes(key.to_bytes())
+        text = recipe_text("secure_client.py").replace("/etc/flwr-kld", str(tmp_path))
+        names: dict[str, object] = {}
+        exec(compile(text.replace("ayr", town), town, "exec"), names)
+        apps.append(names["app"])
+
+    def dispatch(message, context):
+        return apps[context.node_config["partition-id"]](message, context)
+
+    names = {}
+    text = recipe_text("secure_server.py").replace("/etc/flwr-kld", str(tmp_path))
+    exec(compile(text, "secure_server.py", "exec"), names)
+    report = names["monitor"].check(InProcessGrid(dispatch, nodes=4))
+    assert (report.survivors, report.records, report.aggregation) == (4, 400, "secure-sum")
+    assert isinstance(names["strategy"], Strategy)

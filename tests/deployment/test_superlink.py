@@ -1,22 +1,17 @@
-"""The README's recipe on a real SuperLink with SuperNodes, over loopback."""
+"""A real SuperLink with SuperNodes over loopback: the README's recipe, FedAvg with checks."""
 
-import os
+import json
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from contextlib import ExitStack
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from flower_deployment import Deployment
 from readme import recipe_text
 
-from flwr_kld.simulations.processes import stop_family
-
 NODES = 3
-BIN = Path(sys.executable).parent
+AVERAGING = Path(__file__).parent / "apps" / "averaging"
 
 PYPROJECT = """
 [build-system]
@@ -39,78 +34,13 @@ clientapp = "recipe.client_app:app"
 """
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
-class Deployment:
-    """A SuperLink and its SuperNodes, each a process of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.port, *self._ports = free_ports(1 + NODES)
-        self._processes: list[subprocess.Popen[bytes]] = []
-        quiet = ("TELEMETRY_ENABLED=0", "DISABLE_UPDATE_CHECK=1")
-        self.environment = {
-            **os.environ,
-            **dict(f"FLWR_{q}".split("=") for q in quiet),
-            "FLWR_HOME": str(home),
-            "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}",
-        }
-        (home / "config.toml").write_text(
-            '[superlink]\ndefault = "real"\n[superlink.real]\n'
-            f'address = "127.0.0.1:{self.port}"\ninsecure = true\n'
-        )
-
-    def start(self) -> None:
-        self._spawn("superlink", "flower-superlink", "--insecure", "--port", str(self.port))
-        self._wait(f"http://127.0.0.1:{self.port}/health")
-        for i, port in enumerate(self._ports):
-            self._spawn(
-                f"node{i}", "flower-supernode", "--insecure",
-                "--superlink", f"127.0.0.1:{self.port}", "--port", str(port),
-                "--node-config", f"partition-id={i} num-partitions={NODES}",
-            )  # fmt: skip
-
-    def run(self, app: Path) -> str:
-        """``flwr run`` an app to its end and return what it printed."""
-        done = subprocess.run(
-            [BIN / "flwr", "run", str(app), "real", "--stream"],
-            env=self.environment, capture_output=True, text=True, timeout=150,
-        )  # fmt: skip
-        return re.sub(r"\x1b\[\d+m", "", done.stdout + done.stderr)
-
-    def stop(self) -> None:
-        for process in reversed(self._processes):
-            stop_family(process)
-
-    def _spawn(self, name: str, program: str, *arguments: str) -> None:
-        with (self.home / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [BIN / program, *arguments], env=self.environment, stdout=log, stderr=log
-            )
-        self._processes.append(process)
-
-    def _wait(self, url: str) -> None:
-        give_up = time.monotonic() + 30
-        while time.monotonic() < give_up:
-            try:
-                with urllib.request.urlopen(url, timeout=1):
-                    return
-            except OSError:
-                time.sleep(0.1)
-        raise RuntimeError((self.home / "superlink.log").read_text())
-
-
-@pytest.fixture
-def deployment(tmp_path: Path):
-    running = Deployment(tmp_path)
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    running = Deployment(tmp_path_factory.mktemp("deployment"))
     try:
         running.start()
+        for i in range(NODES):
+            running.add_node(f"node{i}", f"partition-id={i} num-partitions={NODES}")
         yield running
     finally:
         running.stop()
@@ -145,3 +75,26 @@ def test_the_recipe_on_a_real_deployment(deployment: Deployment, app: Path):
     assert "3 of 3 clients, 300 records" in printed
     assert "'kld.failed'" not in printed
     assert "Traceback" not in printed
+
+
+def test_drift_checks_leave_training_as_it_is(deployment: Deployment, tmp_path: Path):
+    """The same FedAvg app twice: alone, and with the drift query beside it."""
+    app = shutil.copytree(AVERAGING, tmp_path / "app")
+    results = []
+    for checks in ("false", "true"):
+        printed = deployment.run(app, "--run-config", f"nodes={NODES} checks={checks}")
+        assert "Traceback" not in printed
+        found = re.findall(r"RESULT (\{.*\})", printed)
+        assert found, printed[-3000:]
+        results.append(json.loads(found[0]))
+    alone, checked = results
+    drift = [
+        {name: metrics.pop(name) for name in list(metrics) if name.startswith("kld.")}
+        for metrics in checked["evaluate_metrics_serverapp"].values()
+    ]
+    assert checked == alone  # arrays to the last bit
+    assert list(alone["train_metrics_clientapp"]) == ["1", "2"]
+    assert [bool(metrics) for metrics in drift] == [False, True, True]
+    for metrics in drift[1:]:
+        assert (metrics["kld.survivors"], metrics["kld.records"]) == (NODES, 300)
+        assert 0 < metrics["kld.estimate"] < 4.6
