@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test test-deployment check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m flwr_kld.simulations.demo --out out/demo
 
 test: $(VENV)/ready
 	$(BIN)/pytest
+
+# A SuperLink with TLS, authenticated SuperNodes, and nodes that are stopped and killed: 3 minutes.
+test-deployment: $(VENV)/ready
+	$(BIN)/pytest -m slow tests/deployment
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -17,7 +17,6 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import psutil
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -49,6 +48,17 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
         if time.monotonic() > give_up:
             raise TimeoutError(f"{what}: not within {seconds} s")
         time.sleep(0.05)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    stop_family(process)
+    _sweep(process)
+
+
+def _sweep(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a process's group: a SuperExec may outlive the node that started it."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Certificates:
@@ -224,32 +234,32 @@ class Deployment:
 
     def stop_one(self, process: subprocess.Popen[bytes]) -> None:
         """End a process in good order: a SuperNode says goodbye."""
-        stop_family(process)
         self._processes.remove(process)
+        _end(process)
 
     def kill_one(self, process: subprocess.Popen[bytes]) -> None:
-        """End a process and its children as a power cut does."""
-        family = psutil.Process(process.pid).children(recursive=True)
-        for member in [psutil.Process(process.pid), *family]:
-            with suppress(psutil.NoSuchProcess):
-                member.send_signal(signal.SIGKILL)
-        process.wait()
-        psutil.wait_procs(family, timeout=10)
+        """End a process and its children as a power cut does.
+
+        Flower lets a killed node in again only once its last heartbeat is a minute old.
+        """
         self._processes.remove(process)
+        _sweep(process)
+        process.wait()
 
     def stop(self) -> None:
         """End all: runs and nodes first, then the SuperLink that they say goodbye to."""
         superlink, others = self._processes[:1], self._processes[1:]
         with ThreadPoolExecutor() as pool:
-            list(pool.map(stop_family, others))
+            list(pool.map(_end, others))
         for process in superlink:
-            stop_family(process)
+            _end(process)
         self._processes.clear()
 
     def _spawn(self, name: str, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.home / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [BIN / program, *arguments], env=self.environment, stdout=log, stderr=log
-            )
+                [BIN / program, *arguments], env=self.environment, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
         self._processes.append(process)
         return process

@@ -17,7 +17,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.secure_sum import Roster
 from flwr_kld.strategies import Distributed, KLDrift, Nodes, Participant, SecureSum, Trusted
 
-PATIENCE, IMPATIENCE = 90.0, 30.0
+PATIENCE, IMPATIENCE = 90.0, 25.0
 """Seconds to wait for replies: where all that are asked will answer, and where one will not."""
 reference = Reference.from_counts(Labels(["bus", "car", "train", "walk"]), [310, 250, 120, 320])
 app = ServerApp()
@@ -49,8 +49,8 @@ def checks(roster: Roster) -> Iterator[tuple[str, KLDrift]]:
         )
 
     yield "trusted", monitor(Trusted(epsilon=3.0))
-    yield "killed-during", monitor(shares, summing, IMPATIENCE)
     yield "stopped-before", monitor(shares, summing)
+    yield "killed-during", monitor(shares, summing, IMPATIENCE)
 
 
 @app.main()
