@@ -19,7 +19,7 @@ _PAGE = """<!doctype html>
 <title>{{ title }}</title>
 <style>
   :root { color-scheme: light dark; --line: #8884; --soft: #8882; --warn: #c4501b; }
-  body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto;
     padding: 0 1rem }
   h1 { font-size: 1.5rem; margin-bottom: .25rem } h2 { font-size: 1.1rem; margin-top: 2rem }
   .big { font-size: 2.2rem; font-weight: 600; margin: .5rem 0 0 }
@@ -31,7 +31,7 @@ _PAGE = """<!doctype html>
   th, td { padding: .3rem .5rem; text-align: right; border-bottom: 1px solid var(--line);
     white-space: nowrap }
   th { font-weight: 600; background: var(--soft) }
-  td.words { white-space: normal; text-align: left; min-width: 16rem }
+  td.words { white-space: normal; text-align: left; min-width: 9rem }
   dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem }
   dt { font-weight: 600 } dd { margin: 0; overflow-wrap: anywhere }
 </style>
