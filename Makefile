@@ -11,7 +11,7 @@ demo: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/pytest
 
-# A SuperLink with TLS, authenticated SuperNodes, and nodes that are stopped and killed: 3 minutes.
+# A SuperLink with TLS, authenticated SuperNodes, and nodes that are stopped and killed: 2 minutes.
 test-deployment: $(VENV)/ready
 	$(BIN)/pytest -m slow tests/deployment
 
