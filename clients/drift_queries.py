@@ -121,7 +121,12 @@ def host_drift_queries(
             raise QueryRefused("this node does not host the client that is asked")
         admit(context, question, member)
         symbols = _symbols(records, context, member, domain(context), question.clip)
-        return ClientCounts.count(symbols, cell_of, question.cells).reveal()
+        try:
+            return ClientCounts.count(symbols, cell_of, question.cells).reveal()
+        except IndexError:  # numpy's text quotes the symbol
+            raise QueryRefused(
+                "the domain encodes records to symbols that it does not have"
+            ) from None
 
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:

@@ -6,6 +6,7 @@ Between phases a client's secrets rest in the node's own ``Context.state``, whic
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -38,6 +39,8 @@ from flwr_kld.secure_sum import (
 from flwr_kld.secure_sum.messages import Adverts, Deliveries, Survivors, UnmaskRequest
 from flwr_kld.secure_sum.policy import check_question
 from flwr_kld.sum_terms import SumTerms
+
+logger = logging.getLogger("flwr_kld")
 
 _TERMS = "flwr_kld.sum.terms"
 _MEMBER = "flwr_kld.sum.{}"
@@ -95,6 +98,10 @@ def answer_secure_sums(
             except (SecureSumError, DomainError, InvalidReply, QueryRefused) as error:
                 context.state.pop(_MEMBER.format(key), None)  # its secrets go with it
                 answer.reasons.append(f"{type(error).__name__}: {error}")
+            except Exception as error:  # Flower would send its text, which may quote anything
+                context.state.pop(_MEMBER.format(key), None)
+                logger.error("a secure sum failed on this client: %s", type(error).__name__)
+                answer.reasons.append(f"the client could not go on ({type(error).__name__})")
             else:
                 answer.answered.append(int(key))
         content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), PHASE: replies})

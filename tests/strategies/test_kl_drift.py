@@ -12,6 +12,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import Strategy
 
 from flwr_kld import Labels, MonteCarlo, Reference
+from flwr_kld.clients import answer_drift_queries
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.errors import CheckFailed
 from flwr_kld.estimate import paper
@@ -269,6 +270,22 @@ def test_what_odd_records_raise_while_read_never_leaves_the_client():
     assert "measles" not in report.to_json()
 
 
+def test_a_symbol_outside_the_domain_is_never_quoted():
+    class Broken(Labels):
+        def encode(self, records):
+            return super().encode(records) + 987_654
+
+    def app(message, context):
+        broken = ClientApp()
+        answer_drift_queries(broken, basket, Broken(FRUIT.names))
+        return (broken if context.node_id == 1000 else app_of())(message, context)
+
+    report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(app))
+    assert list(report.dropouts) == [
+        "refused: the domain encodes records to symbols that it does not have"
+    ]
+
+
 def test_what_another_handler_raises_is_reported_by_code_only():
     def crash(message, context):
         raise RuntimeError("measles")
@@ -402,8 +419,6 @@ def test_other_handlers_of_the_app_go_on_working():
     @app.train()
     def train(message, context):
         return Message(RecordDict({"m": MetricRecord({"loss": 1.5})}), reply_to=message)
-
-    from flwr_kld.clients import answer_drift_queries
 
     answer_drift_queries(app, basket, FRUIT)
     grid = grid_of(app)

@@ -269,3 +269,16 @@ def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
 def test_contradictions_fail_at_construction(options, message):
     with pytest.raises(ValueError, match=message):
         distributed(**options)
+
+
+def test_what_goes_wrong_inside_a_sum_is_said_by_type_only():
+    class Forgetful(FirstUse):
+        def identity(self, context, member):
+            if context.node_id == 1000 and "flwr_kld.sum.0" in context.state:
+                raise KeyError("measles")
+            return super().identity(context, member)
+
+    grid = grid_of(app_of(secure_sum=Forgetful()))
+    report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid)
+    assert report.survivors == 19
+    assert report.dropouts == {"refused: the client could not go on (KeyError)": 1}
