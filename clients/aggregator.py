@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -13,6 +13,7 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.aggregator_limits import AggregatorLimits
 from flwr_kld.clients.check_memory import use_once
+from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply, QueryRefused
@@ -33,7 +34,9 @@ from flwr_kld.protocol import (
 from flwr_kld.published import Published
 from flwr_kld.release_terms import ReleaseTerms
 from flwr_kld.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
-from flwr_kld.strategies.trusted_aggregator import trusted_of
+
+if TYPE_CHECKING:
+    from flwr_kld.strategies import Trusted
 
 logger = logging.getLogger("flwr_kld")
 
@@ -103,10 +106,7 @@ def _aggregate(
         raise QueryRefused("WrongAggregator: the counts are sealed for another key")
     limits = limits.stricter(context.node_config)
     limits.hold(question)
-    try:
-        trusted = trusted_of(agreed)
-    except ValueError as error:
-        raise QueryRefused(f"no noise serves these terms: {error}") from None
+    trusted = _central(agreed)
     plan = plan_from_config(records[PLAN], question)
     boxes = _boxes(records[SEALED])
     limits.require(len(boxes), least, "sealed their counts")
@@ -119,6 +119,17 @@ def _aggregate(
         raise QueryRefused("the cohort holds no records: nothing to compare")
     published = trusted.publish(clear, SystemBits())
     return Published.of(question.check, published, clear.clients, opened.rejected)
+
+
+def _central(terms: ReleaseTerms) -> Trusted:
+    """Return the central model that these terms ask for."""
+    # Imported here: only an aggregator pays for the server's side when a message starts its app.
+    from flwr_kld.strategies.trusted_aggregator import trusted_of
+
+    try:
+        return trusted_of(terms)
+    except ValueError as error:
+        raise QueryRefused(f"no noise serves these terms: {error}") from None
 
 
 class _Opened:
@@ -143,10 +154,10 @@ class _Opened:
             self._run, asked.check, asked.reference, asked.plan, self._terms, sender
         )
         raw = open_sealed(self._key, box, sealed_for)
-        if len(raw) != 4 * asked.cells:
+        if len(raw) != 4 * asked.length:
             raise InvalidReply("counts have the wrong shape: one number a cell is expected")
         row = np.frombuffer(raw, dtype="<i4").astype(np.int32)
-        return ClientCounts(row, cells=asked.cells, most=asked.clip or LARGEST_CLIENT)
+        return ClientCounts(row, cells=asked.length, most=asked.clip or LARGEST_CLIENT)
 
 
 def _boxes(record: ConfigRecord) -> dict[str, bytes]:
@@ -163,15 +174,7 @@ def _key(context: Context, given: AggregatorKey | None) -> AggregatorKey:
         return given
     if not is_aggregator(context):
         raise QueryRefused("this node is not an aggregator")
-    place = context.node_config.get("drift-key")
-    # A relative path could lead into the app's own folder, which the server fills.
-    if not isinstance(place, str) or not Path(place).is_absolute():
-        raise QueryRefused("the aggregator's key must be named by its absolute path, drift-key")
-    try:
-        return AggregatorKey.load(place)
-    except (OSError, ValueError) as error:
-        logger.error("the aggregator's key in %s cannot be read: %s", place, error)
-        raise QueryRefused("the aggregator's key cannot be read: its operator's log says") from None
+    return read_named(context, "drift-key", "the aggregator's key", AggregatorKey, secret=True)
 
 
 def _refuse(message: Message, reason: str) -> Message:

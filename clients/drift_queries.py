@@ -6,8 +6,6 @@ only sentences that are free of data values leave the client.
 
 from __future__ import annotations
 
-import logging
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,11 +15,11 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from flwr_kld.clients.guarding import admit, hold_to_channel
+from flwr_kld.clients.own_records import Loader, OwnRecords
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.counts import ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.privacy import SystemBits
@@ -39,8 +37,6 @@ from flwr_kld.query import cells_from_wire
 from flwr_kld.reference import Reference
 from flwr_kld.sum_terms import SumTerms, noised_vector
 
-logger = logging.getLogger("flwr_kld")
-
 
 def answer_drift_queries(
     app: ClientApp,
@@ -48,6 +44,7 @@ def answer_drift_queries(
     domain: Domain,
     *,
     reference: Reference | str | None = None,
+    record_ids: Callable[[Context], Any] | None = None,
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
 ) -> None:
@@ -65,6 +62,10 @@ def answer_drift_queries(
     reference : Reference or str, optional
         The only reference (or its fingerprint) that this client agrees to be compared with.
         By default any reference over `domain`.
+    record_ids : Callable[[Context], Any], optional
+        One integer or string for each record that `records` loads, the same in every check for as
+        long as the record exists. By default its position: enough where records are only ever
+        appended. Checks over buckets of records (few clients) go by these ids.
     secure_sum : SumMembers, optional
         The node's signing key and whom it believes, for checks over a secure sum: `Pinned` on a
         deployment. By default the node takes part in none.
@@ -79,6 +80,7 @@ def answer_drift_queries(
         hosted=lambda _: [0],
         domain=lambda _: domain,
         reference=reference,
+        record_ids=None if record_ids is None else lambda context, _: record_ids(context),
         secure_sum=secure_sum,
         aggregator=aggregator,
     )
@@ -86,10 +88,11 @@ def answer_drift_queries(
 
 def host_drift_queries(
     app: ClientApp,
-    records: Callable[[Context, int], Any],
+    records: Loader,
     hosted: Callable[[Context], Sequence[int]],
     domain: Callable[[Context], Domain],
     reference: Reference | str | None = None,
+    record_ids: Loader | None = None,
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
 ) -> None:
@@ -110,6 +113,7 @@ def host_drift_queries(
     The other parameters are those of `answer_drift_queries`.
     """
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
+    own = OwnRecords(records, domain, record_ids)
 
     def present(context: Context) -> Sequence[int]:
         return [] if is_aggregator(context) else hosted(context)
@@ -120,13 +124,7 @@ def host_drift_queries(
         if member not in present(context):
             raise QueryRefused("this node does not host the client that is asked")
         admit(context, question, member)
-        symbols = _symbols(records, context, member, domain(context), question.clip)
-        try:
-            return ClientCounts.count(symbols, cell_of, question.cells).reveal()
-        except IndexError:  # numpy's text quotes the symbol
-            raise QueryRefused(
-                "the domain encodes records to symbols that it does not have"
-            ) from None
+        return own.count(context, member, question, cell_of).reveal()
 
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
@@ -165,11 +163,9 @@ def host_drift_queries(
                 raise QueryRefused(f"no noise share serves these terms: {error}") from None
 
     def contribution(context: Context, member: int, terms: SumTerms) -> NDArray[np.int64]:
-        meant, question = domain(context), terms.question
-        cell_of = _agree(question, meant, agreed)
-        symbols = _symbols(records, context, member, meant, question.clip)
-        counts = ClientCounts.count(symbols, cell_of, question.cells).reveal().astype(np.int64)
-        return noised_vector(counts, terms, SystemBits())
+        cell_of = _agree(terms.question, domain(context), agreed)
+        counts = own.count(context, member, terms.question, cell_of).reveal()
+        return noised_vector(counts.astype(np.int64), terms, SystemBits())
 
     if secure_sum is not None:
         answer_secure_sums(app, agree, contribution, present, secure_sum)
@@ -190,35 +186,15 @@ def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np
         raise QueryRefused("the server's reference is not the one that this client agreed to")
     try:
         return cells_from_wire(
-            question.wire, domain.size, question.cells, question.reference, question.plan
+            question.wire,
+            domain.size,
+            question.cells,
+            question.reference,
+            question.plan,
+            question.selected,
         )
     except ValueError as error:
         raise QueryRefused(str(error)) from None
-
-
-def _symbols(
-    records: Callable[[Context, int], Any],
-    context: Context,
-    member: int,
-    domain: Domain,
-    clip: int,
-) -> NDArray[np.int64]:
-    """Load and encode one member's records, at most `clip` of them if that is not 0."""
-    try:
-        raw = records(context, member)
-    except Exception as error:  # whatever a loader raises may quote the data
-        logger.error("loading records for a drift check failed: %s", type(error).__name__)
-        raise QueryRefused(f"the records could not be loaded ({type(error).__name__})") from None
-    try:
-        symbols = domain.encode(raw)
-    except DomainError:
-        raise
-    except Exception as error:  # so may whatever odd records raise while they are read
-        raise QueryRefused(f"the records could not be read ({type(error).__name__})") from None
-    if 0 < clip < len(symbols):
-        pick = np.random.default_rng(secrets.randbits(128))
-        symbols = pick.choice(symbols, clip, replace=False)
-    return symbols
 
 
 def _reply(message: Message, answer: Answer, rows: list[NDArray[np.int32]]) -> Message:

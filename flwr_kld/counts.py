@@ -57,13 +57,25 @@ class ClientCounts:
 
     @classmethod
     def count(
-        cls, symbols: NDArray[np.int64], cell_of: NDArray[np.int32], cells: int
+        cls,
+        symbols: NDArray[np.int64],
+        cell_of: NDArray[np.int32],
+        cells: int,
+        *,
+        group: NDArray[np.int64] | None = None,
+        groups: int = 1,
     ) -> ClientCounts:
-        """Count a client's own encoded records, shape [records], by cell. None at all are fine."""
+        """Count a client's own encoded records, shape [records], by cell and group.
+
+        None at all are fine. Without `group` there is one group.
+        """
         if len(symbols) > LARGEST_CLIENT:
             raise InvalidReply("the client has more records than counts can carry")
-        counts = np.bincount(cell_of[symbols], minlength=cells)
-        return cls(counts.astype(np.int32), cells=cells)
+        place = cell_of[symbols]
+        if group is not None:
+            place = place * groups + group
+        counts = np.bincount(place, minlength=cells * groups)
+        return cls(counts.astype(np.int32), cells=cells * groups)
 
     def reveal(self) -> NDArray[np.int32]:
         """Return the exact values, for the wire or for a sum; shape [cells]."""
@@ -90,7 +102,7 @@ class ClearSum:
     __slots__ = ("_plan", "_values", "clients", "records")
 
     def __init__(self, clients: Iterable[ClientCounts], plan: QueryPlan) -> None:
-        values = np.zeros(plan.cells, dtype=np.int64)
+        values = np.zeros(plan.length, dtype=np.int64)
         self.clients = 0
         """Number of clients in the sum. Public."""
         self.records: int | None = None

@@ -43,7 +43,12 @@ def plan_from_config(config: Mapping[str, Any], question: Question) -> QueryPlan
         reference = Reference(domain, _floats(config["probabilities"]))
         weight = _floats(config["weight"])
         cell_of = cells_from_wire(
-            question.wire, domain.size, question.cells, question.reference, question.plan
+            question.wire,
+            domain.size,
+            question.cells,
+            question.reference,
+            question.plan,
+            question.selected,
         )
     except (KeyError, TypeError, ValueError, RecursionError):
         raise QueryRefused("the aggregator cannot read the query plan") from None
@@ -57,6 +62,7 @@ def plan_from_config(config: Mapping[str, Any], question: Question) -> QueryPlan
         weight,
         inclusion=np.ones(question.cells),
         stratum=np.full(question.cells, HEAD),
+        selection=question.selected,
     )
     if (plan.mass[weight > 0] <= 0).any():
         raise QueryRefused("the query plan scores a cell that the reference says is impossible")

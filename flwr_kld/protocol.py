@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.privacy.event import Unit
+from flwr_kld.query.selection import EVERYTHING, Selection
 
 DRIFT_ACTION = "drift"
 """Flower routes the question by message type ``query.drift``."""
@@ -40,7 +42,7 @@ COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator")
 """Who adds the noise: the server, the clients, or a node that is trusted to."""
-_VERSION = 2
+_VERSION = 3
 _LONGEST_ID = 64
 
 
@@ -60,6 +62,8 @@ class Question:
         The cells, ``QueryPlan.wire``.
     members : list[int]
         Which of the node's clients are asked: ``[0]`` unless the node hosts many.
+    selection : str
+        Which records are counted and in which groups, ``Selection.to_json``.
     clip : int
         Most records a client may count (client-level privacy); 0 for no limit.
     trust : str
@@ -84,11 +88,22 @@ class Question:
     delta: float
     unit: str
     asked: int
+    selection: str = EVERYTHING.to_json()
     clip: int = 0
+
+    @cached_property
+    def selected(self) -> Selection:
+        """Which records are counted."""
+        return Selection.from_json(self.selection)
+
+    @property
+    def length(self) -> int:
+        """Length of a client's vector: one number a cell and group."""
+        return self.cells * self.selected.groups
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord."""
-        return {"version": _VERSION, **vars(self)}
+        return {"version": _VERSION, **asdict(self)}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Question:
@@ -108,6 +123,10 @@ class Question:
             if type(config.get(name)) is not kind:
                 raise QueryRefused(f"the question's {name} is missing or not of its type")
         question = cls(**{name: config[name] for name in _QUESTION_TYPES})
+        try:
+            question.selected  # noqa: B018  (parsed once, here)
+        except ValueError as error:
+            raise QueryRefused(str(error)) from None
         for name, sound in question._soundness().items():
             if not sound:
                 raise QueryRefused(f"the question's {name} is out of range")
@@ -128,7 +147,7 @@ class Question:
 
 
 _QUESTION_TYPES: dict[str, type] = {
-    **dict.fromkeys(("check", "domain", "reference", "plan", "trust", "unit"), str),
+    **dict.fromkeys(("check", "domain", "reference", "plan", "trust", "unit", "selection"), str),
     **dict.fromkeys(("cells", "clip", "asked"), int),
     **dict.fromkeys(("epsilon", "delta"), float),
     "wire": bytes,

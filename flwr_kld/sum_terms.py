@@ -97,7 +97,7 @@ class SumTerms:
     @property
     def length(self) -> int:
         """Numbers in a client's vector."""
-        return self.question.cells + int(self.count_records)
+        return self.question.length + int(self.count_records)
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord."""

@@ -77,6 +77,7 @@ class Exchange:
             reference=reference.fingerprint,
             plan=self.plan.fingerprint,
             cells=self.plan.cells,
+            selection=self.plan.selection.to_json(),
             wire=self.plan.wire,
             members=members,
             trust=self.claim.trust,

@@ -124,14 +124,14 @@ class _Replies:
             raise InvalidReply("the reply belongs to another check")
         refused = min(len(answer.reasons), len(self._open[node] - set(answer.answered)))
         self._reasons.update(map(refusal, answer.reasons[:refused]))
-        matrix = _matrix(content, len(answer.answered), self._plan.cells)
+        matrix = _matrix(content, len(answer.answered), self._plan.length)
         self.bytes += len(str(config[ANSWER])) + matrix.nbytes
         for member, row in zip(answer.answered, matrix, strict=True):
             if member not in self._open[node]:
                 continue  # not asked, or already counted
             self._open[node].discard(member)
             try:
-                counts = ClientCounts(row, cells=self._plan.cells, most=self._most)
+                counts = ClientCounts(row, cells=self._plan.length, most=self._most)
             except InvalidReply as error:
                 self._reasons[f"invalid reply: {error}"] += 1
             else:

@@ -67,7 +67,7 @@ class SecureSum:
         ValueError
             If the sum could leave the ring; nothing has been sent.
         """
-        cells, cohort = exchange.plan.cells, len(exchange.chosen)
+        cells, cohort = exchange.plan.length, len(exchange.chosen)
         if noise is not None:
             share = noise.event()
             check_ring(

@@ -116,7 +116,7 @@ class Trusted:
         if isinstance(self.release, Scalar):
             scalar = self._scalar(self.release)
             return scalar.describe(told.number(), told.records, plan, private=told.private)
-        counts = told.counts(plan.cells)
+        counts = told.counts(plan.length)
         return NoisyCounts(counts, told.records, self._counts_event(), plan, told.private)
 
     def _scalar(self, options: Scalar) -> ScalarRelease:

@@ -3,5 +3,16 @@
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import HEAD, Plan, QueryPlan, cells_from_wire
+from flwr_kld.query.selection import EVERYTHING, Selection, record_ids
 
-__all__ = ["HEAD", "MonteCarlo", "Partition", "Plan", "QueryPlan", "cells_from_wire"]
+__all__ = [
+    "EVERYTHING",
+    "HEAD",
+    "MonteCarlo",
+    "Partition",
+    "Plan",
+    "QueryPlan",
+    "Selection",
+    "cells_from_wire",
+    "record_ids",
+]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.reference import Reference
 
 HEAD = -1
@@ -44,6 +45,8 @@ class QueryPlan:
         Shape [C]: `HEAD`, or the tail bin (0, 1, …) that the cell lies in.
     draws : int or None
         T for Monte-Carlo plans.
+    selection : Selection
+        Which records are counted, and in how many groups.
     """
 
     reference: Reference
@@ -52,11 +55,21 @@ class QueryPlan:
     inclusion: NDArray[np.float64]
     stratum: NDArray[np.int64]
     draws: int | None = None
+    selection: Selection = EVERYTHING
 
     @property
     def cells(self) -> int:
-        """C, the length of the count vector."""
+        """C, the number of cells."""
         return len(self.weight)
+
+    @property
+    def length(self) -> int:
+        """C · J, the length of the count vector: entry ``cell * groups + group``."""
+        return self.cells * self.selection.groups
+
+    def over(self, selection: Selection) -> QueryPlan:
+        """Return the same cells, counted over other records."""
+        return replace(self, selection=selection)
 
     @cached_property
     def mass(self) -> NDArray[np.float64]:
@@ -71,8 +84,8 @@ class QueryPlan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the reference's fingerprint and the cells."""
-        return plan_fingerprint(self.reference.fingerprint, self.cell_of)
+        """SHA-256 (hex) of the reference's fingerprint, the cells and the selection."""
+        return plan_fingerprint(self.reference.fingerprint, self.cell_of, self.selection)
 
     @cached_property
     def wire(self) -> bytes:
@@ -80,17 +93,22 @@ class QueryPlan:
         return zlib.compress(self.cell_of.astype("<i4").tobytes())
 
 
-def plan_fingerprint(reference: str, cell_of: NDArray[np.int32]) -> str:
-    """SHA-256 (hex) of a reference's fingerprint and the cells, as both sides compute it."""
-    digest = hashlib.sha256(b"flwr-kld plan 1\n")
-    digest.update(reference.encode())
+def plan_fingerprint(reference: str, cell_of: NDArray[np.int32], selection: Selection) -> str:
+    """SHA-256 (hex) of what a plan asks, as both sides compute it."""
+    digest = hashlib.sha256(b"flwr-kld plan 2\n")
+    digest.update(f"{reference}\n{selection.to_json()}\n".encode())
     digest.update(cell_of.astype("<i4").tobytes())
     return digest.hexdigest()
 
 
 @lru_cache(maxsize=4)
 def cells_from_wire(
-    wire: bytes, domain_size: int, cells: int, reference: str, fingerprint: str
+    wire: bytes,
+    domain_size: int,
+    cells: int,
+    reference: str,
+    fingerprint: str,
+    selection: Selection,
 ) -> NDArray[np.int32]:
     """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint.
 
@@ -116,7 +134,7 @@ def cells_from_wire(
     cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
     if cell_of.min() < 0 or cell_of.max() >= cells:
         raise ValueError("the query plan names a cell that it does not have")
-    if plan_fingerprint(reference, cell_of) != fingerprint:
+    if plan_fingerprint(reference, cell_of, selection) != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)
     return cell_of

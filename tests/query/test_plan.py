@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.domain import Labels
-from flwr_kld.query import MonteCarlo, Partition, cells_from_wire
+from flwr_kld.query import EVERYTHING, MonteCarlo, Partition, cells_from_wire
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.reference import Reference
 
@@ -17,7 +17,7 @@ PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 
 
 def read(wire=PLAN.wire, size=40, cells=PLAN.cells, fingerprint=PLAN.fingerprint):
-    return cells_from_wire(wire, size, cells, REFERENCE.fingerprint, fingerprint)
+    return cells_from_wire(wire, size, cells, REFERENCE.fingerprint, fingerprint, EVERYTHING)
 
 
 def packed(cell_of) -> bytes:
@@ -33,7 +33,7 @@ def test_cells_survive_the_wire(counts, recipe, seed):
     reference = Reference.from_counts(Labels(list(range(len(counts)))), counts)
     plan = recipe.draw(reference, np.random.default_rng(seed))
     received = cells_from_wire(
-        plan.wire, len(counts), plan.cells, reference.fingerprint, plan.fingerprint
+        plan.wire, len(counts), plan.cells, reference.fingerprint, plan.fingerprint, plan.selection
     )
     assert received.tolist() == plan.cell_of.tolist()
     assert received.dtype == np.int32
@@ -116,7 +116,7 @@ def test_a_bomb_is_never_inflated(monkeypatch):
 def test_a_cell_that_does_not_exist(cell):
     cell_of = PLAN.cell_of.copy()
     cell_of[7] = cell
-    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of)
+    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, EVERYTHING)
     with pytest.raises(ValueError, match="names a cell that it does not have"):
         read(packed(cell_of), fingerprint=fingerprint)
 
@@ -132,11 +132,16 @@ def test_another_plan_or_reference_does_not_match_the_fingerprint():
     with pytest.raises(ValueError, match="does not match its fingerprint"):
         read(packed(cell_of))
     with pytest.raises(ValueError, match="does not match its fingerprint"):
-        cells_from_wire(PLAN.wire, 40, PLAN.cells, "another", PLAN.fingerprint)
+        cells_from_wire(PLAN.wire, 40, PLAN.cells, "another", PLAN.fingerprint, EVERYTHING)
 
 
 def test_the_fingerprint_covers_reference_and_cells():
     again = Partition(16).draw(REFERENCE, np.random.default_rng(0))
     other = Reference.from_counts(REFERENCE.domain, np.arange(40) ** 2)
     assert again.fingerprint == PLAN.fingerprint
-    assert plan_fingerprint(other.fingerprint, PLAN.cell_of) != PLAN.fingerprint
+    assert plan_fingerprint(other.fingerprint, PLAN.cell_of, EVERYTHING) != PLAN.fingerprint
+
+
+def test_the_fingerprint_covers_the_selection():
+    halves = [PLAN.over(half) for half in EVERYTHING.halves()]
+    assert len({PLAN.fingerprint, *(half.fingerprint for half in halves)}) == 3

@@ -1,0 +1,175 @@
+"""Which of a client's records are counted, and into which group: public, and never by their value.
+
+Buckets and groups are public keyed hashes of record *ids*. A record that changes its value keeps
+its id, so checks over different buckets touch different records and compose in parallel, and a
+record moves counts within one group only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST = 2**16
+"""Largest modulus and number of groups: a client's memory must not depend on a server."""
+_LONGEST_KEY = 128
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A public rule; by default every record, all in one group.
+
+    Parameters
+    ----------
+    key : str
+        Keys the hash. Rotations over the same records must keep it.
+    modulus : int
+        Buckets in all.
+    residues : tuple[int, ...]
+        Buckets that are counted, ascending.
+    groups : int
+        Each record is counted in one of so many copies of the cells.
+    by : {"client", "record"}
+        Whether a whole client falls into one group, or each of its records by itself.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    key: str = ""
+    modulus: int = 1
+    residues: tuple[int, ...] = (0,)
+    groups: int = 1
+    by: Literal["client", "record"] = "client"
+
+    def __post_init__(self) -> None:
+        if len(self.key) > _LONGEST_KEY:
+            raise ValueError(f"a selection's key has at most {_LONGEST_KEY} characters")
+        if not (1 <= self.modulus <= _MOST and 1 <= self.groups <= _MOST):
+            raise ValueError(f"a selection has 1 to {_MOST} buckets and groups")
+        inside = all(0 <= residue < self.modulus for residue in self.residues)
+        if not self.residues or not inside or list(self.residues) != sorted(set(self.residues)):
+            raise ValueError("a selection's residues are ascending and below its modulus")
+        if self.by not in ("client", "record"):
+            raise ValueError(f"records are grouped by 'client' or 'record', got {self.by!r}")
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether no record is left out."""
+        return len(self.residues) == self.modulus
+
+    @property
+    def partition(self) -> str:
+        """Name of the partition of records that the residues refer to; empty for all records."""
+        return "" if self.takes_all else f"{self.modulus}:{self.key}"
+
+    def halves(self) -> tuple[Selection, Selection]:
+        """Split the selected records in two by a finer hash."""
+        finer = 2 * self.modulus
+        first, second = (
+            tuple(sorted(half * self.modulus + residue for residue in self.residues))
+            for half in (0, 1)
+        )
+        return (
+            Selection(self.key, finer, first, self.groups, self.by),
+            Selection(self.key, finer, second, self.groups, self.by),
+        )
+
+    def selected(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which records are counted, shape [records]."""
+        if self.takes_all:
+            return np.ones(len(ids), dtype=bool)
+        # The finer bucket of twice as many is the same bucket, or that plus the modulus.
+        bucket = _hashed(ids, f"bucket:{self.key}") % np.uint64(self.modulus)
+        return np.isin(bucket, np.array(self.residues, dtype=np.uint64))
+
+    def group_of(self, ids: NDArray[np.uint64], client: str) -> NDArray[np.int64]:
+        """Group of each record of a client, shape [records].
+
+        Parameters
+        ----------
+        ids : NDArray[np.uint64]
+            Record ids, shape [records].
+        client : str
+            The client's public name in the federation.
+        """
+        if self.by == "record":
+            mixed = _hashed(ids, f"group:{self.key}")
+        else:
+            digest = hashlib.sha256(f"client:{self.key}:{client}".encode()).digest()
+            mixed = np.full(len(ids), int.from_bytes(digest[:8], "little"), dtype=np.uint64)
+        return (mixed % np.uint64(self.groups)).astype(np.int64)
+
+    def to_json(self) -> str:
+        """Write one text for one meaning."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Selection:
+        """Read `to_json`.
+
+        Raises
+        ------
+        ValueError
+            If it is not a selection, or not in the one form that `to_json` writes.
+        """
+        try:
+            raw = json.loads(text)
+            selection = cls(**{**raw, "residues": tuple(raw["residues"])})
+            sound = selection.to_json() == text
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            sound = False
+        if not sound:
+            raise ValueError("the question's selection of records is not readable")
+        return selection
+
+
+EVERYTHING = Selection()
+"""Every record, in one group."""
+
+
+def record_ids(given: object, records: int) -> NDArray[np.uint64]:
+    """Turn a client's own record ids into 64 bits each; by default their positions.
+
+    Parameters
+    ----------
+    given : sequence of int or str, or None
+        One id a record, the same in every check as long as the record exists.
+    records : int
+        Number of records.
+
+    Raises
+    ------
+    ValueError
+        If there is not one id a record; says no id.
+    """
+    if given is None:
+        return np.arange(records, dtype=np.uint64)
+    array = np.asarray(given)
+    if array.shape != (records,):
+        raise ValueError("there must be one id for each record")
+    if array.dtype.kind in "iu":
+        return array.astype(np.uint64)
+    if array.dtype.kind != "U":
+        raise ValueError("record ids must be integers or strings")
+    digests = [hashlib.sha256(text.encode()).digest()[:8] for text in array.tolist()]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def _hashed(ids: NDArray[np.uint64], key: str) -> NDArray[np.uint64]:
+    """Mix 64-bit ids under a key (the finaliser of SplitMix64, twice)."""
+    first, second = np.frombuffer(hashlib.sha256(key.encode()).digest()[:16], dtype="<u8")
+    mixed = ids
+    for salt in (first, second):
+        mixed = mixed ^ salt
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = mixed ^ (mixed >> np.uint64(31))
+    return mixed

@@ -1,0 +1,98 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from flwr_kld.query import EVERYTHING, Selection, record_ids
+
+IDS = np.arange(200_000, dtype=np.uint64)
+
+
+@given(st.integers(1, 50), st.text(max_size=20))
+def test_buckets_partition_the_records(modulus, key):
+    ids = IDS[:500]
+    taken = [Selection(key, modulus, (r,)).selected(ids) for r in range(modulus)]
+    assert (np.sum(taken, axis=0) == 1).all()
+
+
+@given(st.integers(1, 50), st.data())
+def test_halves_partition_what_was_selected(modulus, data):
+    residues = data.draw(st.sets(st.integers(0, modulus - 1), min_size=1))
+    whole = Selection("k", modulus, tuple(sorted(residues)))
+    first, second = (half.selected(IDS[:500]) for half in whole.halves())
+    assert not (first & second).any()
+    assert np.array_equal(first | second, whole.selected(IDS[:500]))
+
+
+def test_buckets_and_groups_are_uniform_and_independent():
+    bucket = sum(r * Selection("k", 5, (r,)).selected(IDS).astype(int) for r in range(5))
+    group = Selection("k", groups=4, by="record").group_of(IDS, "anyone")
+    table = np.bincount(4 * bucket + group, minlength=20)
+    assert stats.chisquare(table).pvalue > 1e-6
+
+
+def test_another_key_is_another_partition():
+    one, other = (Selection(key, 2, (0,)).selected(IDS) for key in "ab")
+    assert abs((one == other).mean() - 0.5) < 0.01
+
+
+def test_a_client_falls_into_one_group():
+    rule = Selection("k", groups=10, by="client")
+    groups = [rule.group_of(IDS[:7], f"client {i}") for i in range(2000)]
+    assert all((g == g[0]).all() and len(g) == 7 for g in groups)
+    assert stats.chisquare(np.bincount([g[0] for g in groups], minlength=10)).pvalue > 1e-6
+
+
+def test_selection_goes_by_ids_not_by_order():
+    rule = Selection("k", 3, (1,))
+    order = np.random.default_rng(0).permutation(1000)
+    assert np.array_equal(rule.selected(IDS[:1000][order]), rule.selected(IDS[:1000])[order])
+
+
+def test_ids_of_all_sorts():
+    assert record_ids(None, 3).tolist() == [0, 1, 2]
+    assert record_ids([7, 1, 2], 3).tolist() == [7, 1, 2]
+    texts = record_ids(["a", "b", "a"], 3)
+    assert texts[0] == texts[2] != texts[1]
+
+
+@pytest.mark.parametrize("bad", [[1, 2], [1.5, 2.5, 3.5], [[1], [2], [3]]])
+def test_ids_that_do_not_fit_are_refused_without_saying_them(bad):
+    with pytest.raises(ValueError, match="id") as error:
+        record_ids(bad, 3)
+    assert not any(c.isdigit() for c in str(error.value))
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.sampled_from(["client", "record"]))
+def test_json_round_trip(modulus, groups, by):
+    rule = Selection("schlüssel", modulus, (modulus - 1,), groups, by)
+    assert Selection.from_json(rule.to_json()) == rule
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"modulus": 0},
+        {"modulus": 10**9},
+        {"groups": 10**9},
+        {"residues": []},
+        {"residues": [1]},
+        {"residues": [0, 0]},
+        {"by": "row"},
+        {"key": "x" * 200},
+        {"more": 1},
+    ],
+)
+def test_rules_that_no_server_may_ask(change):
+    raw = {**json.loads(EVERYTHING.to_json()), **change}
+    text = json.dumps(raw, sort_keys=True, separators=(",", ":"))
+    with pytest.raises(ValueError, match="not readable"):
+        Selection.from_json(text)
+
+
+def test_only_one_text_means_a_selection():
+    with pytest.raises(ValueError, match="not readable"):
+        Selection.from_json(EVERYTHING.to_json().replace(",", ", "))
