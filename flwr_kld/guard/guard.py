@@ -104,7 +104,8 @@ class Guard:
             If the node's key file cannot be used.
         """
         self.judge(question)
-        limits = self.limits
+        limits, selection = self.limits, question.selected
+        residues = "" if selection.takes_all else ",".join(map(str, selection.residues))
         spend = Spend(
             check=question.check,
             account=account,
@@ -115,6 +116,8 @@ class Guard:
             epsilon=spent(question.epsilon, NANO),
             delta=spent(question.delta, ATTO),
             unit=question.unit,
+            partition=selection.partition,
+            residues=residues,
         )
         try:
             return Receipts(limits.receipts, node_identity(limits.key)).reserve(
@@ -123,6 +126,7 @@ class Guard:
                 period=limits.period,
                 epsilon=limits.period_epsilon,
                 delta=limits.period_delta,
+                buckets_apart=limits.stable_record_ids,
             )
         except (sqlite3.Error, OSError) as error:
             logger.error("no receipt for a drift check: %s: %s", type(error).__name__, error)

@@ -48,6 +48,9 @@ class Limits:
         Most that all checks of a period may spend together.
     secure_sum : ClientPolicy
         Minimums of a secure sum.
+    stable_record_ids : bool
+        Whether a record keeps its id in every check: then checks over different buckets of records
+        are not added up.
     """
 
     receipts: Path
@@ -62,6 +65,7 @@ class Limits:
     period_epsilon: int
     period_delta: int
     secure_sum: ClientPolicy
+    stable_record_ids: bool = False
 
 
 def read_limits(path: str | Path) -> Limits:
@@ -103,6 +107,7 @@ def read_limits(path: str | Path) -> Limits:
         period_epsilon=period.take("max_epsilon", epsilon),
         period_delta=period.take("max_delta", delta),
         secure_sum=_policy(sums),
+        stable_record_ids=period.take("stable_record_ids", _yes_or_no, False),
     )
     for table in (top, allow, check, period, sums):
         table.end()
@@ -181,6 +186,12 @@ def _number(value: object) -> Decimal:
 def _count(value: object) -> int:
     if type(value) is not int or value < 1:
         raise ValueError("is a whole number of at least 1")
+    return value
+
+
+def _yes_or_no(value: object) -> bool:
+    if type(value) is not bool:
+        raise ValueError("is true or false")
     return value
 
 

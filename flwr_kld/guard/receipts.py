@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
@@ -26,6 +27,7 @@ _SCHEMA = (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
     account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, plan TEXT NOT NULL,
     trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL, unit TEXT NOT NULL,
+    partition TEXT NOT NULL, residues TEXT NOT NULL,
     previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
     CHECK (typeof(time) || typeof(epsilon) || typeof(delta) = 'integerintegerinteger'))""",
     "CREATE INDEX IF NOT EXISTS spends ON receipts (account, time)",
@@ -53,6 +55,8 @@ class Spend:
         In 10**-9 nats and in 10**-18.
     unit : str
         Whose presence or value is hidden.
+    partition, residues : str
+        Which buckets of records were asked; both empty for all records.
     """
 
     check: str
@@ -64,6 +68,8 @@ class Spend:
     epsilon: int
     delta: int
     unit: str
+    partition: str = ""
+    residues: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,8 @@ class Receipt:
     epsilon: int
     delta: int
     unit: str
+    partition: str
+    residues: str
     previous: str
     signature: bytes
 
@@ -102,7 +110,7 @@ class Receipt:
     def text(self) -> bytes:
         """What is signed."""
         content = {name: value for name, value in vars(self).items() if name != "signature"}
-        return b"flwr-kld receipt 1\n" + json.dumps(content, sort_keys=True).encode()
+        return b"flwr-kld receipt 2\n" + json.dumps(content, sort_keys=True).encode()
 
     @property
     def digest(self) -> str:
@@ -159,7 +167,14 @@ class Receipts:
         self._path, self._identity = path, identity
 
     def reserve(
-        self, spend: Spend, clock: float, *, period: int, epsilon: int, delta: int
+        self,
+        spend: Spend,
+        clock: float,
+        *,
+        period: int,
+        epsilon: int,
+        delta: int,
+        buckets_apart: bool = False,
     ) -> Receipt:
         """Write the receipt of a spend, durably, if the budget has room for it.
 
@@ -171,6 +186,9 @@ class Receipts:
             Seconds that a spend counts for.
         epsilon, delta : int
             Most that all spends of an account in a period may come to.
+        buckets_apart : bool
+            Whether a record stays in its bucket: then checks over different buckets touch
+            different records, and no record is charged for the others' checks.
 
         Raises
         ------
@@ -186,7 +204,8 @@ class Receipts:
             same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'
             if db.execute(same, (spend.check, spend.account)).fetchone():
                 raise QueryRefused("this client answered this check before: each id spends once")
-            (used, used_delta), days = self._spent(db, spend.account, now - period), period / 86400
+            used, used_delta = _spent(db, spend, now - period, buckets_apart)
+            days = period / 86400
             if used + spend.epsilon > epsilon:
                 raise QueryRefused(
                     f"epsilon {shown(spend.epsilon, NANO)} is more than this client has left: "
@@ -236,16 +255,6 @@ class Receipts:
             raise QueryRefused("this client's receipts are not whole")
         return last
 
-    @staticmethod
-    def _spent(db: sqlite3.Connection, account: str, since: int) -> tuple[int, int]:
-        """Sum what an account spent from a second on, that second included."""
-        query = (
-            "SELECT COALESCE(SUM(epsilon), 0), COALESCE(SUM(delta), 0) FROM receipts "
-            "WHERE account = ? AND time >= ?"
-        )
-        epsilon, delta = db.execute(query, (account, since)).fetchone()
-        return int(epsilon), int(delta)
-
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """Hold the file's write lock; commit to the disk, or leave no trace."""
@@ -258,6 +267,33 @@ class Receipts:
                 for statement in _SCHEMA:
                     db.execute(statement)
                 yield db
+
+
+def _spent(db: sqlite3.Connection, new: Spend, since: int, buckets_apart: bool) -> tuple[int, int]:
+    """Most that one record which `new` asks for was charged from a second on, that included.
+
+    Buckets of one partition are disjoint: of its checks a record is charged for those over its own
+    bucket. Two partitions may cross, so each adds its most charged bucket.
+    """
+    query = (
+        "SELECT partition, residues, SUM(epsilon), SUM(delta) FROM receipts "
+        "WHERE account = ? AND time >= ? GROUP BY partition, residues"
+    )
+    rows = db.execute(query, (new.account, since)).fetchall()
+    if not buckets_apart:
+        return sum(row[2] for row in rows), sum(row[3] for row in rows)
+    charged: defaultdict[str, tuple[Counter[str], Counter[str]]]
+    charged = defaultdict(lambda: (Counter(), Counter()))
+    for partition, residues, epsilon, delta in rows:
+        for bucket in residues.split(","):
+            charged[partition][0][bucket] += epsilon
+            charged[partition][1][bucket] += delta
+    used = [0, 0]
+    for partition, amounts in charged.items():
+        for kind, by_bucket in enumerate(amounts):
+            asked = new.residues.split(",") if partition == new.partition else by_bucket
+            used[kind] += max(by_bucket[bucket] for bucket in asked)
+    return used[0], used[1]
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:
