@@ -13,10 +13,9 @@ from flwr.serverapp.strategy import Result
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.query import Partition
-from flwr_kld.simulations.recorded_cohort import RecordedCohort
 from flwr_kld.simulations.scenario import Scenario
 from flwr_kld.simulations.trust_models import compare_models
-from flwr_kld.strategies import HostedClients, KLDrift, Trusted
+from flwr_kld.strategies import HostedClients, KLDrift, RotatingCohort, Trusted
 
 CHECKS_FILE = "checks.jsonl"
 """One line a round: the report (absent if the check failed), the truth in nats."""
@@ -48,12 +47,11 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
         ``estimator``, ``theta`` and ``out``, the folder for `CHECKS_FILE`.
     """
     scenario = Scenario.from_run_config(config)
-    cohort = RecordedCohort(int(config["cohort"]))
     monitor = KLDrift(
         scenario.reference,
         Trusted(epsilon=float(config["epsilon"])),
         plan=Partition(cells=int(config["cells"])),
-        cohort=cohort,
+        cohort=RotatingCohort(int(config["cohort"])),
         population=HostedClients(),
         estimator=str(config["estimator"]),
         theta=float(config["theta"]),
@@ -66,7 +64,9 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
             """Flower calls this after each round (and before the first, as round 0)."""
             if server_round == 0:
                 return None
-            truth = scenario.truth((p.member for p in cohort.last), monitor.checks, monitor.theta)
+            truth = scenario.truth(
+                (p.member for p in monitor.counted), monitor.checks, monitor.theta
+            )
             report = monitor.reports.get(server_round)
             line = {"round": server_round, "truth": truth, "report": report and report.to_dict()}
             file.write(json.dumps(line) + "\n")

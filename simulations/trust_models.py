@@ -10,13 +10,13 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from flwr_kld.query import Partition
-from flwr_kld.simulations.recorded_cohort import RecordedCohort
 from flwr_kld.simulations.scenario import Scenario
 from flwr_kld.simulations.virtual_clients import simulated_aggregator
 from flwr_kld.strategies import (
     Distributed,
     HostedClients,
     KLDrift,
+    RotatingCohort,
     SecureSum,
     Trusted,
     TrustedAggregator,
@@ -51,18 +51,17 @@ def compare_models(grid: Grid, config: dict[str, Any], at_check: int) -> None:
     scenario, size = Scenario.from_run_config(config), int(config["cohort"])
     with (Path(str(config["out"])) / MODELS_FILE).open("w", buffering=1) as file:
         for trust, aggregation in trust_models(float(config["epsilon"]), size):
-            cohort = RecordedCohort(size)
             monitor = KLDrift(
                 scenario.reference,
                 trust,
                 aggregation=aggregation,
                 plan=Partition(cells=int(config["cells"])),
-                cohort=cohort,
+                cohort=RotatingCohort(size),
                 population=HostedClients(),
                 theta=float(config["theta"]),
             )
             monitor.checks = at_check - 1
             report = monitor.check(grid)
-            truth = scenario.truth((p.member for p in cohort.last), at_check, monitor.theta)
+            truth = scenario.truth((p.member for p in monitor.counted), at_check, monitor.theta)
             line = {"round": at_check, "truth": truth, "report": report.to_dict()}
             file.write(json.dumps(line) + "\n")

@@ -3,7 +3,12 @@
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.scalar import Scalar
-from flwr_kld.strategies.cohort import Participant, RotatingCohort, UniformCohort
+from flwr_kld.strategies.cohort import (
+    Participant,
+    RotatingCohort,
+    RotatingRecords,
+    UniformCohort,
+)
 from flwr_kld.strategies.distributed import Distributed
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum
@@ -24,6 +29,7 @@ __all__ = [
     "Participant",
     "PlainSum",
     "RotatingCohort",
+    "RotatingRecords",
     "Scalar",
     "SealedSum",
     "SecureSum",

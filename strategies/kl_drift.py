@@ -14,16 +14,14 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.estimate import ESTIMATORS, Estimator
-from flwr_kld.privacy import Adjacency, SeededBits, SystemBits
+from flwr_kld.privacy import SeededBits, SystemBits
 from flwr_kld.query import Partition, Plan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
-from flwr_kld.scalar import NoisyScalar
-from flwr_kld.strategies.cohort import Cohort, UniformCohort
-from flwr_kld.strategies.exchange import Claim, Exchange, NoisySum
+from flwr_kld.strategies.asking import Asking, require
+from flwr_kld.strategies.cohort import Cohort, Participant, UniformCohort
 from flwr_kld.strategies.pairing import require_pair, usual_aggregation
 from flwr_kld.strategies.population import Nodes, Population
 from flwr_kld.strategies.reading import metrics, read
@@ -109,8 +107,11 @@ class KLDrift(Strategy):
         """Report of each round of `start` that gave one."""
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
+        self.counted: list[Participant] = []
+        """Clients that the last check's estimate is about."""
         self._generator = np.random.default_rng(seed)
-        self._bits = SystemBits() if seed is None else SeededBits(seed)
+        bits = SystemBits() if seed is None else SeededBits(seed)
+        self._asking = Asking(trust, aggregation, max(min_clients, trust.least_clients), bits)
 
     def check(self, grid: Grid) -> Report:
         """Run one check now.
@@ -122,35 +123,17 @@ class KLDrift(Strategy):
             and nothing was spent; but a client's guard counts every check that it answered.
         """
         began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
-        check = secrets.token_hex(8)
         present = self.population.present(grid, self.timeout)
         present = self.aggregation.clients(present, grid, self.timeout)
-        self._require(len(present), "are connected")
-        chosen = self.cohort.draw(present, self._generator)
-        self._require(len(chosen), "were drawn into the cohort")
-        plan = self.plan.draw(self.reference, self._generator)
+        require(len(present), self._asking.least, "are connected")
+        self.counted = self.cohort.draw(present, self._generator)
+        plan = self.plan.draw(self.reference, self._generator).over(self.cohort.select())
         self.checks += 1
-        exchange = Exchange(
-            grid,
-            chosen,
-            plan,
-            check,
-            str(self.checks),
-            self.trust.most_records,
-            Claim(
-                self.trust.name,
-                float(self.trust.epsilon),
-                float(self.trust.delta),
-                str(self.trust.unit),
-            ),
-            self.timeout,
-            self.trust.release_terms,
+        check = secrets.token_hex(8)
+        published = self._asking.publish(
+            grid, self.counted, plan, check=check, group=str(self.checks), timeout=self.timeout
         )
-        collected = self.aggregation.collect(exchange, self.trust.noise_terms, self._least)
-        survivors = collected.total.clients
-        self._require(survivors, "answered", collected.dropouts)
-        published = self._published(collected.total)
-        reading = read(published, estimator=self.estimator, theta=self.theta)
+        reading = read(published.values, estimator=self.estimator, theta=self.theta)
         return Report(
             check=check,
             started=started,
@@ -159,38 +142,13 @@ class KLDrift(Strategy):
             aggregation=self.aggregation.name,
             epsilon=self.trust.epsilon,
             delta=self.trust.delta,
-            asked=len(chosen),
-            survivors=survivors,
-            dropouts=collected.dropouts,
-            bytes_down=collected.bytes_down,
-            bytes_up=collected.bytes_up,
+            asked=published.asked,
+            survivors=published.survivors,
+            dropouts=published.dropouts,
+            bytes_down=published.bytes_down,
+            bytes_up=published.bytes_up,
             seconds=time.perf_counter() - began,
         )
-
-    @property
-    def _least(self) -> int:
-        return max(self.min_clients, self.trust.least_clients)
-
-    def _require(self, clients: int, what: str, dropouts: dict[str, int] | None = None) -> None:
-        if clients < self._least:
-            why = "; ".join(f"{n}: {reason}" for reason, n in (dropouts or {}).items())
-            raise CheckFailed(
-                f"{clients} clients {what} and {self._least} are needed"
-                + (f" ({why})" if why else "")
-            )
-
-    def _published(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar:
-        if isinstance(total, NoisySum):
-            return total.published
-        if self._counts_nothing(total):
-            raise CheckFailed("the cohort holds no records: nothing to compare")
-        return self.trust.publish(total, self._bits)
-
-    def _counts_nothing(self, clear: ClearSum) -> bool:
-        """Whether a public number of records is zero."""
-        if self.trust.noise_terms is not None:
-            return clear.records == 0
-        return self.trust.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
 
     # ------------------------------------------------------------ Flower's Strategy interface
 

@@ -1,5 +1,6 @@
 """Who is asked: disjoint turns, equal shares, refusals."""
 
+import json
 from collections import Counter
 from itertools import combinations
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.errors import CheckFailed
-from flwr_kld.strategies.cohort import Participant, RotatingCohort, UniformCohort
+from flwr_kld.strategies.cohort import Participant, RotatingCohort, RotatingRecords, UniformCohort
 
 
 def people(*numbers) -> list[Participant]:
@@ -105,3 +106,25 @@ def test_uniform_cohorts_are_uniform():
     rng, cohort = np.random.default_rng(3), UniformCohort(3)
     asked = Counter(p for _ in range(4000) for p in cohort.draw(people(*range(6)), rng))
     assert all(abs(asked[p] - 2000) <= 6 * 1000**0.5 for p in people(*range(6)))
+
+
+def test_a_restored_queue_goes_on_where_it_was():
+    people = [Participant(i, i % 3) for i in range(12)]
+    first, again = RotatingCohort(4), RotatingCohort(4)
+    asked = first.draw(people, np.random.default_rng(0))
+    again.restore(json.loads(json.dumps(first.state())))
+    assert not set(again.draw(people, np.random.default_rng(1))) & set(asked)
+
+
+def test_records_rotate_through_all_buckets():
+    rule = RotatingRecords(3, "k")
+    people = [Participant(1), Participant(2)]
+    assert rule.draw(people, np.random.default_rng(0)) == people
+    ids = np.arange(500, dtype=np.uint64)
+    asked = [rule.select().selected(ids) for _ in range(2)]
+    rest = RotatingRecords(3, "k")
+    rest.restore(rule.state())
+    asked.append(rest.select().selected(ids))
+    assert (np.sum(asked, axis=0) == 1).all()
+    with pytest.raises(ValueError, match="at least 2 buckets"):
+        RotatingRecords(1)

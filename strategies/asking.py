@@ -1,0 +1,142 @@
+"""One exchange with a cohort, from the question to something public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flwr.serverapp import Grid
+
+from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.errors import CheckFailed
+from flwr_kld.privacy import Adjacency, BitSource
+from flwr_kld.query import QueryPlan
+from flwr_kld.scalar import NoisyScalar
+from flwr_kld.strategies.cohort import Participant
+from flwr_kld.strategies.exchange import Claim, Exchange, NoisySum
+from flwr_kld.strategies.trust import Aggregation, Trust
+
+
+@dataclass(frozen=True)
+class Published:
+    """Public: what came of an exchange.
+
+    Parameters
+    ----------
+    values : NoisyCounts or NoisyScalar
+        After the noise.
+    asked, survivors : int
+        Clients in the cohort and in the sum.
+    dropouts : dict[str, int]
+        Clients left out, by reason.
+    bytes_down, bytes_up : float
+        Payload for each client asked, mean.
+    """
+
+    values: NoisyCounts | NoisyScalar
+    asked: int
+    survivors: int
+    dropouts: dict[str, int]
+    bytes_down: float
+    bytes_up: float
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a monitor asks.
+
+    Parameters
+    ----------
+    trust : Trust
+        Who adds the noise, and how much.
+    aggregation : Aggregation
+        How counts become a sum.
+    least : int
+        Fewest clients in a sum.
+    bits : BitSource
+        For noise that the server adds.
+    """
+
+    trust: Trust
+    aggregation: Aggregation
+    least: int
+    bits: BitSource
+
+    def publish(
+        self,
+        grid: Grid,
+        chosen: list[Participant],
+        plan: QueryPlan,
+        *,
+        check: str,
+        group: str,
+        timeout: float,
+    ) -> Published:
+        """Ask a cohort once and publish its noised counts.
+
+        Parameters
+        ----------
+        chosen : list[Participant]
+            The cohort; too small a one is not asked.
+        check : str
+            Random id, never used before.
+        group : str
+            Flower group id of the messages.
+        timeout : float
+            Seconds to wait for each round of replies.
+
+        Raises
+        ------
+        CheckFailed
+            If too few clients answer, or they hold no records.
+        """
+        trust = self.trust
+        require(len(chosen), self.least, "were drawn into the cohort")
+        exchange = Exchange(
+            grid,
+            chosen,
+            plan,
+            check,
+            group,
+            trust.most_records,
+            Claim(trust.name, float(trust.epsilon), float(trust.delta), str(trust.unit)),
+            timeout,
+            trust.release_terms,
+        )
+        collected = self.aggregation.collect(exchange, trust.noise_terms, self.least)
+        require(collected.total.clients, self.least, "answered", collected.dropouts)
+        return Published(
+            self._released(collected.total),
+            asked=len(chosen),
+            survivors=collected.total.clients,
+            dropouts=collected.dropouts,
+            bytes_down=collected.bytes_down,
+            bytes_up=collected.bytes_up,
+        )
+
+    def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar:
+        if isinstance(total, NoisySum):
+            return total.published
+        if self._counts_nothing(total):
+            raise CheckFailed("the cohort holds no records: nothing to compare")
+        return self.trust.publish(total, self.bits)
+
+    def _counts_nothing(self, clear: ClearSum) -> bool:
+        """Whether a public number of records is zero."""
+        if self.trust.noise_terms is not None:
+            return clear.records == 0
+        return self.trust.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
+
+
+def require(clients: int, least: int, what: str, dropouts: dict[str, int] | None = None) -> None:
+    """Fail a check with too few clients.
+
+    Raises
+    ------
+    CheckFailed
+        With both numbers, and why clients were left out.
+    """
+    if clients < least:
+        why = "; ".join(f"{n}: {reason}" for reason, n in (dropouts or {}).items())
+        raise CheckFailed(
+            f"{clients} clients {what} and {least} are needed" + (f" ({why})" if why else "")
+        )
