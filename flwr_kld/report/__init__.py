@@ -5,10 +5,13 @@ from flwr_kld.report.html import save_html
 from flwr_kld.report.plot import plot_history
 from flwr_kld.report.report import Report
 from flwr_kld.report.sight import who_saw_what
+from flwr_kld.report.verdict import Outcome, Verdict
 
 __all__ = [
     "Check",
+    "Outcome",
     "Report",
+    "Verdict",
     "plot_history",
     "save_csv",
     "save_html",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-SCHEMA = 1
+from flwr_kld.report.verdict import Outcome, Verdict
+
+SCHEMA = 2
 """Version of the JSON form."""
 
 
@@ -61,6 +63,18 @@ class Report:
         Wall time.
     bytes_down, bytes_up : float
         Payload for each client, mean.
+    key : str or None
+        Idempotency key of a scheduled check.
+    population : str or None
+        Whose budget was charged; None without a ledger.
+    epsilon_left : float or None
+        What the budget's window has left for the person charged most, in nats.
+    verdict : Verdict or None
+        The decision; None if no threshold was given.
+    movements : tuple[dict[str, Any], ...]
+        Cells that moved most, ``Movement.to_dict``.
+    candidates : dict[str, float]
+        Weight of each candidate distribution that the clients may follow, where there are any.
     """
 
     check: str
@@ -94,6 +108,27 @@ class Report:
     seconds: float
     bytes_down: float
     bytes_up: float
+    key: str | None = None
+    population: str | None = None
+    epsilon_left: float | None = None
+    verdict: Verdict | None = None
+    movements: tuple[dict[str, Any], ...] = ()
+    candidates: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The decision's outcome, if one was made."""
+        return self.verdict and self.verdict.outcome
+
+    @property
+    def lower_bound(self) -> float | None:
+        """Certified lower bound in nats, if there is one."""
+        return self.verdict and self.verdict.lower_bound
+
+    @property
+    def threshold(self) -> float | None:
+        """Nats that the operator tolerates, if a threshold was given."""
+        return self.verdict and self.verdict.threshold
 
     @property
     def error(self) -> float:
@@ -121,6 +156,9 @@ class Report:
         if values.get("schema") != SCHEMA:
             raise ValueError(f"not a report of schema {SCHEMA}")
         own = {k: v for k, v in values.items() if k not in ("schema", "direction")}
+        own["movements"] = tuple(own["movements"])
+        if own["verdict"] is not None:
+            own["verdict"] = Verdict.from_dict(own["verdict"])
         return cls(**own)
 
     def __str__(self) -> str:
@@ -132,8 +170,9 @@ class Report:
                 f"KL(reference || clients) = {self.estimate:.3f} ± {self.error:.3f} nats{theta}"
             )
         privacy = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
+        decided = "" if self.verdict is None else f"{self.verdict.outcome}: {self.verdict.reason}; "
         return (
-            f"{reading}; {privacy} per {self.unit} ({self.adjacency}, {self.trust})"
+            f"{decided}{reading}; {privacy} per {self.unit} ({self.adjacency}, {self.trust})"
             f"{'' if self.private else ', SEEDED NOISE: NOT PRIVATE'}; "
             f"{self.survivors} of {self.asked} clients, {self.records:.0f} records"
         )

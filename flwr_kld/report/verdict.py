@@ -1,0 +1,65 @@
+"""What a check decided, and on which grounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    """What an operator is told."""
+
+    DRIFT = "drift"
+    NO_DRIFT = "no drift"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision of one check. Everything in it is public.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Drift beyond the threshold, none that this check would have missed, or neither.
+    reason : str
+        Why, in a sentence.
+    resolve : str or None
+        What would resolve an inconclusive check.
+    threshold : float
+        Nats that the operator tolerates.
+    lower_bound : float
+        Certified: the divergence is at least this, with probability `level`. In nats.
+    level : float
+        Of the bound.
+    interval : tuple[float, float] or None
+        Two-sided, in nats, where it is honest.
+    interval_note : str or None
+        Why there is none.
+    evidence, alarm_at : float or None
+        Evidence for drift added up over checks, and where it alarms; None for a single check.
+    """
+
+    outcome: Outcome
+    reason: str
+    resolve: str | None
+    threshold: float
+    lower_bound: float
+    level: float
+    interval: tuple[float, float] | None = None
+    interval_note: str | None = None
+    evidence: float | None = None
+    alarm_at: float | None = None
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Verdict:
+        """Read ``asdict`` after a trip through JSON."""
+        interval = values["interval"]
+        return cls(
+            **{
+                **values,
+                "outcome": Outcome(values["outcome"]),
+                "interval": None if interval is None else (interval[0], interval[1]),
+            }
+        )
