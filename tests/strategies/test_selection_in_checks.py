@@ -1,0 +1,116 @@
+"""Buckets and groups of records reach the clients in every trust model."""
+
+import numpy as np
+import pytest
+from federation import REFERENCE, app_of, basket, grid_of
+from flwr.app import Context
+
+from flwr_kld.clients import AggregatorKey, FirstUse, aggregate_drift_checks
+from flwr_kld.errors import CheckFailed
+from flwr_kld.privacy import SystemBits
+from flwr_kld.query import EVERYTHING, Partition, Selection
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    Participant,
+    PlainSum,
+    RotatingRecords,
+    SealedSum,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+from flwr_kld.strategies.asking import Asking
+
+PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
+NODES = 6
+TOTAL = [60, 120, 180, 240]
+KEY = AggregatorKey.generate()
+EPSILON = 20.0
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    KEY.save(tmp_path / "key")
+    return str(tmp_path / "key")
+
+
+@pytest.fixture(params=["trusted", "trusted, secure sum", "distributed", "aggregator"])
+def ask(request, key_file):
+    """Ask for PLAN over a selection; return noised counts, shape [cells, groups]."""
+    trust, aggregation = {
+        "trusted": (Trusted(EPSILON), PlainSum()),
+        "trusted, secure sum": (Trusted(EPSILON), SecureSum()),
+        "distributed": (Distributed(EPSILON, min_survivors=NODES), SecureSum()),
+        "aggregator": (
+            TrustedAggregator(EPSILON, aggregator=KEY.public),
+            SealedSum(node=1000 + NODES),
+        ),
+    }[request.param]
+    app = app_of(secure_sum=FirstUse(), aggregator=KEY.public)
+    aggregate_drift_checks(app)
+    grid = grid_of(app, NODES + 1)
+    grid._contexts[1000 + NODES].node_config |= {
+        "drift-role": "aggregator", "drift-key": key_file, "drift-memory": key_file + ".memory"
+    }  # fmt: skip
+    people = [Participant(1000 + i) for i in range(NODES)]
+
+    def ask(selection: Selection, check: str) -> np.ndarray:
+        asking = Asking(trust, aggregation, NODES, SystemBits())
+        published = asking.publish(
+            grid, people, PLAN.over(selection), check=check, group="1", timeout=9.0
+        )
+        return published.values.values.reshape(PLAN.cells, -1)
+
+    return ask
+
+
+def test_halves_add_up_to_the_whole(ask):
+    first, second = (ask(half, f"c{i}") for i, half in enumerate(EVERYTHING.halves()))
+    assert abs((first + second)[:, 0] - TOTAL).max() <= 6
+    assert 0.35 < first.sum() / 600 < 0.65
+
+
+@pytest.mark.parametrize("by", ["client", "record"])
+def test_groups_add_up_to_the_whole(ask, by):
+    counted = ask(Selection("k", groups=4, by=by), "c")
+    assert counted.shape == (4, 4)
+    assert abs(counted.sum(1) - TOTAL).max() <= 9
+    if by == "client":  # whole clients of 100 records each
+        assert abs(counted.sum(0) - counted.sum(0).round(-2)).max() <= 9
+
+
+def test_a_rotation_reports_each_bucket_once():
+    cohort = RotatingRecords(3)
+    monitor = KLDrift(REFERENCE, Trusted(EPSILON), cohort=cohort)
+    grid = grid_of(nodes=3)
+    assert sum(monitor.check(grid).records for _ in range(3)) == 300
+
+
+def test_record_ids_decide_and_not_the_order():
+    """Records come in another order in each check; together the buckets still hold each once."""
+    rng = np.random.default_rng(0)
+    orders: list[np.ndarray] = []
+
+    def shuffled(context: Context) -> list[str]:
+        orders.append(rng.permutation(100))
+        records = basket(context)
+        return [records[i] for i in orders[-1]]
+
+    app = app_of(shuffled, record_ids=lambda context: orders[-1])
+    trust, people = Trusted(EPSILON), [Participant(1000)]
+    asking = Asking(trust, PlainSum(), 1, SystemBits())
+    grid = grid_of(app, 1)
+    total = sum(
+        asking.publish(
+            grid, people, PLAN.over(half), check=f"c{i}", group="1", timeout=9.0
+        ).values.values
+        for i, half in enumerate(EVERYTHING.halves())
+    )
+    assert abs(total - np.array(TOTAL) / 6).max() <= 6
+
+
+@pytest.mark.parametrize("ids", [lambda _: [1, 2], lambda _: [[0]] * 100, lambda _: 1 / 0])
+def test_ids_that_do_not_fit_are_a_refusal_without_data(ids):
+    with pytest.raises(CheckFailed, match=r"refused: the record ids could not be used"):
+        KLDrift(REFERENCE, Trusted(1.0)).check(grid_of(app_of(record_ids=ids), 3))
