@@ -52,7 +52,7 @@ class OwnRecords:
         DomainError, InvalidReply, QueryRefused
             What is wrong with the records, without saying any.
         """
-        symbols = self._symbols(context, member)
+        symbols = self.symbols(context, member)
         ids = self._ids(context, member, len(symbols))
         selection = question.selected
         kept = selection.selected(ids)
@@ -70,7 +70,14 @@ class OwnRecords:
                 "the domain encodes records to symbols that it does not have"
             ) from None
 
-    def _symbols(self, context: Context, member: int) -> NDArray[np.int64]:
+    def symbols(self, context: Context, member: int) -> NDArray[np.int64]:
+        """Load and encode one member's records, shape [records].
+
+        Raises
+        ------
+        DomainError, QueryRefused
+            What is wrong with the records, without saying any.
+        """
         try:
             raw = self.records(context, member)
         except Exception as error:  # whatever a loader raises may quote the data

@@ -72,13 +72,20 @@ def answer_secure_sums(
 
     @app.query(IDENTITY_ACTION)
     def drift_identity(message: Message, context: Context) -> Message:
-        """Say under which names and public keys this node's clients sign."""
-        signers = {
-            str(m): [members.name(context, m), members.identity(context, m).public.hex()]
-            for m in hosted(context)
-        }
-        content = RecordDict({ANSWER: ConfigRecord({ANSWER: json.dumps(signers)})})
-        return Message(content, reply_to=message)
+        """Say under which names and public keys this node's clients sign, or why not."""
+        signers, refused = {}, []
+        for m in hosted(context):
+            try:
+                name, key = members.name(context, m), members.identity(context, m).public
+            except QueryRefused as error:
+                refused.append(str(error))
+            except Exception as error:  # Flower would send its text
+                logger.error("a signing key could not be used: %s", type(error).__name__)
+                refused.append(f"the client cannot sign ({type(error).__name__})")
+            else:
+                signers[str(m)] = [name, key.hex()]
+        answer = ConfigRecord({ANSWER: json.dumps(signers), "refused": json.dumps(refused)})
+        return Message(RecordDict({ANSWER: answer}), reply_to=message)
 
     @app.query(SUM_ACTION)
     def drift_sum(message: Message, context: Context) -> Message:

@@ -131,12 +131,14 @@ def node_key(folder: Path, name: str) -> tuple[Path, Path]:
 class Deployment:
     """Each a process of its own; `stop` ends them all.
 
-    With `certificates`, everything speaks TLS and only registered SuperNodes are let in.
+    With `certificates`, everything speaks TLS and only registered SuperNodes are let in. The
+    SuperLink keeps its state in a file: after `stop_superlink`, `start` brings it back as it was.
     """
 
     def __init__(self, home: Path, certificates: Certificates | None = None) -> None:
         self.home, self.certificates = home, certificates
         (self.port,) = free_ports(1)
+        self._superlink: subprocess.Popen[bytes] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
         quiet = ("TELEMETRY_ENABLED=0", "DISABLE_UPDATE_CHECK=1")
         self.environment = {
@@ -158,7 +160,7 @@ class Deployment:
         )
 
     def start(self) -> None:
-        """Start the SuperLink and wait until it answers."""
+        """Start the SuperLink, or start it again, and wait until it answers."""
         security, scheme, context = ["--insecure"], "http", None
         if self.certificates is not None:
             security = [
@@ -169,7 +171,10 @@ class Deployment:
             ]  # fmt: skip
             scheme = "https"
             context = ssl.create_default_context(cafile=str(self.certificates.authority))
-        self._spawn("superlink", "flower-superlink", *security, "--port", str(self.port))
+        self._superlink = self._spawn(
+            "superlink", "flower-superlink", *security, "--port", str(self.port),
+            "--database", str(self.home / "superlink.db"),
+        )  # fmt: skip
         url = f"{scheme}://{LOOPBACK}:{self.port}/health"
 
         def answers() -> bool:
@@ -189,10 +194,12 @@ class Deployment:
             security = ["--root-certificates", str(self.certificates.authority)]
             security += ["--auth-supernode-private-key", str(key)] if key else []
         (port,) = free_ports(1)
-        return self._spawn(
+        node = self._spawn(
             name, "flower-supernode", *security, "--superlink", f"{LOOPBACK}:{self.port}",
             "--port", str(port), "--node-config", config,
         )  # fmt: skip
+        self._processes.append(node)
+        return node
 
     def register(self, public_keys: Iterable[Path]) -> None:
         """Let the SuperNodes with these keys in."""
@@ -225,7 +232,9 @@ class Deployment:
 
     def start_run(self, app: Path, *options: str) -> subprocess.Popen[bytes]:
         """``flwr run`` an app; what it prints is ``log("run")``."""
-        return self._spawn("run", "flwr", "run", str(app), "real", "--stream", *options)
+        run = self._spawn("run", "flwr", "run", str(app), "real", "--stream", *options)
+        self._processes.append(run)
+        return run
 
     def log(self, name: str) -> str:
         """What a process has printed so far, without colours."""
@@ -246,20 +255,22 @@ class Deployment:
         _sweep(process)
         process.wait()
 
+    def stop_superlink(self) -> None:
+        """End the SuperLink, in good order, and nothing else."""
+        if self._superlink is not None:
+            _end(self._superlink)
+            self._superlink = None
+
     def stop(self) -> None:
         """End all: runs and nodes first, then the SuperLink that they say goodbye to."""
-        superlink, others = self._processes[:1], self._processes[1:]
         with ThreadPoolExecutor() as pool:
-            list(pool.map(_end, others))
-        for process in superlink:
-            _end(process)
+            list(pool.map(_end, self._processes))
         self._processes.clear()
+        self.stop_superlink()
 
     def _spawn(self, name: str, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.home / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [BIN / program, *arguments], env=self.environment, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
-        self._processes.append(process)
-        return process

@@ -1,14 +1,16 @@
-"""Checks on a real SuperLink with TLS, authenticated SuperNodes and pinned signing keys.
+"""Checks in each trust model on a real SuperLink with TLS, authenticated SuperNodes and a guard.
 
-One ``flwr run`` for all of them: on two cores a phase of a secure sum takes some seconds, because
+One ``flwr run`` for all of them: on two cores an exchange of messages takes some seconds, because
 every message starts a process on every node.
 """
 
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,45 +18,87 @@ import pytest
 from flower_deployment import Certificates, Deployment, node_key, wait_for
 
 from flwr_kld import Labels, Reference
+from flwr_kld.clients import AggregatorKey
 from flwr_kld.divergence import skewed_divergence
+from flwr_kld.guard import verify
 from flwr_kld.secure_sum import Identity, Roster
 
 pytestmark = pytest.mark.slow
 
-CLIENTS = [f"hospital-{i}" for i in range(4)]
-STOPPED, KILLED = CLIENTS[2], CLIENTS[3]
+CLIENTS = [f"hospital-{i}" for i in range(5)]
+GUARDED, STOPPED, KILLED = CLIENTS[0], CLIENTS[3], CLIENTS[4]
+AGGREGATOR = "aggregator"
 COUNTS = {"bus": 40, "car": 80, "train": 120, "walk": 160}
 EACH = sum(COUNTS.values())
+REFERENCE = Reference.from_counts(Labels(sorted(COUNTS)), [310, 250, 120, 320])
 APP = Path(__file__).parent / "apps" / "secured"
+
+GUARD = f"""
+receipts = "receipts.db"
+key = "{GUARDED}.identity"  # the one that it signs with in secure sums
+[allow]
+trust = ["trusted", "trusted-aggregator", "distributed"]
+domains = ["{REFERENCE.domain.fingerprint}"]
+references = ["{REFERENCE.fingerprint}"]
+[check]
+max_epsilon = 3.0
+max_delta = 1e-6
+min_cohort = 4
+[period]
+days = 30
+max_epsilon = 6.0
+max_delta = 1e-5
+"""
 
 
 @dataclass
-class Hospitals:
+class Operators:
     """Each node's files: what its operator keeps and no app brings."""
 
     folder: Path
 
     def __post_init__(self) -> None:
         identities = {name: Identity.generate() for name in CLIENTS}
+        self.public = {name: identity.public for name, identity in identities.items()}
         self.roster = self.folder / "roster.json"
-        public = {name: identity.public for name, identity in identities.items()}
-        self.roster.write_text(Roster(public).to_json())
+        self.roster.write_text(Roster(self.public).to_json())
         records = " ".join(name for name, n in COUNTS.items() for _ in range(n))
         for name, identity in identities.items():
-            self._file(name, "identity").write_bytes(identity.to_bytes())
-            self._file(name, "identity").chmod(0o600)
-            self._file(name, "records").write_text(records)
+            self.file(name, "identity").write_bytes(identity.to_bytes())
+            self.file(name, "identity").chmod(0o600)
+            self.file(name, "records").write_text(records)
+        self.file(GUARDED, "guard").write_text(GUARD)
+        key = AggregatorKey.generate()
+        key.save(self.file(AGGREGATOR, "sealing"))
+        self.pinned = f"AGGREGATOR = {key.public!r}\n"
 
     def config(self, name: str) -> str:
-        files = {kind: self._file(name, kind) for kind in ("identity", "records", "trap")}
-        values = {"name": name, "roster": self.roster, **files}
-        return " ".join(f'{key}="{value}"' for key, value in values.items())
+        """A hospital's node config."""
+        values = {
+            "drift-identity": self.file(name, "identity"),
+            "drift-roster": self.roster,
+            "records": self.file(name, "records"),
+            "trap": self.file(name, "trap"),
+        }
+        if name == GUARDED:
+            values["drift-guard"] = self.file(name, "guard")
+        return _config(values)
 
-    def trap(self, name: str) -> Path:
-        return self._file(name, "trap")
+    def aggregator_config(self) -> str:
+        return _config(
+            {
+                "drift-role": "aggregator",
+                "drift-key": self.file(AGGREGATOR, "sealing"),
+                "drift-memory": self.file(AGGREGATOR, "memory"),
+            }
+        )
 
-    def _file(self, name: str, kind: str) -> Path:
+    def file(self, name: str, kind: str) -> Path:
         return self.folder / f"{name}.{kind}"
+
+
+def _config(values: dict[str, object]) -> str:
+    return " ".join(f'{key}="{value}"' for key, value in values.items())
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +107,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hospitals(home: Path) -> Hospitals:
-    return Hospitals(home)
+def operators(home: Path) -> Operators:
+    return Operators(home)
 
 
 @pytest.fixture(scope="module")
@@ -91,20 +135,22 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(deployment: Deployment, hospitals: Hospitals, home: Path) -> Story:
+def story(deployment: Deployment, operators: Operators, home: Path) -> Story:
     """Run the app once, with a hand in what happens to its nodes."""
-    keys = {name: node_key(home, name) for name in (*CLIENTS, "stranger")}
-    deployment.register(keys[name][1] for name in CLIENTS)
+    keys = {name: node_key(home, name) for name in (*CLIENTS, AGGREGATOR, "stranger")}
+    deployment.register(keys[name][1] for name in (*CLIENTS, AGGREGATOR))
 
-    def start(name: str, hospital: str) -> subprocess.Popen[bytes]:
-        return deployment.add_node(name, hospitals.config(hospital), keys[name][0])
+    def start(name: str, config: str) -> subprocess.Popen[bytes]:
+        return deployment.add_node(name, config, keys[name][0])
 
-    nodes = {name: start(name, name) for name in CLIENTS}
+    nodes = {name: start(name, operators.config(name)) for name in CLIENTS}
     control = home / "control"
     control.mkdir()
+    app = shutil.copytree(APP, home / "app")
+    (app / "secured" / "pinned.py").write_text(operators.pinned)
     run = deployment.start_run(
-        shutil.copytree(APP, home / "app"), "--run-config",
-        f'clients={len(CLIENTS)} control="{control}" roster="{hospitals.roster}"',
+        app, "--run-config",
+        f'clients={len(CLIENTS)} control="{control}" roster="{operators.roster}"',
     )  # fmt: skip
 
     def wait(path: Path) -> None:
@@ -115,25 +161,31 @@ def story(deployment: Deployment, hospitals: Hospitals, home: Path) -> Story:
 
         wait_for(there, 180, path.name)
 
+    def ready(check: str) -> None:
+        wait(control / f"{check}.ready")
+
     def begin(check: str) -> None:
         (control / f"{check}.go").touch()
 
-    wait(control / "trusted.ready")
+    def connected(name: str) -> None:
+        wait_for(lambda: "SuperNode ID" in deployment.log(name), 60, f"{name} is connected")
+
+    ready("trusted")
+    start(AGGREGATOR, operators.aggregator_config())
     begin("trusted")
 
-    wait(control / "stopped-before.ready")
-    deployment.stop_one(nodes[STOPPED])
-    begin("stopped-before")
+    ready("aggregated")
+    connected(AGGREGATOR)
+    begin("aggregated")
 
-    wait(control / "killed-during.ready")
-    nodes[STOPPED] = start(STOPPED, STOPPED)
-    wait_for(lambda: "SuperNode ID" in deployment.log(STOPPED), 60, "the stopped node is back")
-    trap = hospitals.trap(KILLED)
+    ready("distributed")
+    deployment.stop_one(nodes[STOPPED])
+    trap = operators.file(KILLED, "trap")
     trap.touch()
-    begin("killed-during")
+    begin("distributed")
     wait(trap.with_suffix(".caught"))  # its keys are shared; it was about to mask its records
     deployment.kill_one(nodes[KILLED])
-    stranger = start("stranger", CLIENTS[0])  # while the others wait for the killed one
+    stranger = start("stranger", operators.config(CLIENTS[0]))  # while others wait for the killed
     exit_code = stranger.wait(60)
     listed = deployment.nodes()
     run.wait(180)
@@ -145,46 +197,75 @@ def story(deployment: Deployment, hospitals: Hospitals, home: Path) -> Story:
 
 
 def test_every_check_gave_a_report_and_nothing_raised(story: Story):
-    assert list(story.checks) == ["trusted", "stopped-before", "killed-during"], story.printed[
-        -5000:
-    ]
+    assert list(story.checks) == ["trusted", "aggregated", "distributed"], story.printed[-5000:]
     assert not [check for check in story.checks.values() if "failed" in check]
     assert "Traceback" not in story.printed
 
 
 @pytest.mark.parametrize(
-    ("name", "trust", "aggregation"),
-    [("trusted", "trusted", "plain-sum"), ("killed-during", "distributed", "secure-sum")],
+    ("name", "trust", "aggregation", "epsilon"),
+    [
+        ("trusted", "trusted", "plain-sum", 4.0),
+        ("aggregated", "trusted-aggregator", "sealed-sum", 3.0),
+        ("distributed", "distributed", "secure-sum", 3.0),
+    ],
 )
-def test_each_trust_model_reads_the_truth(story: Story, name, trust, aggregation):
+def test_each_trust_model_reads_the_truth(story: Story, name, trust, aggregation, epsilon):
     check = story.checks[name]
     assert (check["trust"], check["aggregation"]) == (trust, aggregation)
     assert check["private"]
-    assert check["delivered"] <= check["epsilon"] == 3.0
-    reference = Reference.from_counts(Labels(sorted(COUNTS)), [310, 250, 120, 320])
+    assert check["delivered"] <= check["epsilon"] == epsilon
     shares = [COUNTS[label] / EACH for label in sorted(COUNTS)]
-    truth = skewed_divergence(reference.probabilities, shares, 0.01)
+    truth = skewed_divergence(REFERENCE.probabilities, shares, 0.01)
     assert abs(check["estimate"] - truth) < 6 * check["privacy"] + 0.02
 
 
-@pytest.mark.parametrize(
-    ("name", "survivors", "dropouts"),
-    [
-        ("trusted", 4, {}),
-        ("stopped-before", 3, {"no reply": 1}),
-        ("killed-during", 3, {"no reply": 1}),
-    ],
-)
-def test_one_node_fewer_is_survived(story: Story, name, survivors, dropouts):
-    """The sum holds exactly the survivors' records; the node that stopped is among them later."""
-    check = story.checks[name]
-    assert (check["asked"], check["survivors"]) == (4, survivors)
-    assert check["records"] == survivors * EACH
-    assert check["dropouts"] == dropouts
+REFUSED = "refused: epsilon 4; this client's limit for a check is 3"
+SILENT = {"no reply", "client error (Flower code 3)"}
+"""Flower itself says code 3 for a killed node, if it is asked just after the message's time."""
+
+
+def test_a_refusal_of_the_guard_is_survived_and_said(story: Story):
+    check = story.checks["trusted"]
+    assert (check["asked"], check["survivors"], check["records"]) == (5, 4, 4 * EACH)
+    assert check["dropouts"] == {REFUSED: 1}
+
+
+def test_the_aggregator_hears_all_hospitals_and_is_none(story: Story):
+    check = story.checks["aggregated"]
+    assert (check["asked"], check["survivors"], check["records"]) == (5, 5, 5 * EACH)
+    assert check["dropouts"] == {}
+
+
+def test_a_secure_sum_survives_a_stopped_and_a_killed_node(story: Story):
+    """The sum holds exactly the survivors' records."""
+    check = story.checks["distributed"]
+    assert (check["asked"], check["survivors"], check["records"]) == (5, 3, 3 * EACH)
+    assert set(check["dropouts"]) <= SILENT
+    assert sum(check["dropouts"].values()) == 2
+
+
+def test_the_guard_leaves_a_signed_receipt_of_each_check_that_it_let_through(
+    story: Story, operators: Operators
+):
+    audit = verify(operators.folder / "receipts.db", operators.public[GUARDED])
+    answered = [check for name, check in story.checks.items() if name != "trusted"]
+    assert [(receipt.check, receipt.trust) for receipt in audit.receipts] == [
+        (check["check"], check["trust"]) for check in answered
+    ]
+    assert sum(receipt.epsilon for receipt in audit.receipts) == 6 * 10**9  # the whole budget
+
+
+def test_the_aggregator_remembers_the_one_check_that_it_published(
+    story: Story, operators: Operators
+):
+    with closing(sqlite3.connect(operators.file(AGGREGATOR, "memory"))) as memory:
+        found = memory.execute("SELECT id FROM checks").fetchall()
+    assert found == [(story.checks["aggregated"]["check"],)]
 
 
 def test_an_unregistered_node_is_refused(story: Story):
     assert story.exit_code != 0
     assert "Failed to activate SuperNode" in story.stranger
     assert "SuperNode ID" not in story.stranger
-    assert len(story.listed) == len(CLIENTS)
+    assert len(story.listed) == len(CLIENTS) + 1

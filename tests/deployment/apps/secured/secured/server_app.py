@@ -7,6 +7,7 @@ The test and this app take turns by files in the folder `control`: ``<name>.read
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from flwr.app import Context
@@ -15,7 +16,16 @@ from flwr.serverapp import Grid, ServerApp
 from flwr_kld import Labels, Reference
 from flwr_kld.errors import CheckFailed
 from flwr_kld.secure_sum import Roster
-from flwr_kld.strategies import Distributed, KLDrift, Nodes, Participant, SecureSum, Trusted
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    Nodes,
+    Participant,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+from secured.pinned import AGGREGATOR
 
 PATIENCE, IMPATIENCE = 90.0, 25.0
 """Seconds to wait for replies: where all that are asked will answer, and where one will not."""
@@ -23,34 +33,28 @@ reference = Reference.from_counts(Labels(["bus", "car", "train", "walk"]), [310,
 app = ServerApp()
 
 
-class EverybodySeen(Nodes):
-    """Whoever was connected at some time: also nodes that stopped are asked."""
+@dataclass(frozen=True)
+class Hospitals:
+    """Who was there at first: nodes that stop are asked, the aggregator that comes later is not."""
 
-    def __init__(self) -> None:
-        self._seen: set[Participant] = set()
+    at_first: list[Participant]
 
     def present(self, grid: Grid, timeout: float) -> list[Participant]:
-        self._seen.update(super().present(grid, timeout))
-        return sorted(self._seen, key=lambda participant: participant.node)
+        return self.at_first
 
 
-def checks(roster: Roster) -> Iterator[tuple[str, KLDrift]]:
-    """The checks by name, in order; a further trust model is a further line."""
-    clients, summing = EverybodySeen(), SecureSum(roster=roster)
+def checks(hospitals: Hospitals, roster: Roster) -> Iterator[tuple[str, KLDrift]]:
+    """The checks by name, in order."""
     shares = Distributed(epsilon=3.0, min_survivors=3)
 
-    def monitor(
-        trust: Trusted | Distributed,
-        aggregation: SecureSum | None = None,
-        timeout: float = PATIENCE,
-    ) -> KLDrift:
+    def monitor(trust, aggregation=None, timeout: float = PATIENCE) -> KLDrift:
         return KLDrift(
-            reference, trust, aggregation=aggregation, population=clients, timeout=timeout
+            reference, trust, aggregation=aggregation, population=hospitals, timeout=timeout
         )
 
-    yield "trusted", monitor(Trusted(epsilon=3.0))
-    yield "stopped-before", monitor(shares, summing)
-    yield "killed-during", monitor(shares, summing, IMPATIENCE)
+    yield "trusted", monitor(Trusted(epsilon=4.0))
+    yield "aggregated", monitor(TrustedAggregator(epsilon=3.0, aggregator=AGGREGATOR))
+    yield "distributed", monitor(shares, SecureSum(roster=roster), IMPATIENCE)
 
 
 @app.main()
@@ -59,7 +63,9 @@ def main(grid: Grid, context: Context) -> None:
     control = Path(str(config["control"]))
     while len(list(grid.get_node_ids())) < int(config["clients"]):
         time.sleep(0.2)
-    for name, monitor in checks(Roster.from_json(Path(str(config["roster"])).read_text())):
+    hospitals = Hospitals(Nodes().present(grid, PATIENCE))
+    roster = Roster.from_json(Path(str(config["roster"])).read_text())
+    for name, monitor in checks(hospitals, roster):
         (control / f"{name}.ready").touch()
         while not (control / f"{name}.go").exists():
             time.sleep(0.05)

@@ -1,0 +1,61 @@
+"""Files that a node's operator names in the node config: no app and no server brings them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from flwr.app import Context
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.secure_sum import SecureSumError
+
+logger = logging.getLogger("flwr_kld")
+
+_T = TypeVar("_T")
+
+
+def read_named(
+    context: Context, key: str, what: str, read: Callable[[bytes], _T], *, secret: bool
+) -> _T:
+    """Read a file that the node config names.
+
+    Parameters
+    ----------
+    context : Context
+        The node's.
+    key : str
+        Key of the node config; its value is an absolute path.
+    what : str
+        What the file is, for the refusal.
+    read : Callable[[bytes], T]
+        Reads the file's content; a ValueError or SecureSumError says that it is none.
+    secret : bool
+        Whether only the file's owner may be able to read it.
+
+    Raises
+    ------
+    QueryRefused
+        If there is no such file, or it is not as it must be. The operator's log says where and
+        why; the server learns neither.
+    """
+    place = context.node_config.get(key)
+    # A relative path could lead into the app's own folder, which the server fills.
+    if not isinstance(place, str) or not Path(place).is_absolute():
+        raise QueryRefused(f"{what} must be named by its absolute path, {key}")
+    try:
+        with open(place, "rb") as file:
+            if secret and os.name == "posix" and _mode(file.fileno()) & 0o077:
+                raise PermissionError("others may read it: set its mode to 0600")
+            return read(file.read())
+    except (OSError, ValueError, SecureSumError) as error:
+        logger.error("%s (%s) cannot be read from %s: %s", what, key, place, error)
+        raise QueryRefused(f"{what} cannot be read: its operator's log says why") from None
+
+
+def _mode(file: int) -> int:
+    return stat.S_IMODE(os.fstat(file).st_mode)

@@ -1,0 +1,184 @@
+"""One app on all nodes; each node's key and list of clients are files of its operator."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from federation import REFERENCE, SHARES, app_of
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+
+from flwr_kld.clients import FirstUse, PinnedByNode
+from flwr_kld.divergence import skewed_divergence
+from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.secure_sum import ClientPolicy, Identity, Roster
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import Distributed, KLDrift, SecureSum
+
+NAMES = [f"hospital-{i}" for i in range(5)]
+TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
+
+
+class Hospitals:
+    """Five nodes, their files, and one app for all."""
+
+    def __init__(self, folder: Path) -> None:
+        identities = {name: Identity.generate() for name in NAMES}
+        self.public = {name: identity.public for name, identity in identities.items()}
+        self.roster, self.list = Roster(self.public), folder / "roster.json"
+        self.list.write_text(self.roster.to_json())
+        self.configs = []
+        for name, identity in identities.items():
+            file = folder / f"{name}.key"
+            file.write_bytes(identity.to_bytes())
+            file.chmod(0o600)
+            self.configs.append({"drift-identity": str(file), "drift-roster": str(self.list)})
+        self.key = folder / "hospital-0.key"
+        """The first node's."""
+        self.app = app_of(secure_sum=PinnedByNode())
+
+    def run(self, message: Message, context: Context) -> Message:
+        context.node_config.update(self.configs[context.node_config["partition-id"]])
+        return self.app(message, context)
+
+    def context(self) -> Context:
+        """The first node's."""
+        return Context(1, 1000, self.configs[0], RecordDict(), {})
+
+    def check(self, roster: Roster | None = None):
+        trust = Distributed(epsilon=3.0, min_survivors=3)
+        summing = SecureSum(roster=roster or self.roster)
+        return KLDrift(REFERENCE, trust, aggregation=summing).check(InProcessGrid(self.run, 5))
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    return Hospitals(tmp_path)
+
+
+def identities_of(run) -> ConfigRecord:
+    """What a node answers when it is asked how it signs."""
+    grid = InProcessGrid(run, 1)
+    message = Message(RecordDict({"question": ConfigRecord()}), 1000, "query.drift_identity")
+    (reply,) = grid.send_and_receive([message])
+    return reply.content["answer"]
+
+
+def test_five_nodes_with_one_app_and_a_key_each(hospitals):
+    report = hospitals.check()
+    assert (report.asked, report.survivors, report.dropouts) == (5, 5, {})
+    assert abs(report.estimate - TRUTH) < 6 * report.privacy + 0.02
+
+
+def test_a_nodes_name_is_the_one_that_the_list_has_for_its_key(hospitals):
+    answer = identities_of(hospitals.run)
+    signers = {"0": ["hospital-0", hospitals.public["hospital-0"].hex()]}
+    assert json.loads(answer["answer"]) == signers
+    assert json.loads(answer["refused"]) == []
+
+
+def test_a_server_with_another_list_is_refused(hospitals):
+    other = Roster({**hospitals.public, "hospital-5": Identity.generate().public})
+    with pytest.raises(CheckFailed, match="list of clients is not the one pinned here"):
+        hospitals.check(other)
+
+
+def test_the_apps_minimums_hold(hospitals):
+    hospitals.app = app_of(secure_sum=PinnedByNode(ClientPolicy(min_cohort=6)))
+    with pytest.raises(CheckFailed, match="a cohort of 5; this client's minimum is 6"):
+        hospitals.check()
+
+
+def without(key):
+    return lambda hospitals: hospitals.configs[0].pop(key)
+
+
+def named(key, place):
+    return lambda hospitals: hospitals.configs[0].update({key: place})
+
+
+def other_key(hospitals):
+    hospitals.key.write_bytes(Identity.generate().to_bytes())
+
+
+SPOILT = [
+    (without("drift-identity"), "signing key must be named by its absolute path, drift-identity"),
+    (without("drift-roster"), "list of clients must be named by its absolute path, drift-roster"),
+    (named("drift-identity", "node.key"), "signing key must be named by its absolute path"),
+    (named("drift-identity", 7), "signing key must be named by its absolute path"),
+    (named("drift-roster", "./roster.json"), "list of clients must be named by its absolute path"),
+    (named("drift-identity", "/a\0b"), "signing key cannot be read"),
+    (lambda hospitals: hospitals.key.unlink(), "signing key cannot be read"),
+    (lambda hospitals: hospitals.key.chmod(0o604), "signing key cannot be read"),
+    (lambda hospitals: hospitals.key.chmod(0o640), "signing key cannot be read"),
+    (lambda hospitals: hospitals.key.write_bytes(bytes(31)), "signing key cannot be read"),
+    (lambda hospitals: hospitals.list.unlink(), "list of clients cannot be read"),
+    (lambda hospitals: hospitals.list.write_text("[]"), "list of clients cannot be read"),
+    (lambda hospitals: hospitals.list.write_bytes(b"\xff"), "list of clients cannot be read"),
+    (other_key, "signing key is not in its own list of clients"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "reason"), SPOILT)
+def test_files_that_are_no_use_are_refused_in_words(hospitals, spoil, reason):
+    spoil(hospitals)
+    members, context = PinnedByNode(), hospitals.context()
+    for ask in (members.name, members.identity):
+        with pytest.raises(QueryRefused, match=reason):
+            ask(context, 0)
+    with pytest.raises(QueryRefused, match=reason):
+        members.roster(context, hospitals.roster)
+    answer = identities_of(hospitals.run)
+    assert json.loads(answer["answer"]) == {}
+    assert reason in answer["refused"]
+    assert str(hospitals.key.parent) not in answer["refused"]
+
+
+def test_the_operators_log_says_which_file_and_why(hospitals, caplog):
+    hospitals.key.chmod(0o604)
+    with caplog.at_level(logging.ERROR), pytest.raises(QueryRefused):
+        PinnedByNode().identity(hospitals.context(), 0)
+    assert str(hospitals.key) in caplog.text
+    assert "others may read it: set its mode to 0600" in caplog.text
+
+
+def test_a_key_that_is_not_listed_is_refused_with_what_to_list(hospitals):
+    other_key(hospitals)
+    public = Identity(hospitals.key.read_bytes()).public.hex()
+    with pytest.raises(QueryRefused, match=f"should have the public key {public}"):
+        PinnedByNode().identity(hospitals.context(), 0)
+
+
+def test_the_others_go_on_without_a_node_whose_key_is_no_use(hospitals):
+    hospitals.key.chmod(0o644)
+    report = hospitals.check()
+    assert (report.asked, report.survivors) == (5, 4)
+    assert sum(report.dropouts.values()) == 1
+
+
+def test_a_list_that_changes_during_a_sum_ends_it_for_the_node(hospitals):
+    phases, run = [], hospitals.run
+
+    def spoil(message, context):
+        if context.node_id == 1000 and "phase" in message.content:
+            phases.append(1)
+            if len(phases) == 3:
+                hospitals.configs[0]["drift-roster"] += ".gone"
+        return run(message, context)
+
+    hospitals.run = spoil
+    report = hospitals.check()
+    assert report.survivors == 4
+    (reason,) = report.dropouts
+    assert reason.startswith("refused: QueryRefused: this node's list of clients cannot be read")
+
+
+def test_what_breaks_while_a_key_is_looked_up_is_said_by_type_only(caplog):
+    class Forgetful(FirstUse):
+        def identity(self, context, member):
+            raise KeyError("measles")
+
+    answer = identities_of(app_of(secure_sum=Forgetful()))
+    assert json.loads(answer["answer"]) == {}
+    assert json.loads(answer["refused"]) == ["the client cannot sign (KeyError)"]
+    assert "measles" not in caplog.text
