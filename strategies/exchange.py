@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flwr.app import Error
 from flwr.serverapp import Grid
 
 from flwr_kld.counts import ClearSum, NoisyCounts
@@ -136,3 +137,12 @@ def plain(reason: str) -> str:
 def refusal(reason: str) -> str:
     """Quote a client's refusal."""
     return f"refused: {plain(reason)}"
+
+
+_SILENT = (3, 4, 5)
+"""Flower's words for a node that said nothing in time: message, reply or node unavailable."""
+
+
+def failure(error: Error) -> str:
+    """Say why a reply is an error; its text may quote a client's data, its code does not."""
+    return "no reply" if error.code in _SILENT else f"client error (Flower code {error.code})"

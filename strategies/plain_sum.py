@@ -21,7 +21,7 @@ from flwr_kld.protocol import (
     Answer,
 )
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Collected, Exchange, refusal
+from flwr_kld.strategies.exchange import Collected, Exchange, failure, refusal
 from flwr_kld.sum_terms import NoiseTerms
 
 _TYPE = f"query.{DRIFT_ACTION}"
@@ -100,8 +100,7 @@ class _Replies:
             if node not in self._open:
                 continue  # nobody that was asked
             if reply.has_error():
-                # The error's text may quote a client's data: only its code is passed on.
-                self._leave_out(node, f"client error (Flower code {reply.error.code})")
+                self._leave_out(node, failure(reply.error))
                 continue
             try:
                 yield from self._rows(node, reply.content)

@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr_kld.errors import InvalidReply
 from flwr_kld.protocol import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer
 from flwr_kld.release_terms import ReleaseTerms
-from flwr_kld.strategies.exchange import Exchange, refusal
+from flwr_kld.strategies.exchange import Exchange, failure, refusal
 
 
 class Boxes:
@@ -43,8 +43,7 @@ class Boxes:
         if not members:
             return  # nobody that was asked, or heard before
         if reply.has_error():
-            # The error's text may quote a client's data: only its code is passed on.
-            self._reasons[f"client error (Flower code {reply.error.code})"] += len(members)
+            self._reasons[failure(reply.error)] += len(members)
             return
         try:
             self._read(reply, members)

@@ -16,7 +16,7 @@ from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.protocol import ANSWER, IDENTITY_ACTION, QUESTION
 from flwr_kld.secure_sum import Roster, SecureSumError, Session, SumServer, Tolerance, from_ring
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Collected, Exchange
+from flwr_kld.strategies.exchange import Collected, Exchange, refusal
 from flwr_kld.strategies.sum_run import SumRun
 from flwr_kld.sum_terms import NoiseTerms, SumTerms
 
@@ -74,11 +74,15 @@ class SecureSum:
                 ring_bits_needed(share.share, cohort, _MOST_RECORDS, cells, grid=share.grid),
                 self.bits,
             )
-        roster = self._known(exchange)
-        people = {self._names[p]: p for p in exchange.chosen if p in self._names}
+        roster, refused = self._known(exchange)
+        people = {name: p for p in exchange.chosen if (name := self._names.get(p)) is not None}
+        strangers = people.keys() - set(roster.names)
+        people = {name: p for name, p in people.items() if name not in strangers}
         counted = noise is not None and not noise.clip and noise.adjacency == Adjacency.REPLACE_ONE
         terms = SumTerms(exchange.question([0]), noise, counted, self.bits, roster.to_json())
         run = SumRun(exchange, people)
+        run.reasons.update(refused)
+        run.reasons.update({"not in the server's list of clients": len(strangers)})
         try:
             session = Session.open(
                 roster,
@@ -109,14 +113,21 @@ class SecureSum:
             bytes_up=run.bytes_up / cohort,
         )
 
-    def _known(self, exchange: Exchange) -> Roster:
-        """Learn the names of participants not asked before; return the list of clients."""
+    def _known(self, exchange: Exchange) -> tuple[Roster, Counter[str]]:
+        """Learn the names of participants not asked before.
+
+        Returns
+        -------
+        tuple[Roster, Counter[str]]
+            The list of clients, and why participants would not say how they sign.
+        """
         self._names, offered = dict(self._names), {}
-        for participant, name, key in _signers(exchange, set(self._names)):
+        found, refused = _signers(exchange, set(self._names))
+        for participant, name, key in found:
             self._names[participant] = name
             offered[name] = key
         if self.roster is not None:
-            return self.roster
+            return self.roster, refused
         if offered:
             new = Roster(offered)
             self._first_use = new if self._first_use is None else self._first_use.extended(new)
@@ -124,24 +135,31 @@ class SecureSum:
             raise CheckFailed(
                 "no client takes part in secure sums: give answer_drift_queries(…, secure_sum=…)"
             )
-        return self._first_use
+        return self._first_use, refused
 
 
-def _signers(exchange: Exchange, known: set[Participant]) -> list[tuple[Participant, str, bytes]]:
+def _signers(
+    exchange: Exchange, known: set[Participant]
+) -> tuple[list[tuple[Participant, str, bytes]], Counter[str]]:
     """Ask nodes with unknown participants under which names and keys those sign."""
-    nodes = sorted({p.node for p in exchange.chosen if p not in known})
+    asked = Counter(p.node for p in exchange.chosen if p not in known)
     content = RecordDict({QUESTION: ConfigRecord()})
     messages = [
-        Message(content, node, f"query.{IDENTITY_ACTION}", ttl=exchange.timeout) for node in nodes
+        Message(content, node, f"query.{IDENTITY_ACTION}", ttl=exchange.timeout)
+        for node in sorted(asked)
     ]
-    found = []
+    found, refused = [], Counter[str]()
     for reply in exchange.grid.send_and_receive(messages, timeout=exchange.timeout):
-        record = reply.content.get(ANSWER) if reply.has_content() else None
+        node, record = reply.metadata.src_node_id, None
+        if reply.has_content():
+            record = reply.content.get(ANSWER)
         try:
             signers = json.loads(str(record[ANSWER])) if isinstance(record, ConfigRecord) else {}
+            reasons = json.loads(str(record["refused"])) if isinstance(record, ConfigRecord) else []
             for member, (name, key) in signers.items():
-                who = Participant(reply.metadata.src_node_id, int(member))
+                who = Participant(node, int(member))
                 found.append((who, str(name), bytes.fromhex(key)))
+            refused.update(refusal(str(reason)) for reason in reasons[: asked.pop(node, 0)])
         except (AttributeError, TypeError, KeyError, ValueError):
             continue  # a node that cannot say how it signs is not in the cohort
-    return found
+    return found, refused

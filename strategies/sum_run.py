@@ -13,7 +13,7 @@ from flwr_kld.secure_sum import SecureSumError, Session, SumServer, decode
 from flwr_kld.secure_sum.messages import Advert, Agreement, MaskedVector, Reveal, SealedShares
 from flwr_kld.secure_sum.server import SumResult
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Exchange, refusal
+from flwr_kld.strategies.exchange import Exchange, failure, refusal
 from flwr_kld.sum_terms import SumTerms
 
 _TYPE = f"query.{SUM_ACTION}"
@@ -86,7 +86,7 @@ class SumRun:
         for reply in self._exchange.grid.send_and_receive(messages, timeout=timeout):
             node = reply.metadata.src_node_id
             if reply.has_error():
-                self.reasons[f"client error (Flower code {reply.error.code})"] += 1
+                self.reasons[failure(reply.error)] += 1
                 continue
             yield from self._answers(node, reply.content, asked)
 

@@ -48,24 +48,24 @@ def test_every_command_names_a_file_that_exists():
 TOWNS = ("ayr", "bern", "como", "delft")
 
 
-def test_the_secure_recipes_check_four_nodes_with_pinned_keys(tmp_path, monkeypatch):
+def test_the_secure_recipes_check_four_nodes_with_pinned_keys(tmp_path):
     keys = {town: Identity.generate() for town in TOWNS}
     roster = Roster({town: key.public for town, key in keys.items()})
     (tmp_path / "roster.json").write_text(roster.to_json())
     domain = Labels(["bus", "car", "train", "walk"])
     Reference.from_counts(domain, [310, 250, 120, 320]).save(tmp_path / "reference.npz")
-    apps = []
     for town, key in keys.items():
-        (tmp_path / f"{town}.key").write_bytes(key.to_bytes())
-        text = recipe_text("secure_client.py").replace("/etc/flwr-kld", str(tmp_path))
-        names: dict[str, object] = {}
-        exec(compile(text.replace("ayr", town), town, "exec"), names)
-        apps.append(names["app"])
+        (tmp_path / town).touch(0o600)
+        (tmp_path / town).write_bytes(key.to_bytes())
+    app = recipe("secure_client.py")["app"]
 
     def dispatch(message, context):
-        return apps[context.node_config["partition-id"]](message, context)
+        town = tmp_path / TOWNS[context.node_config["partition-id"]]
+        files = {"drift-identity": str(town), "drift-roster": str(tmp_path / "roster.json")}
+        context.node_config.update(files)
+        return app(message, context)
 
-    names = {}
+    names: dict[str, object] = {}
     text = recipe_text("secure_server.py").replace("/etc/flwr-kld", str(tmp_path))
     exec(compile(text, "secure_server.py", "exec"), names)
     report = names["monitor"].check(InProcessGrid(dispatch, nodes=4))
