@@ -1,0 +1,47 @@
+"""The budget ledger: what checks may spend on a person, have spent, and remember.
+
+    >>> ledger = Ledger("sqlite:///drift.db")
+    >>> ledger.set_budget(Budget(epsilon=1.0, delta=1e-6, window_days=30))
+    >>> cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    >>> reservation = ledger.reserve("2026-01-05", [Charge(cost, Clients(cohort))])
+    >>> # ask the cohort, make the report
+    >>> ledger.settle(reservation, report.to_dict())
+
+How to run it: ``docs/ledger.md``. What it guarantees: ``docs/proofs/composition.md``.
+"""
+
+from flwr_kld.ledger.budget import Budget, Spent
+from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.entry import Entry, Release
+from flwr_kld.ledger.errors import (
+    AlreadyChecked,
+    BudgetExhausted,
+    CheckUnfinished,
+    LedgerError,
+    LedgerUnavailable,
+)
+from flwr_kld.ledger.ledger import Ledger, Reservation
+from flwr_kld.ledger.parts import Charge, Clients, Everyone, RecordBuckets
+from flwr_kld.ledger.rotation import Rotation
+from flwr_kld.ledger.states import State
+
+__all__ = [
+    "AlreadyChecked",
+    "Budget",
+    "BudgetExhausted",
+    "Charge",
+    "CheckUnfinished",
+    "Clients",
+    "Cost",
+    "Entry",
+    "Everyone",
+    "Ledger",
+    "LedgerError",
+    "LedgerUnavailable",
+    "RecordBuckets",
+    "Release",
+    "Reservation",
+    "Rotation",
+    "Spent",
+    "State",
+]

@@ -1,0 +1,116 @@
+"""What may be spent on one person, and what has been."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from flwr_kld.guard.amounts import ATTO, NANO, limit, shown
+from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy.calibrate import check_epsilon_delta
+
+DAY = 24 * 60 * 60
+_LONGEST_WINDOW = 36_600
+UNBOUNDED = 10**15
+"""Epsilon in 10**-9 nats that stands for any larger one, infinity included."""
+
+Composition = Literal["pld", "sum"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Most that the checks of any window may spend on one person of a population.
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0.
+    delta : float
+        In [0, 1). 0 lets only pure releases in, added up.
+    window_days : float
+        Length of the rolling window; at most 36,600.
+    population : str
+        Whose budget. Checks of another population spend from another.
+    adjacency, unit
+        What the guarantee hides. Replace-one records (default) can be charged for any release;
+        a budget for add-remove or for whole clients refuses releases that hide less.
+    composition : {"pld", "sum"}
+        The tighter of sum and privacy loss distribution (default), which holds for a schedule that
+        was fixed before; or sums alone, which also hold where someone looks at reports before
+        choosing which kind of check comes next (``docs/proofs/composition.md``).
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    epsilon: float
+    delta: float
+    window_days: float
+    population: str = "default"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    unit: Unit = Unit.RECORD
+    composition: Composition = "pld"
+
+    def __post_init__(self) -> None:
+        check_epsilon_delta(self.epsilon, self.delta)
+        if not 0 < self.window_days <= _LONGEST_WINDOW:
+            raise ValueError(
+                f"window_days must be in (0, {_LONGEST_WINDOW}], got {self.window_days}"
+            )
+        if not self.population:
+            raise ValueError("a population needs a name")
+        if not 0 < self.nano_epsilon < UNBOUNDED:
+            raise ValueError(f"epsilon must be between 1e-9 and 1e6 nats, got {self.epsilon}")
+        if self.composition not in ("pld", "sum"):
+            raise ValueError(f"composition must be 'pld' or 'sum', got {self.composition!r}")
+
+    @property
+    def nano_epsilon(self) -> int:
+        """Epsilon in 10**-9 nats, rounded down."""
+        return limit(Decimal(repr(float(self.epsilon))), NANO)
+
+    @property
+    def atto_delta(self) -> int:
+        """Delta in 10**-18, rounded down."""
+        return limit(Decimal(repr(float(self.delta))), ATTO)
+
+    @property
+    def seconds(self) -> int:
+        """Seconds that a spend counts for."""
+        return math.ceil(round(self.window_days * DAY, 3))
+
+    def __str__(self) -> str:
+        delta = f", delta {shown(self.atto_delta, ATTO)}" if self.delta else ""
+        return f"epsilon {self.epsilon:g}{delta} in {self.window_days:g} days"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the most-charged person has spent in the window that ends now.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        A guarantee for everything that person was asked; epsilon in nats, infinite if nothing can
+        be guaranteed at the budget's delta.
+    left : float
+        Epsilon up to the budget, >= 0.
+    composition : {"pld", "sum"}
+        Which bound is the tighter one.
+    frees_at : datetime or None
+        UTC; when the oldest of the window's spends leaves it. None if nothing is spent.
+    budget : Budget
+        What it is held against.
+    """
+
+    epsilon: float
+    delta: float
+    left: float
+    composition: Composition
+    frees_at: datetime | None
+    budget: Budget

@@ -1,0 +1,150 @@
+"""One writer at a time on SQLite or PostgreSQL, and errors that say what is wrong with the file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool
+
+from flwr_kld._extras import require
+from flwr_kld.ledger.errors import LedgerUnavailable
+from flwr_kld.ledger.schema import REVISION, VERSION_TABLE, clock
+
+_LOCK = 0x666C7772_6B6C64
+"""PostgreSQL's advisory lock of all ledgers in a database."""
+
+
+class Database:
+    """Short transactions on connections of their own: nothing is shared by forks and threads.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///file.db`` or ``postgresql://user@host/name``.
+    patience : float
+        Seconds to wait for another process that writes.
+
+    Raises
+    ------
+    ValueError
+        If the URL is of no such database.
+    LedgerUnavailable
+        If it cannot be opened and written, or a newer version of the package wrote it.
+    """
+
+    def __init__(self, url: str, patience: float) -> None:
+        try:
+            parsed = sa.make_url(url)
+        except ArgumentError:
+            raise ValueError(f"{url!r} is no database URL: try sqlite:///drift.db") from None
+        self.name = parsed.render_as_string(hide_password=True)
+        self._patience = patience
+        backend = parsed.get_backend_name()
+        if backend == "sqlite":
+            if not parsed.database or ":memory:" in parsed.database:
+                raise ValueError("a ledger outlives its process: name a file, not memory")
+            self._engine = sa.create_engine(
+                parsed.set(drivername="sqlite"),
+                poolclass=NullPool,
+                connect_args={"timeout": patience, "isolation_level": None},
+            )
+            with self._explained("opened"):
+                _make_private(Path(parsed.database))
+                self._write_ahead(parsed.database)
+        elif backend == "postgresql":
+            require("psycopg", extra="postgres")
+            self._engine = sa.create_engine(
+                parsed.set(drivername="postgresql+psycopg"),
+                poolclass=NullPool,
+                connect_args={"connect_timeout": max(2, int(patience))},
+            )
+        else:
+            raise ValueError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}")
+        self._sqlite = backend == "sqlite"
+        with self.writing("opened") as connection:
+            self._bring_up_to_date(connection)
+            connection.execute(clock.update().values(seen=clock.c.seen))  # can it be written?
+
+    @contextmanager
+    def writing(self, doing: str = "written") -> Iterator[sa.Connection]:
+        """Hold the write lock; commit to the disk at the end, or leave no trace."""
+        with self._explained(doing), self._engine.connect() as connection:
+            if self._sqlite:
+                connection.exec_driver_sql("PRAGMA synchronous = FULL")
+                connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{self._patience}s'")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            yield connection
+            connection.commit()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """See one state of the database."""
+        with self._explained("read"), self._engine.connect() as connection:
+            if self._sqlite:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield connection
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        """Turn what a database or its file system says into one error."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._unavailable(doing, error.orig or error) from error
+        except (OSError, sqlite3.Error) as error:
+            raise self._unavailable(doing, error) from error
+
+    def _unavailable(self, doing: str, error: BaseException) -> LedgerUnavailable:
+        why = " ".join(str(error).split()) or type(error).__name__
+        return LedgerUnavailable(f"the ledger {self.name} cannot be {doing}: {why}")
+
+    def _write_ahead(self, path: str) -> None:
+        """Switch the journal mode; SQLite does not itself wait for others to do so."""
+        give_up = time.monotonic() + self._patience
+        while True:
+            try:
+                with self._engine.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+            except DBAPIError as error:
+                if "locked" not in str(error.orig) or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+    def _bring_up_to_date(self, connection: sa.Connection) -> None:
+        if sa.inspect(connection).has_table(VERSION_TABLE):
+            query = f"SELECT version_num FROM {VERSION_TABLE}"
+            found = connection.exec_driver_sql(query).scalar()
+            if found == REVISION:
+                return
+            if not isinstance(found, str) or found > REVISION:
+                raise LedgerUnavailable(
+                    f"the ledger {self.name} has schema {found} and this version of flwr-kld knows "
+                    f"{REVISION}: upgrade flwr-kld"
+                )
+        # Imported here: an up-to-date ledger opens without it, in half the time.
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", "flwr_kld.ledger:migrations")
+        config.attributes["connection"] = connection
+        command.upgrade(config, REVISION)
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, if there is none, readable by its owner only."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

@@ -1,0 +1,1 @@
+"""One file a revision, named by its number."""

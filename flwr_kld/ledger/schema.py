@@ -1,0 +1,127 @@
+"""The ledger's tables. Amounts are whole numbers; no column can hold a float.
+
+A change here needs a new file in ``migrations/versions`` and a new `REVISION`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+REVISION = "0001"
+"""Schema that this version of the package reads and writes."""
+
+VERSION_TABLE = "ledger_version"
+"""Where alembic keeps the revision of a database; other applications have their own."""
+
+metadata = MetaData()
+
+Whole = BigInteger().with_variant(Integer, "sqlite")
+
+clock = Table(
+    "clock",
+    metadata,
+    Column("id", Whole, primary_key=True, autoincrement=False),
+    Column("seen", Whole, nullable=False),
+    sqlite_strict=True,
+)
+"""One row: the latest time that any process ever read, in seconds since 1970."""
+
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("number", Whole, primary_key=True),
+    Column("population", Text, nullable=False, index=True),
+    Column("since", Whole, nullable=False),
+    Column("epsilon", Whole, nullable=False),
+    Column("delta", Whole, nullable=False),
+    Column("seconds", Whole, nullable=False),
+    Column("adjacency", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("composition", Text, nullable=False),
+    sqlite_strict=True,
+)
+"""As they were set; a population's last one is in force."""
+
+participants = Table(
+    "participants",
+    metadata,
+    Column("id", Whole, primary_key=True),
+    Column("population", Text, nullable=False),
+    Column("number", Whole, nullable=False),
+    Column("name", Text, nullable=False),
+    UniqueConstraint("population", "name", name="participants_name"),
+    UniqueConstraint("population", "number", name="participants_number"),
+    sqlite_strict=True,
+)
+"""Clients, numbered from 0 in the order in which they were first asked."""
+
+checks = Table(
+    "checks",
+    metadata,
+    Column("number", Whole, primary_key=True),
+    Column("population", Text, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("started", Whole, nullable=False),
+    Column("ended", Whole),
+    Column("state", Text, nullable=False),
+    Column("report", Text),
+    Column("note", Text),
+    UniqueConstraint("population", "purpose", "key", name="checks_key"),
+    CheckConstraint("purpose IN ('check', 'training')", name="checks_purpose"),
+    CheckConstraint("state IN ('reserved', 'settled', 'failed', 'abandoned')", name="checks_state"),
+    sqlite_strict=True,
+)
+"""One row for each idempotency key."""
+
+costs = Table(
+    "costs",
+    metadata,
+    Column("id", Whole, primary_key=True),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("mechanism", Text, nullable=False),
+    Column("epsilon", Whole, nullable=False),
+    Column("delta", Whole, nullable=False),
+    Column("adjacency", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("shifts", Text, nullable=False),
+    Column("noise", LargeBinary, nullable=False),
+    CheckConstraint("epsilon > 0 AND delta >= 0", name="costs_positive"),
+    sqlite_strict=True,
+)
+"""Kinds of releases, each once: guarantee, noise table, and the moves that it hides."""
+
+spends = Table(
+    "spends",
+    metadata,
+    Column("id", Whole, primary_key=True),
+    Column("check", Whole, ForeignKey("checks.number"), nullable=False, index=True),
+    Column("asked", Whole, ForeignKey("costs.id"), nullable=False),
+    Column("delivered", Whole, ForeignKey("costs.id")),
+    Column("family", Text, nullable=False),
+    Column("members", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+"""One row for each release of a check, and the packed numbers of the parts that it touches."""
+
+states = Table(
+    "states",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("version", Whole, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("updated", Whole, nullable=False),
+    sqlite_strict=True,
+)
+"""What monitors and predictors remember between checks, as JSON."""
