@@ -1,0 +1,77 @@
+"""Run a command of the operator's with the report on its standard input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from flwr_kld.alerts.delivery import Delivery
+from flwr_kld.report import Report
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program and its arguments, run without a shell; exit status 0 means delivered.
+
+    Standard input is the report's JSON. Standard output is dropped, so that it cannot mix with a
+    report printed there; standard error is left as it is.
+
+    Parameters
+    ----------
+    argv : Sequence[str]
+        Program and arguments. They may hold secrets: logs name the program only.
+    timeout : float
+        Seconds, > 0, after which the program and what it started are killed.
+
+    Raises
+    ------
+    ValueError
+        If `argv` is not a list of text, or the timeout is not positive.
+    """
+
+    argv: Sequence[str]
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.argv, str)
+            or not self.argv
+            or not all(isinstance(part, str) and part for part in self.argv[:1])
+        ):
+            raise ValueError("an alert's command is a list: the program, then its arguments")
+        if not self.timeout > 0:
+            raise ValueError(f"timeout must be a positive number of seconds, got {self.timeout}")
+
+    @property
+    def name(self) -> str:
+        """Name in logs."""
+        return f"command {PurePath(self.argv[0]).name}"
+
+    def __repr__(self) -> str:
+        return f"Command({PurePath(self.argv[0]).name!r}, timeout={self.timeout:g})"
+
+    def send(self, report: Report) -> Delivery:
+        """Run it once and wait for its end."""
+        try:
+            process = subprocess.Popen(
+                list(self.argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else type(error).__name__
+            return Delivery(self.name, False, f"it cannot be started: {why}")
+        try:
+            process.communicate(report.to_json().encode(), timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            return Delivery(self.name, False, f"killed after {self.timeout:g} s")
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        return Delivery(self.name, process.returncode == 0, f"exit status {process.returncode}")

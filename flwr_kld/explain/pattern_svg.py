@@ -1,0 +1,42 @@
+"""A 4×4 block pattern as a small picture."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flwr_kld.domain import BlockPatterns
+
+
+def pattern_svg(symbol: int, *, side: int = 40) -> str:
+    """Return an inline SVG of a symbol of `BlockPatterns`, in the text's own colour.
+
+    Parameters
+    ----------
+    symbol : int
+        In 0 .. 2^16 - 1.
+    side : int
+        Height and width in CSS pixels.
+
+    Raises
+    ------
+    DomainError
+        If there is no such symbol.
+    """
+    ink = ~BlockPatterns().pattern(symbol)
+    blocks = "".join(f'<path d="M{x} {y}h1v1h-1z"/>' for y, x in np.argwhere(ink).tolist())
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="-.2 -.2 4.4 4.4" '
+        f'width="{side}" height="{side}" fill="currentColor" shape-rendering="crispEdges">'
+        f"<title>{_in_words(ink.tolist())}</title>"
+        '<path d="M0 0h4v4h-4z" fill="none" stroke="currentColor" stroke-width=".15"/>'
+        f"{blocks}</svg>"
+    )
+
+
+def _in_words(ink: list[list[bool]]) -> str:
+    rows = [
+        f"row {y}: " + ", ".join(str(x) for x, there in enumerate(row, 1) if there)
+        for y, row in enumerate(ink, 1)
+        if any(row)
+    ]
+    return "4 by 4 blocks, " + ("ink in " + "; ".join(rows) if rows else "no ink")

@@ -1,0 +1,123 @@
+"""Schedules: endless series of moments, the same for everybody who computes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+class Schedule(Protocol):
+    """A rule that says when the next slot is."""
+
+    def next_after(self, moment: datetime) -> datetime:
+        """Return the first slot later than `moment` (aware), in UTC."""
+        ...
+
+
+@dataclass(frozen=True)
+class Every:
+    """Multiples of a period since 1970-01-01 00:00 UTC: restarts do not move them.
+
+    Parameters
+    ----------
+    period : timedelta
+        At least one minute.
+
+    Raises
+    ------
+    ValueError
+        If it is shorter.
+    """
+
+    period: timedelta
+
+    def __post_init__(self) -> None:
+        if self.period < _UNITS["m"]:
+            raise ValueError("checks are at least one minute apart")
+
+    def next_after(self, moment: datetime) -> datetime:
+        """Return the first slot later than `moment` (aware), in UTC."""
+        return _EPOCH + ((moment - _EPOCH) // self.period + 1) * self.period
+
+
+@dataclass(frozen=True)
+class Cron:
+    """A cron expression of five fields: minute, hour, day of month, month, day of week.
+
+    As in Debian's cron, a slot at a fixed time of day comes once on every day that has it: when
+    clocks go forward over it, at the first moment after the gap; when they go back, the first time.
+
+    Parameters
+    ----------
+    expression : str
+        For example ``"0 3 * * *"``, every night at three.
+    zone : str
+        Time zone of the expression, an IANA name. Default UTC.
+
+    Raises
+    ------
+    ValueError
+        If the expression cannot be read or never comes true, or there is no such zone.
+    """
+
+    expression: str
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        try:
+            self._tzinfo  # noqa: B018  (looked up)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"there is no time zone {self.zone!r}: give an IANA name") from None
+        try:
+            if len(self.expression.split()) != 5:
+                raise CronSimError("Wrong number of fields")
+            self.next_after(_EPOCH)
+        except (CronSimError, StopIteration) as error:
+            why = str(error) or "it never comes true"
+            raise ValueError(
+                f"{self.expression!r} is no cron expression ({why}): write minute, hour, "
+                "day of month, month and day of week, such as '0 3 * * *'"
+            ) from None
+
+    def next_after(self, moment: datetime) -> datetime:
+        """Return the first slot later than `moment` (aware), in UTC."""
+        slots = CronSim(self.expression, moment.astimezone(self._tzinfo))
+        slot = next(slots).astimezone(UTC)
+        while slot <= moment:  # a wall-clock time that comes twice has had its slot
+            slot = next(slots).astimezone(UTC)
+        return slot
+
+    @property
+    def _tzinfo(self) -> tzinfo:
+        return UTC if self.zone == "UTC" else ZoneInfo(self.zone)
+
+
+def parse_schedule(text: str, *, zone: str = "UTC") -> Schedule:
+    """Read ``"every 6h"`` (m, h or d) or a cron expression.
+
+    Parameters
+    ----------
+    text : str
+        The schedule.
+    zone : str
+        Time zone of a cron expression; intervals have none.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if not text.strip().lower().startswith("every"):
+        return Cron(" ".join(text.split()), zone)
+    match = re.fullmatch(r"every\s+([1-9]\d{0,5})\s*([mhd])", text.strip().lower())
+    if match is None:
+        raise ValueError(f"{text!r} is no interval: write 'every 30m', 'every 6h' or 'every 1d'")
+    return Every(int(match[1]) * _UNITS[match[2]])

@@ -1,0 +1,154 @@
+"""Webhooks against a receiver on this machine."""
+
+import hashlib
+import hmac
+import json
+import logging
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from test_report import REPORT
+
+from flwr_kld.alerts import SIGNATURE_HEADER, Webhook, send_alerts
+from flwr_kld.report import Report
+
+PATH = "/hooks/T0K3N"
+
+
+class Receiver:
+    """Answers with given statuses, the last one for ever; keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.statuses = [200]
+        self.requests = []
+        self.location = None
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.requests.append((self.path, dict(self.headers), body))
+                left = receiver.statuses
+                self.send_response(left.pop(0) if len(left) > 1 else left[0])
+                if receiver.location:
+                    self.send_header("Location", receiver.location)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}{PATH}"
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture
+def receiver():
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield receiver
+    receiver.server.shutdown()
+    thread.join()
+    receiver.server.server_close()
+
+
+def test_the_report_arrives_whole(receiver):
+    delivery = Webhook(receiver.url).send(REPORT)
+    assert (delivery.delivered, delivery.detail, delivery.attempts) == (True, "status 200", 1)
+    ((path, headers, body),) = receiver.requests
+    assert path == PATH
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Idempotency-Key"] == REPORT.check
+    assert SIGNATURE_HEADER not in headers
+    assert Report.from_dict(json.loads(body)) == REPORT
+
+
+def test_the_signature_is_of_the_body_under_the_secret(receiver, monkeypatch):
+    monkeypatch.setenv("HOOK_SECRET", "s3cret")
+    assert Webhook(receiver.url, secret_variable="HOOK_SECRET").send(REPORT).delivered
+    ((_, headers, body),) = receiver.requests
+    mac = hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
+    assert headers[SIGNATURE_HEADER] == f"sha256={mac}"
+
+
+def test_busy_receivers_are_tried_again_with_the_same_key(receiver):
+    receiver.statuses = [503, 429, 204]
+    delivery = Webhook(receiver.url, pause=0.0).send(REPORT)
+    assert (delivery.delivered, delivery.detail, delivery.attempts) == (True, "status 204", 3)
+    assert {headers["Idempotency-Key"] for _, headers, _ in receiver.requests} == {REPORT.check}
+
+
+def test_pauses_double_and_attempts_end(receiver, monkeypatch):
+    pauses = []
+    monkeypatch.setattr("flwr_kld.alerts.webhook.time.sleep", pauses.append)
+    receiver.statuses = [500]
+    delivery = Webhook(receiver.url, attempts=4, pause=0.5).send(REPORT)
+    assert (delivery.delivered, delivery.detail, delivery.attempts) == (False, "status 500", 4)
+    assert pauses == [0.5, 1.0, 2.0]
+    assert len(receiver.requests) == 4
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410])
+def test_a_refusal_is_final(receiver, status):
+    receiver.statuses = [status]
+    delivery = Webhook(receiver.url, pause=0.0).send(REPORT)
+    assert (delivery.delivered, delivery.attempts) == (False, 1)
+
+
+def test_redirects_are_not_followed(receiver):
+    receiver.statuses, receiver.location = [307], "http://127.0.0.1:1/elsewhere"
+    delivery = Webhook(receiver.url, pause=0.0).send(REPORT)
+    assert (delivery.delivered, delivery.detail, delivery.attempts) == (False, "status 307", 1)
+
+
+def test_nobody_there_is_logged_without_the_secret_path_and_returned(caplog):
+    hook = Webhook("http://127.0.0.1:1/hooks/T0K3N", attempts=2, pause=0.0)
+    with caplog.at_level(logging.INFO):
+        (delivery,) = send_alerts([hook], REPORT)
+    assert not delivery.delivered
+    assert delivery.attempts == 2
+    assert delivery.detail == "no answer (ConnectionError)"
+    assert "was not delivered: no answer" in caplog.text
+    assert REPORT.check in caplog.text
+    for text in (caplog.text, repr(hook), hook.name, repr(delivery)):
+        assert "T0K3N" not in text
+
+
+def test_https_is_the_rule():
+    assert Webhook("https://hooks.example.org/x").name == "webhook https://hooks.example.org"
+    for url in ("http://localhost:8080/x", "http://127.0.0.9/x", "http://[::1]:80/"):
+        Webhook(url)
+    for url in (
+        "http://hooks.example.org/x", "http://localhost.example.org/", "http://10.0.0.1/",
+        "ftp://localhost/", "hooks.example.org", "https:///x", "file:///etc/passwd", "",
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="starts with https://"):
+            Webhook(url)
+
+
+def test_settings_are_checked_at_once(monkeypatch):
+    monkeypatch.delenv("HOOK_SECRET", raising=False)
+    for value in (None, ""):
+        if value is not None:
+            monkeypatch.setenv("HOOK_SECRET", value)
+        with pytest.raises(ValueError, match="set the environment variable HOOK_SECRET"):
+            Webhook("https://example.org", secret_variable="HOOK_SECRET")
+    for wrong in ({"timeout": 0.0}, {"attempts": 0}, {"pause": -1.0}):
+        with pytest.raises(ValueError, match="timeout > 0"):
+            Webhook("https://example.org", **wrong)
+
+
+def test_a_secret_that_has_gone_sends_nothing_unsigned(receiver, monkeypatch):
+    monkeypatch.setenv("HOOK_SECRET", "s3cret")
+    hook = Webhook(receiver.url, secret_variable="HOOK_SECRET")
+    monkeypatch.delenv("HOOK_SECRET")
+    (delivery,) = send_alerts([hook], REPORT)
+    assert not delivery.delivered
+    assert receiver.requests == []
