@@ -1,0 +1,61 @@
+"""How much more a cohort's counts vary than those of as many independent records would.
+
+Records of one client are alike, so counts of whole clients vary more. Between groups of clients it
+shows: Rao and Scott 1981, less what the noise adds, whose variance is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import chi2
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CONFIDENCE = 0.9
+
+
+@dataclass(frozen=True)
+class DesignEffect:
+    """Variance over that of independent records.
+
+    Parameters
+    ----------
+    value : float
+        Average over the levels of a witness, >= 1.
+    upper : float
+        Upper 90 % confidence limit, >= 1.
+    """
+
+    value: float
+    upper: float
+
+
+def design_effect(counts: NDArray[np.int64], noise: float) -> DesignEffect:
+    """Compare the spread of groups around common shares with the multinomial's.
+
+    ``Σ_lj (y_lj - n_j p_l)²`` has mean ``(J - 1) [effect · N / J · Σ p (1 - p) + noise · Σ_l (1 -
+    2 p_l + L p_l²)]``; the degrees of freedom are Satterthwaite's.
+
+    Parameters
+    ----------
+    counts : NDArray[np.int64]
+        Noisy counts, shape [levels, groups].
+    noise : float
+        Variance of the noise in each, in squared records.
+    """
+    levels, groups = counts.shape
+    size = counts.sum(axis=0)
+    share = np.maximum(counts.sum(axis=1), 0) / max(int(size.sum()), 1)
+    spread = float(((counts - np.outer(share, size)) ** 2).sum())
+    spread -= noise * (groups - 1) * float((1 - 2 * share + levels * share**2).sum())
+    each = share * (1 - share)
+    expected = (groups - 1) * float(size.mean()) * float(each.sum())
+    if not expected > 0:
+        return DesignEffect(1.0, 1.0)
+    value = max(spread / expected, 1.0)
+    degrees = (groups - 1) * float(each.sum()) ** 2 / float(each @ each)
+    return DesignEffect(value, value * degrees / float(chi2.ppf(1 - _CONFIDENCE, degrees)))

@@ -1,0 +1,153 @@
+"""The decision of one check: drift, no drift, or inconclusive and what would resolve it.
+
+Drift is said on certified grounds only: one check's lower bound, or evidence added up over checks.
+The point estimate never alarms. Proof notes: ``docs/proofs/certified-bound.md``,
+``docs/proofs/e-detector.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from flwr_kld.alarm import Standing
+from flwr_kld.bounds import CertifiedBound
+from flwr_kld.bounds.interval import Interval, NoInterval
+from flwr_kld.bounds.sensitivity import Sensitivity, errors_for_one_check
+from flwr_kld.report.verdict import Outcome, Verdict
+
+POWER = 0.8
+"""With which a check that says "no drift" would have found a drift of its resolution."""
+_FACTORS = (1.5, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
+"""Of records or epsilon that are proposed."""
+
+
+def decide(
+    bound: CertifiedBound,
+    at_once: CertifiedBound,
+    interval: Interval | NoInterval,
+    standing: Standing,
+    sensitivity: Sensitivity,
+    *,
+    threshold: float,
+    resolution: float,
+) -> Verdict:
+    """Decide a check.
+
+    Parameters
+    ----------
+    bound : CertifiedBound
+        Of the second half, as reports show it.
+    at_once : CertifiedBound
+        The same at the higher level at which a single check alarms.
+    interval : Interval or NoInterval
+        Two-sided, or why there is none.
+    standing : Standing
+        Evidence over checks, this one included.
+    sensitivity : Sensitivity
+        What checks like this one find.
+    threshold : float
+        Nats of D_θ that are tolerated.
+    resolution : float
+        Nats beyond it that "no drift" has to exclude, with power `POWER`.
+
+    Returns
+    -------
+    Verdict
+        A false "drift" has probability at most ``1 - at_once.level`` in each check, and the
+        detector's rate over its horizon.
+    """
+    outcome, reason, resolve = _outcome(
+        bound, at_once, interval, standing, sensitivity, threshold, threshold + resolution
+    )
+    two_sided = isinstance(interval, Interval)
+    return Verdict(
+        outcome=outcome,
+        reason=reason,
+        resolve=resolve,
+        threshold=threshold,
+        lower_bound=bound.lower,
+        level=bound.level,
+        interval=(interval.lower, interval.upper) if isinstance(interval, Interval) else None,
+        interval_note=None if two_sided else interval.reason,
+        evidence=standing.evidence,
+        alarm_at=standing.alarm_at,
+    )
+
+
+def unmeasured(threshold: float, level: float, why: str) -> Verdict:
+    """Return the verdict of a check whose second half gave nothing."""
+    return Verdict(
+        Outcome.INCONCLUSIVE,
+        f"the second half of the cohort gave no bound: {why}",
+        "the next check, with more clients connected",
+        threshold=threshold,
+        lower_bound=None,
+        level=level,
+        interval_note="no bound",
+    )
+
+
+def _outcome(
+    bound: CertifiedBound,
+    at_once: CertifiedBound,
+    interval: Interval | NoInterval,
+    standing: Standing,
+    sensitivity: Sensitivity,
+    threshold: float,
+    excluded: float,
+) -> tuple[Outcome, str, str | None]:
+    if at_once.lower > threshold:
+        reason = (
+            f"the divergence is at least {at_once.lower:.3f} nats, above {threshold:g}: a bound "
+            f"that errs with probability {1 - at_once.level:.1g}"
+        )
+        return Outcome.DRIFT, reason, None
+    if standing.alarmed:
+        reason = (
+            f"evidence of {standing.checks} checks for a divergence above {threshold:g} nats "
+            f"reached {standing.evidence:.3g}; by chance it reaches {standing.alarm_at:g} at the "
+            "stated rate only"
+        )
+        return Outcome.DRIFT, reason, None
+    if bound.lower > threshold:
+        reason = (
+            f"the divergence is at least {bound.lower:.3f} nats, above {threshold:g}, but this is "
+            f"certified at {100 * bound.level:g} % only; evidence over checks stands at "
+            f"{standing.evidence:.2g} of {standing.alarm_at:.3g}"
+        )
+        return Outcome.INCONCLUSIVE, reason, "the next checks, if it is a drift"
+    if isinstance(interval, Interval) and interval.upper <= excluded:
+        reason = f"the divergence is at most {interval.upper:.3f} nats"
+        return Outcome.NO_DRIFT, reason, None
+    errors = errors_for_one_check(bound.level, POWER, bound.groups)
+    found = sensitivity.detectable(threshold, errors=errors)
+    if found <= excluded:
+        reason = (
+            f"the certified bound, {max(bound.lower, 0.0):.3f} nats, is not above {threshold:g}; a "
+            f"divergence of {found:.2g} nats would have been found with probability {POWER:g}"
+        )
+        return Outcome.NO_DRIFT, reason, None
+    seen = "no divergence" if math.isinf(found) else f"only a divergence of {found:.2g} nats"
+    reason = (
+        f"the certified bound is not above {threshold:g} nats, but with probability {POWER:g} "
+        f"{seen} would have been found, not one of {excluded:.2g}"
+    )
+    return Outcome.INCONCLUSIVE, reason, _resolve(sensitivity, threshold, excluded, errors)
+
+
+def _resolve(sensitivity: Sensitivity, threshold: float, excluded: float, errors: float) -> str:
+    """Say what would make a check find what is to be excluded."""
+    more_records = [replace(sensitivity, records=k * sensitivity.records) for k in _FACTORS]
+    less_noise = [replace(sensitivity, noise=sensitivity.noise / k**2) for k in _FACTORS]
+    ways = []
+    for what, settings in (("clients or records", more_records), ("epsilon", less_noise)):
+        enough = [
+            factor
+            for factor, setting in zip(_FACTORS, settings, strict=True)
+            if setting.detectable(threshold, errors=errors) <= excluded
+        ]
+        if enough:
+            ways.append(f"{enough[0]:g} times the {what}")
+    ways.append("fewer cells" if ways else "a larger resolution or threshold, or fewer cells")
+    return " or ".join(ways)
