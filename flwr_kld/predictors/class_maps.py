@@ -1,0 +1,91 @@
+"""Public label → class maps: what a query asks of a label before the channel blurs it.
+
+Every map is a function of its name and of the public laws alone, computed without rounding that
+could differ between machines: a stored predictor rebuilds the very same queries from their names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.predictors.laws import Floats, Laws
+
+ClassMap = NDArray[np.uint16]
+"""Shape [M], in 0 .. C-1."""
+
+MOST_CLASSES = 1 << 16
+_GRID = float(1 << 30)
+_BLOCK = 32
+
+
+def labels(laws: Laws) -> ClassMap:
+    """Each label a class of its own."""
+    if laws.labels > MOST_CLASSES:
+        raise ValueError(f"a query has at most {MOST_CLASSES} classes: hash the labels")
+    return np.arange(laws.labels).astype(np.uint16)
+
+
+def one_versus_rest(laws: Laws, arm: int) -> ClassMap:
+    """Whether a label is likelier under hypothesis `arm` than on average."""
+    return np.asarray(laws.probabilities[arm] > laws.mean).astype(np.uint16)
+
+
+def pair(laws: Laws, first: int, second: int) -> ClassMap:
+    """Whether a label is likelier under `first` than under `second` (Scheffé's set)."""
+    return np.asarray(laws.probabilities[first] > laws.probabilities[second]).astype(np.uint16)
+
+
+def likeliest(laws: Laws) -> ClassMap:
+    """Which hypothesis makes a label likeliest, among those that do for any label."""
+    best = laws.probabilities.argmax(axis=0)
+    return np.asarray(np.unique(best, return_inverse=True)[1]).astype(np.uint16)
+
+
+def cells(laws: Laws, bits: int, number: int) -> ClassMap:
+    """Cut the labels into ``2**bits`` cells by public random directions among the hypotheses.
+
+    A direction gives a label the sign of ``Σ_j ±_j (√(f_j / f̄) - mean)``: sums of square roots are
+    what Hellinger distances between the hypotheses are made of.
+    """
+    taken = range(number * bits, (number + 1) * bits)
+    signs = [_directions(laws, d // _BLOCK)[d % _BLOCK] for d in taken]
+    return np.asarray((1 << np.arange(bits)) @ np.array(signs)).astype(np.uint16)
+
+
+def hashed(laws: Laws, classes: int, number: int) -> ClassMap:
+    """Hash the labels to `classes` classes, the same way for any laws."""
+    digest = hashlib.shake_256(f"flwr-kld hash {classes} {number}".encode())
+    words = np.frombuffer(digest.digest(4 * laws.labels), dtype="<u4")
+    return (words % classes).astype(np.uint16)
+
+
+def hadamard(laws: Laws, row: int) -> ClassMap:
+    """Entry of a Hadamard matrix (Sylvester's) in a row, 1 where it is -1."""
+    both = np.arange(laws.labels, dtype=np.uint64) & np.uint64(row)
+    for shift in (32, 16, 8, 4, 2, 1):  # parity of the common bits
+        both ^= both >> np.uint64(shift)
+    return (both & np.uint64(1)).astype(np.uint16)
+
+
+@lru_cache(maxsize=8)
+def _directions(laws: Laws, block: int) -> NDArray[np.bool_]:
+    """Signs of the labels in `_BLOCK` directions, shape [_BLOCK, M]."""
+    count = _BLOCK * laws.hypotheses
+    digest = hashlib.shake_256(f"flwr-kld directions {block}".encode()).digest(-(-count // 8))
+    bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[:count]
+    signs = np.where(bits == 1, 1.0, -1.0).reshape(_BLOCK, laws.hypotheses)
+    # Integers far below 2**53: the product is exact in whatever order it is summed.
+    return np.asarray(signs @ _roots(laws) > 0)
+
+
+@lru_cache(maxsize=1)
+def _roots(laws: Laws) -> Floats:
+    """Centred ``√(f_j / f̄)`` on an integer grid, shape [K, M]."""
+    mean = laws.mean
+    roots = np.sqrt(laws.probabilities / np.where(mean > 0, mean, 1.0))
+    centred = roots - roots.mean(axis=0)
+    return np.asarray(np.rint(_GRID * centred), dtype=np.float64)

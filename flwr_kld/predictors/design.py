@@ -1,0 +1,173 @@
+"""A public mixture of queries, and the exact law of their reports under every hypothesis.
+
+A report's likelihood under hypothesis j is ``Q_j(z | q) = Σ_y f_j(y) W(z | y, q)``: a finite table,
+one row for each (query, symbol) that can be reported.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from flwr_kld.errors import InvalidReply
+from flwr_kld.predictors.laws import Floats, Laws
+from flwr_kld.predictors.query import Query, named_query
+
+Integers = NDArray[np.int64]
+_CHUNK = 96
+"""Rows of 0/1 memberships multiplied at a time: bounds memory at 50 MB for 65,536 labels."""
+
+
+class Design:
+    """Which queries are asked how often, for one table of laws. Public.
+
+    Parameters
+    ----------
+    laws : Laws
+        What the hypotheses say.
+    names : Sequence[str]
+        Names of the queries, see `named_query`.
+    weights : Sequence[int]
+        How often each is asked, positive.
+    queries : Sequence[Query]
+        The queries of these names; may build them when they are asked for.
+    law : Floats
+        ``Q_j(z | q)`` in row ``starts[q] + z`` and column j, shape [cells, K].
+    symbols : Integers
+        How many symbols each query has.
+    """
+
+    def __init__(
+        self,
+        laws: Laws,
+        names: Sequence[str],
+        weights: Sequence[int],
+        queries: Sequence[Query],
+        law: Floats,
+        symbols: Integers,
+    ) -> None:
+        self.laws = laws
+        self.names = names
+        self.weights = weights
+        self.queries = queries
+        self.law = law
+        self.starts: Integers = np.concatenate([[0], np.cumsum(symbols)])
+        """First row of each query, and the number of rows; shape [queries + 1]."""
+        self.searched = False
+        """Whether the queries were searched for, so that another machine may find others."""
+
+    @classmethod
+    def of(
+        cls, laws: Laws, epsilon: float, names: Sequence[str], weights: Sequence[int] | None = None
+    ) -> Design:
+        """Build the queries of these names, by default asked equally often.
+
+        Raises
+        ------
+        ValueError
+            If a query does not exist, or the weights do not fit.
+        """
+        weights = [1] * len(names) if weights is None else list(weights)
+        if not names or len(weights) != len(names) or min(weights) < 1:
+            raise ValueError("a design needs queries, and a positive integer weight for each")
+        queries = [named_query(laws, name, epsilon) for name in names]
+        masses = class_masses(laws, queries)
+        law = np.vstack([q.channel.push(mass).T for q, mass in zip(queries, masses, strict=True)])
+        symbols = np.array([query.channel.symbols for query in queries], dtype=np.int64)
+        return cls(laws, list(names), weights, queries, law, symbols)
+
+    @property
+    def epsilon(self) -> float:
+        """What a report costs its client, in nats."""
+        return self.queries[0].channel.epsilon
+
+    @cached_property
+    def log_law(self) -> Floats:
+        """``ln Q_j(z | q)``, shape [cells, K]."""
+        return np.asarray(np.log(self.law))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """How often each query is asked, shape [queries], summing to 1."""
+        weights = np.asarray(self.weights, dtype=np.float64)
+        return np.asarray(weights / weights.sum())
+
+    @cached_property
+    def affinities(self) -> Floats:
+        """Bhattacharyya coefficient of one report between hypotheses, shape [K, K]."""
+        often = np.repeat(self.shares, np.diff(self.starts))[:, None]
+        roots = np.sqrt(self.law * often)
+        return np.asarray(np.minimum(roots.T @ roots, 1.0))
+
+    def pick(self, number: int) -> int:
+        """Query that a uniform number of many bits picks, in proportion to the weights."""
+        return bisect_right(self._bounds, number % self._bounds[-1])
+
+    def rows(self, queries: Integers, symbols: Integers) -> Integers:
+        """Rows of the law that reports fall in, shape [n].
+
+        Raises
+        ------
+        InvalidReply
+            If a report names a query that there is not, or a symbol that its query cannot give.
+        """
+        known = (queries >= 0) & (queries < len(self.queries))
+        if not known.all():
+            raise InvalidReply("a report names a query that was not asked")
+        if ((symbols < 0) | (symbols >= np.diff(self.starts)[queries])).any():
+            raise InvalidReply("a report's symbol is impossible for its query")
+        return np.asarray(self.starts[queries] + symbols)
+
+    def only(self, chosen: Iterable[int], weights: Iterable[int]) -> Design:
+        """Return the design of some of these queries, with other weights."""
+        chosen = list(map(int, chosen))
+        rows = [np.arange(self.starts[q], self.starts[q + 1]) for q in chosen]
+        design = Design(
+            self.laws,
+            [self.names[q] for q in chosen],
+            list(map(int, weights)),
+            [self.queries[q] for q in chosen],
+            self.law[np.concatenate(rows)],
+            np.array([len(own) for own in rows], dtype=np.int64),
+        )
+        design.searched = True
+        return design
+
+    def asks_as(self, other: Design) -> bool:
+        """Whether the other asks the same queries, as often, about the same laws."""
+        return (self.laws, list(self.names), list(self.weights)) == (
+            other.laws, list(other.names), list(other.weights)
+        )  # fmt: skip
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        return list(accumulate(int(w) for w in self.weights))
+
+
+def class_masses(laws: Laws, queries: Sequence[Query]) -> list[Floats]:
+    """Mass of each query's classes under the hypotheses, shape [K, C] each."""
+    masses: list[Floats] = [np.empty((laws.hypotheses, q.channel.classes)) for q in queries]
+    few = [(i, c) for i, q in enumerate(queries) for c in range(q.channel.classes)
+           if q.channel.classes <= _CHUNK]  # fmt: skip
+    member = np.empty((_CHUNK, laws.labels))
+    for first in range(0, len(few), _CHUNK):  # many small queries: one product for a block
+        block = few[first : first + _CHUNK]
+        for row, (i, c) in zip(member, block, strict=False):
+            np.equal(queries[i].class_of, c, out=row)
+        for column, (i, c) in zip(
+            (laws.probabilities @ member[: len(block)].T).T, block, strict=True
+        ):
+            masses[i][:, c] = column
+    for i, query in enumerate(queries):  # many classes: a label is in one of them only
+        classes = query.channel.classes
+        if classes > _CHUNK:
+            cells = (query.class_of, np.arange(laws.labels))
+            belongs = sparse.csr_array((np.ones(laws.labels), cells), shape=(classes, laws.labels))
+            masses[i] = np.asarray(belongs @ laws.probabilities.T).T
+    return masses

@@ -1,0 +1,147 @@
+"""Named candidates for what clients' labels follow, some of them conditional on a context.
+
+>>> from flwr_kld import Labels, Reference
+>>> colours = Labels(["red", "green"])
+>>> usual, odd = (Reference.from_probabilities(colours, p) for p in ([0.9, 0.1], [0.4, 0.6]))
+>>> by_day = {"weekday": usual, "weekend": odd}
+>>> candidates = Hypotheses({"always as usual": usual, "odd on weekends": by_day})
+>>> candidates.at("weekend").probabilities.round(4).tolist()
+[[0.8996, 0.1004], [0.4001, 0.5999]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from flwr_kld.domain import Domain
+from flwr_kld.predictors.laws import Laws
+from flwr_kld.reference import Reference
+
+Hypothesis = Reference | Mapping[str, Reference] | Callable[[str], Reference]
+"""A constant law, a table by context, or a function of the context (the paper's f: x ↦ D(Y))."""
+
+_KEPT = 16
+"""Contexts whose tables stay in memory."""
+
+
+class Hypotheses:
+    """K named hypotheses over one domain. Public.
+
+    Parameters
+    ----------
+    candidates : Mapping[str, Hypothesis]
+        At least two, by name.
+    floor : float
+        In [0, 1): every law becomes ``(1 - floor) f + floor / M``, so that no label is impossible
+        under a candidate and no prediction is infinitely wrong.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two, the floor is out of range, or domains differ.
+    """
+
+    def __init__(self, candidates: Mapping[str, Hypothesis], *, floor: float = 1e-3) -> None:
+        if len(candidates) < 2:
+            raise ValueError("a predictor needs at least two candidate hypotheses")
+        if not 0 <= floor < 1:
+            raise ValueError(f"floor must be in [0, 1), got {floor}")
+        self._candidates = dict(candidates)
+        self._floor = floor
+        self._constant = all(isinstance(c, Reference) for c in candidates.values())
+        self._kept: dict[str, Laws] = {}
+        self._domain: Domain | None = None
+        for candidate in candidates.values():  # whatever is known before a context comes
+            known = {"": candidate} if isinstance(candidate, Reference) else candidate
+            if isinstance(known, Mapping):
+                for reference in known.values():
+                    self._check(reference)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The candidates' names, in order; index j of everything else."""
+        return tuple(self._candidates)
+
+    @property
+    def domain(self) -> Domain:
+        """What labels mean.
+
+        Raises
+        ------
+        ValueError
+            If all candidates are functions and none was asked for a law yet.
+        """
+        if self._domain is None:
+            raise ValueError("no law is known yet: ask for those of a context first")
+        return self._domain
+
+    def at(self, context: str = "") -> Laws:
+        """Return the laws in one context, [K, M].
+
+        Raises
+        ------
+        ValueError
+            If a table has no entry for the context, or a function returns no fitting `Reference`.
+        """
+        key = "" if self._constant else context
+        if key not in self._kept:
+            while len(self._kept) >= _KEPT:
+                del self._kept[next(iter(self._kept))]
+            rows = [self._law(name, context).probabilities for name in self._candidates]
+            size = len(rows[0])
+            self._kept[key] = Laws((1 - self._floor) * np.array(rows) + self._floor / size)
+        return self._kept[key]
+
+    def _law(self, name: str, context: str) -> Reference:
+        candidate = self._candidates[name]
+        if isinstance(candidate, Reference):
+            return candidate
+        if not isinstance(candidate, Mapping):
+            return self._check(candidate(context))
+        if context not in candidate:
+            raise ValueError(f"hypothesis {name!r} has no law for context {context!r}: add one")
+        return candidate[context]
+
+    def _check(self, reference: object) -> Reference:
+        if not isinstance(reference, Reference):
+            raise ValueError("a hypothesis must be, hold, or return a Reference")
+        self._domain = self._domain or reference.domain
+        if reference.domain != self._domain:
+            raise ValueError("all hypotheses must be over the same domain")
+        return reference
+
+
+def drift_scenarios(
+    base: Reference, towards: Mapping[str, Reference], amount: float
+) -> dict[str, Reference]:
+    """Named drifts of one base law: ``(1 - amount) base + amount * direction``.
+
+    Parameters
+    ----------
+    towards : Mapping[str, Reference]
+        Directions by name, for example the law of each digit.
+    amount : float
+        In (0, 1].
+
+    Returns
+    -------
+    dict[str, Reference]
+        A candidate for each direction, ready for `Hypotheses`.
+
+    Raises
+    ------
+    ValueError
+        If the amount is out of range or a direction is over another domain.
+    """
+    if not 0 < amount <= 1:
+        raise ValueError(f"amount must be in (0, 1], got {amount}")
+    if any(direction.domain != base.domain for direction in towards.values()):
+        raise ValueError("drift directions must be over the base's domain")
+    return {
+        name: Reference.from_probabilities(
+            base.domain, (1 - amount) * base.probabilities + amount * direction.probabilities
+        )
+        for name, direction in towards.items()
+    }

@@ -1,0 +1,81 @@
+"""Server-side checks of a round's reports: what cannot be, was not asked, or came before, is out.
+
+A report that passes may still be a lie, and no check can tell: it is worth at most what any honest
+report is, a move of ``epsilon`` in the log-odds between two hypotheses (two for a report replaced).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+
+from flwr_kld.errors import InvalidReply
+from flwr_kld.predictors.predictor import Predictor
+from flwr_kld.predictors.report import Report, Reports, batches
+
+
+class Rejection(StrEnum):
+    """Why a report was not taken."""
+
+    IMPOSSIBLE = "impossible report"
+    WRONG_QUERY = "wrong query"
+    REPEATED = "repeated report"
+
+
+class Intake:
+    """Collects the reports of one round.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Whose queries were asked.
+    round : int
+        Number of the round.
+
+    Attributes
+    ----------
+    rejected : Counter[Rejection]
+        How many reports were refused, by reason.
+    """
+
+    def __init__(self, predictor: Predictor, round: int) -> None:
+        self._predictor = predictor
+        self._round = round
+        self._taken: dict[str, Report] = {}
+        self.rejected: Counter[Rejection] = Counter()
+
+    def take(self, client: str, report: Report, context: str = "") -> Rejection | None:
+        """Take a client's report, or say why not.
+
+        Parameters
+        ----------
+        client : str
+            As given to ``Predictor.query_of``.
+        context : str
+            What the client was asked about.
+        """
+        reason = self._objection(client, report, context)
+        if reason:
+            self.rejected[reason] += 1
+        else:
+            self._taken[client] = report
+        return reason
+
+    def _objection(self, client: str, report: Report, context: str) -> Rejection | None:
+        if client in self._taken:
+            return Rejection.REPEATED
+        asked = self._predictor.query_of(self._round, client, context)
+        if (report.context, report.query) != (context, asked):
+            return Rejection.WRONG_QUERY
+        try:
+            self._predictor.check(report)
+        except InvalidReply:
+            return Rejection.IMPOSSIBLE
+        return None
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def batches(self) -> list[Reports]:
+        """Return what was taken, by context; order and senders are forgotten."""
+        return batches(self._round, self._taken.values())

@@ -1,0 +1,106 @@
+"""What every predictor does: ask, predict, learn from reports, and outlive its process."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, Self
+
+from flwr_kld.predictors.hypotheses import Hypotheses
+from flwr_kld.predictors.laws import Floats
+from flwr_kld.predictors.report import Report, Reports
+from flwr_kld.privacy.bits import BitSource
+
+State = dict[str, Any]
+"""JSON-able."""
+
+
+def public_hash(round: int, client: str) -> int:
+    """256 bits that pick a client's query: of round and client alone, so blind to any data."""
+    return int.from_bytes(hashlib.sha256(f"flwr-kld predictor {round} {client}".encode()).digest())
+
+
+class Question(Protocol):
+    """The part of a query that a client needs."""
+
+    def answer(self, label: int, bits: BitSource) -> tuple[int, ...]:
+        """Privatise one label, 0..M-1: draw the symbol that is reported."""
+        ...
+
+
+class Predictor(ABC):
+    """Server-side state that learns which hypothesis clients' labels follow.
+
+    Clients' privacy does not rest on it: each report is private by itself.
+
+    Parameters
+    ----------
+    hypotheses : Hypotheses
+        The K candidates.
+    epsilon, delta : float
+        What one report costs the client that sends it, in nats.
+    """
+
+    def __init__(self, hypotheses: Hypotheses, epsilon: float, delta: float) -> None:
+        if not 0 < epsilon < float("inf"):
+            raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta must be in [0, 1), got {delta}")
+        self.hypotheses = hypotheses
+        self.epsilon = float(epsilon)
+        self.delta = float(delta)
+
+    @abstractmethod
+    def query_of(self, round: int, client: str, context: str = "") -> int:
+        """Which query a client is asked: a public function of round and client, never of data."""
+
+    @abstractmethod
+    def query(self, number: int, context: str = "") -> Question:
+        """Return a query by its number."""
+
+    @abstractmethod
+    def check(self, report: Report) -> None:
+        """Raise InvalidReply unless the report's query can give its symbol."""
+
+    @abstractmethod
+    def update(self, reports: Reports) -> None:
+        """Learn from a batch of any size.
+
+        Raises
+        ------
+        InvalidReply
+            If one of them is impossible; then none is taken.
+        """
+
+    @property
+    @abstractmethod
+    def weights(self) -> Floats:
+        """Weight of each hypothesis for the next report, shape [K], summing to 1."""
+
+    def predict(self, context: str = "") -> Floats:
+        """Distribution of the next label, shape [M]."""
+        return self.weights @ self.hypotheses.at(context).probabilities
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Take in what another predictor of the same kind has learnt from other reports.
+
+        Raises
+        ------
+        ValueError
+            If the other is set up differently.
+        """
+
+    @abstractmethod
+    def state(self) -> State:
+        """Return all that was learnt, as JSON-able values."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Continue from a state that a predictor of the same set-up returned.
+
+        Raises
+        ------
+        ValueError
+            If the state is not readable or belongs to another set-up.
+        """

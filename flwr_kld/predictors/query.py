@@ -1,0 +1,127 @@
+"""One public query: a label → class map and the channel that blurs the class.
+
+The channel is built and checked by whoever uses the query. A client that reads a query off the wire
+therefore answers ``epsilon``-privately whatever map or query the server chose.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.predictors import class_maps
+from flwr_kld.predictors.channel import Channel
+from flwr_kld.predictors.class_maps import ClassMap
+from flwr_kld.predictors.laws import Laws
+from flwr_kld.predictors.randomised_response import RandomisedResponse
+from flwr_kld.predictors.subset_selection import SubsetSelection
+from flwr_kld.privacy.bits import BitSource
+
+_MAPS: dict[str, Callable[..., ClassMap]] = {
+    "labels": class_maps.labels,
+    "ovr": class_maps.one_versus_rest,
+    "pair": class_maps.pair,
+    "mlq": class_maps.likeliest,
+    "cells": class_maps.cells,
+    "hash": class_maps.hashed,
+    "hadamard": class_maps.hadamard,
+}
+_CHANNELS: dict[str, type[RandomisedResponse] | type[SubsetSelection]] = {
+    channel.kind: channel for channel in (RandomisedResponse, SubsetSelection)
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What one client is asked. Public.
+
+    Parameters
+    ----------
+    class_of : ClassMap
+        Class of each label, shape [M], in 0..channel.classes-1.
+    channel : Channel
+        From classes to symbols.
+    """
+
+    class_of: ClassMap
+    channel: Channel
+
+    def answer(self, label: int, bits: BitSource) -> tuple[int]:
+        """Privatise one label: draw the symbol that is reported.
+
+        Parameters
+        ----------
+        label : int
+            In 0..M-1. Private.
+        bits : BitSource
+            `SystemBits` wherever people are protected.
+
+        Raises
+        ------
+        DomainError
+            If the label is not one of the query's; never says which it was.
+        """
+        if not 0 <= label < len(self.class_of):
+            raise DomainError("a label is outside the domain of the query")
+        return (self.channel.draw(int(self.class_of[label]), bits),)
+
+    def to_config(self) -> dict[str, str | int | float | bytes]:
+        """Return the query as values of a Flower ConfigRecord."""
+        return {
+            "channel": self.channel.kind,
+            "classes": self.channel.classes,
+            "epsilon": self.channel.epsilon,
+            "class-of": zlib.compress(self.class_of.astype("<u2").tobytes()),
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], labels: int) -> Query:
+        """Rebuild a query on a client; the channel is checked again in exact arithmetic.
+
+        Parameters
+        ----------
+        labels : int
+            M, the size of the client's own domain.
+
+        Raises
+        ------
+        QueryRefused
+            If this is no query over that domain.
+        """
+        try:
+            classes, epsilon = int(config["classes"]), float(config["epsilon"])
+            inflater = zlib.decompressobj()  # never inflate more than the domain holds
+            raw = inflater.decompress(config["class-of"], 2 * labels)
+            class_of = np.frombuffer(raw, dtype="<u2").astype(np.uint16)
+            channel = _CHANNELS[config["channel"]](classes, epsilon)
+        except (KeyError, TypeError, ValueError, OverflowError, ArithmeticError, zlib.error):
+            raise QueryRefused("the predictor's query is not readable") from None
+        if inflater.unconsumed_tail or class_of.shape != (labels,) or class_of.max() >= classes:
+            raise QueryRefused("the predictor's query does not cover this client's domain")
+        return cls(class_of, channel)
+
+
+def named_query(laws: Laws, name: str, epsilon: float) -> Query:
+    """Build a query from its name: a map, its numbers, and ``subset`` where that is the channel.
+
+    ``"ovr/3"`` is randomised response on whether hypothesis 3 makes the label likelier than on
+    average; ``"hash/14/0/subset"`` is subset selection on the first hash to 14 classes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such query.
+    """
+    kind, *rest = name.split("/")
+    subset = rest[-1:] == ["subset"]
+    try:
+        class_of = _MAPS[kind](laws, *(int(part) for part in (rest[:-1] if subset else rest)))
+    except (KeyError, TypeError, IndexError):
+        raise ValueError(f"there is no query named {name!r}") from None
+    channel = SubsetSelection if subset else RandomisedResponse
+    return Query(class_of, channel(max(2, int(class_of.max()) + 1), epsilon))

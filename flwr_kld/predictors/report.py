@@ -1,0 +1,83 @@
+"""What a client reports, one by one and in batches. Public: a report is private before it leaves.
+
+A report has no client's name: who sent it is known to `Intake` only, which checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Report:
+    """One client's privatised label.
+
+    Parameters
+    ----------
+    query : int
+        Number of the query that was asked.
+    symbol : tuple[int, ...]
+        What the channel drew: one number, or one for each hypothesis (`LocallyPrivateWMA`).
+    context : str
+        Under which public context the label was drawn; empty where there is none.
+    """
+
+    query: int
+    symbol: tuple[int, ...]
+    context: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """A batch of reports from one round and context.
+
+    Parameters
+    ----------
+    round : int
+        Number of the round; rounds are ordered, reports within a round are not.
+    queries : NDArray[np.int64]
+        Shape [n].
+    symbols : NDArray[np.int64]
+        Shape [n, width].
+    context : str
+        Shared by all.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit.
+    """
+
+    round: int
+    queries: NDArray[np.int64]
+    symbols: NDArray[np.int64]
+    context: str = ""
+
+    def __post_init__(self) -> None:
+        if self.queries.ndim != 1 or self.symbols.ndim != 2:
+            raise ValueError("a batch of reports needs queries [n] and symbols [n, width]")
+        if len(self.queries) != len(self.symbols):
+            raise ValueError("a batch of reports needs as many queries as symbols")
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def batches(round: int, reports: Iterable[Report]) -> list[Reports]:
+    """Group a round's reports by context."""
+    grouped: dict[str, list[Report]] = {}
+    for report in reports:
+        grouped.setdefault(report.context, []).append(report)
+    return [
+        Reports(
+            round,
+            np.array([report.query for report in own], dtype=np.int64),
+            np.array([report.symbol for report in own], dtype=np.int64),
+            context,
+        )
+        for context, own in grouped.items()
+    ]

@@ -1,0 +1,59 @@
+"""Noised log-likelihood scores of one hypothesis, on a public grid of integers.
+
+The paper adds continuous Laplace noise to a real number, which floating point cannot do privately.
+Here the score is rounded at random to one of the two grid points next to it, so its mean is kept,
+and discrete Laplace noise is drawn from an exact table that was checked for the largest move.
+Proof note: ``docs/proofs/local-wma.md``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.predictors.laws import Floats
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.sampler import sample
+
+_FRACTION = 32
+_ONE = 1 << _FRACTION
+
+
+class ScoreNoise:
+    """Privatises the score of a label under one hypothesis.
+
+    Parameters
+    ----------
+    scores : Floats
+        In grid steps, shape [M]. Public.
+    epsilon : float
+        In nats, for the score as a function of the label.
+
+    Attributes
+    ----------
+    moves : int
+        Largest change of the rounded score between two labels, in grid steps.
+    table : NoiseTable
+        Law of the noise, ``epsilon``-private for that many steps in exact arithmetic.
+    low, high : int
+        Reports are clamped to this range (post-processing): only the table's tail lies beyond.
+    """
+
+    def __init__(self, scores: Floats, epsilon: float) -> None:
+        self.fixed = np.rint(scores * _ONE).astype(np.int64)
+        """Scores in ``2**-32`` grid steps."""
+        low, high = int(self.fixed.min()) >> _FRACTION, -(-int(self.fixed.max()) >> _FRACTION)
+        self.moves = max(high - low, 1)
+        event = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE, shifts=(self.moves,))
+        self.table = event.table
+        self.low, self.high = low - self.table.reach, high + self.table.reach
+
+    def draw(self, labels: NDArray[np.int64], bits: BitSource) -> NDArray[np.int64]:
+        """Noised scores of labels [n], in grid steps, int64 [n]."""
+        fixed = self.fixed[labels]
+        chance = (bits.words(len(labels)) >> np.uint64(64 - _FRACTION)).astype(np.int64)
+        rounded = (fixed >> _FRACTION) + (chance < (fixed & (_ONE - 1)))
+        noised = rounded + sample(self.table, len(labels), bits)
+        return np.asarray(np.clip(noised, self.low, self.high))

@@ -1,0 +1,114 @@
+"""Hypotheses: constant, by context, or computed; always over one domain and never impossible."""
+
+import numpy as np
+import pytest
+
+from flwr_kld.domain import Labels
+from flwr_kld.predictors import Hypotheses, Laws, drift_scenarios
+from flwr_kld.reference import Reference
+
+DOMAIN = Labels(["a", "b", "c"])
+EVEN = Reference.from_probabilities(DOMAIN, [0.4, 0.3, 0.3])
+ODD = Reference.from_probabilities(DOMAIN, [0.0, 0.0, 1.0])
+OTHER = Reference.from_probabilities(Labels(["x", "y", "z"]), [0.4, 0.3, 0.3])
+
+
+def test_every_kind_of_hypothesis_gives_its_law_in_a_context():
+    hypotheses = Hypotheses(
+        {"constant": EVEN, "table": {"x": ODD, "y": EVEN}, "function": {"x": EVEN, "y": ODD}.get},
+        floor=0.0,
+    )
+    assert hypotheses.names == ("constant", "table", "function")
+    for context, rows in {"x": [EVEN, ODD, EVEN], "y": [EVEN, EVEN, ODD]}.items():
+        table = hypotheses.at(context).probabilities
+        np.testing.assert_array_equal(table, [r.probabilities for r in rows])
+
+
+def test_the_floor_leaves_no_label_impossible():
+    laws = Hypotheses({"even": EVEN, "odd": ODD}, floor=0.03).at()
+    np.testing.assert_allclose(laws.probabilities[1], [0.01, 0.01, 0.98])
+    assert (Hypotheses({"even": EVEN, "odd": ODD}).at().probabilities > 0).all()
+
+
+def test_constant_hypotheses_are_one_table_in_all_contexts():
+    hypotheses = Hypotheses({"even": EVEN, "odd": ODD})
+    assert hypotheses.at("today") is hypotheses.at("tomorrow") is hypotheses.at()
+
+
+def test_only_so_many_contexts_stay_in_memory():
+    asked = []
+    hypotheses = Hypotheses({"even": EVEN, "odd": lambda c: asked.append(c) or ODD})
+    for context in map(str, range(40)):
+        hypotheses.at(context)
+        hypotheses.at(context)
+    assert asked == list(map(str, range(40)))
+    hypotheses.at("0")
+    assert asked[-1] == "0"
+
+
+@pytest.mark.parametrize(
+    ("candidates", "floor", "message"),
+    [
+        ({"even": EVEN}, 0.0, "at least two"),
+        ({"even": EVEN, "odd": ODD}, 1.0, "floor"),
+        ({"even": EVEN, "odd": ODD}, -0.1, "floor"),
+        ({"even": EVEN, "other": OTHER}, 0.0, "same domain"),
+        ({"even": EVEN, "other": {"x": OTHER}}, 0.0, "same domain"),
+        ({"even": EVEN, "other": {"x": [0.5, 0.5]}}, 0.0, "Reference"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_once(candidates, floor, message):
+    with pytest.raises(ValueError, match=message):
+        Hypotheses(candidates, floor=floor)
+
+
+def test_a_missing_context_and_a_misfit_function_are_refused_when_asked():
+    with pytest.raises(ValueError, match="'odd' has no law for context 'y'"):
+        Hypotheses({"even": EVEN, "odd": {"x": ODD}}).at("y")
+    for wrong, message in ((OTHER, "same domain"), (None, "Reference")):
+        with pytest.raises(ValueError, match=message):
+            Hypotheses({"even": EVEN, "odd": lambda _, wrong=wrong: wrong}).at("y")
+
+
+def test_scenarios_drift_from_the_base_by_the_amount():
+    scenarios = drift_scenarios(EVEN, {"to c": ODD}, 0.5)
+    np.testing.assert_allclose(scenarios["to c"].probabilities, [0.2, 0.15, 0.65])
+    for amount in (0.0, 1.1):
+        with pytest.raises(ValueError, match="amount"):
+            drift_scenarios(EVEN, {"to c": ODD}, amount)
+    with pytest.raises(ValueError, match="domain"):
+        drift_scenarios(EVEN, {"elsewhere": OTHER}, 0.5)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [[0.5, 0.5]],
+        [[1.0], [1.0]],
+        [[0.5, 0.6], [0.5, 0.5]],
+        [[1.5, -0.5], [0.5, 0.5]],
+        [[np.nan, 0.5], [0.5, 0.5]],
+        [0.5, 0.5],
+    ],
+)
+def test_malformed_laws_are_refused(table):
+    with pytest.raises(ValueError, match="candidate law"):
+        Laws(table)
+
+
+def test_laws_are_equal_when_their_numbers_are_and_cannot_be_changed():
+    table = np.array([[0.5, 0.5], [0.25, 0.75]])
+    laws = Laws(table)
+    table[0] = [1, 0]
+    assert laws == Laws([[0.5, 0.5], [0.25, 0.75]])
+    assert laws != Laws(table)
+    with pytest.raises(ValueError, match="read-only"):
+        laws.probabilities[0] = 0.1
+
+
+def test_divergences_are_infinite_only_where_a_label_is_missed():
+    table = Laws([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]]).divergences
+    assert table[0, 1] == pytest.approx(0.5 * np.log(2) + 0.5 * np.log(2 / 3))
+    assert np.isinf(table[2, :2]).all()
+    assert np.isfinite(table[:2]).all()
+    assert (np.diag(table) == 0).all()

@@ -1,0 +1,85 @@
+"""Intake: a lying client is named, counted, and teaches nothing."""
+
+import numpy as np
+import pytest
+from predictors.candidates import named, random_laws
+
+from flwr_kld.predictors import BayesMixture, Intake, PureLocalEXP3, Rejection, Report, Reports
+from flwr_kld.privacy import SystemBits
+
+HYPOTHESES = named(random_laws(4, 11).probabilities)
+
+
+def honest(predictor, client, label=3, round=1, context=""):
+    query = predictor.query_of(round, client, context)
+    return Report(query, predictor.query(query, context).answer(label, SystemBits()), context)
+
+
+@pytest.fixture(params=["mixture", "exp3"])
+def predictor(request):
+    if request.param == "mixture":
+        return BayesMixture(HYPOTHESES, 1.0, design="ovr")
+    return PureLocalEXP3(HYPOTHESES, 1.0, horizon=100)
+
+
+def test_honest_reports_are_taken_and_summed_without_their_senders(predictor):
+    intake = Intake(predictor, 1)
+    reports = {str(c): honest(predictor, str(c)) for c in range(30)}
+    for client, report in reports.items():
+        assert intake.take(client, report) is None
+    assert len(intake) == 30
+    assert not intake.rejected
+    (together,) = intake.batches()
+    assert together.queries.tolist() == [r.query for r in reports.values()]
+    assert together.symbols[:, 0].tolist() == [r.symbol[0] for r in reports.values()]
+    predictor.update(together)
+
+
+def test_lies_that_show_are_refused_by_name_and_counted(predictor):
+    intake = Intake(predictor, 1)
+    good = honest(predictor, "good")
+    intake.take("good", good)
+    for _ in range(3):
+        assert intake.take("good", honest(predictor, "good")) is Rejection.REPEATED
+    other = (predictor.query_of(1, "liar") + 1) % 4
+    assert intake.take("liar", Report(other, (0,))) is Rejection.WRONG_QUERY
+    assert intake.take("liar", Report(-1, (0,))) is Rejection.WRONG_QUERY
+    asked = predictor.query_of(1, "liar")
+    assert intake.take("liar", Report(asked, (0,), "elsewhere")) is Rejection.WRONG_QUERY
+    for symbol in ((10**9,), (2**80,), (-(10**9),), (), (0, 0)):
+        assert intake.take("liar", Report(asked, symbol)) is Rejection.IMPOSSIBLE
+    assert intake.rejected == {"repeated report": 3, "wrong query": 3, "impossible report": 5}
+    assert len(intake) == 1
+    (together,) = intake.batches()
+    assert together.symbols.tolist() == [list(good.symbol)]
+
+
+def test_a_refused_client_may_still_report_properly(predictor):
+    intake = Intake(predictor, 1)
+    intake.take("late", Report(predictor.query_of(1, "late"), ()))
+    assert intake.take("late", honest(predictor, "late")) is None
+
+
+def test_each_round_asks_anew(predictor):
+    asked = [[predictor.query_of(r, str(c)) for c in range(40)] for r in (1, 2)]
+    assert asked[0] != asked[1]
+    second = Intake(predictor, 2)
+    client = next(str(c) for c in range(40) if asked[0][c] != asked[1][c])
+    assert second.take(client, honest(predictor, client)) is Rejection.WRONG_QUERY
+
+
+def test_reports_are_batched_by_context():
+    predictor = BayesMixture(HYPOTHESES, 1.0, design="ovr")
+    intake = Intake(predictor, 5)
+    for c in range(10):
+        place = "xy"[c % 2]
+        assert intake.take(str(c), honest(predictor, str(c), round=5, context=place), place) is None
+    batches = intake.batches()
+    assert [(b.round, b.context, len(b)) for b in batches] == [(5, "x", 5), (5, "y", 5)]
+
+
+def test_batches_need_matching_shapes():
+    two, three = np.zeros(2, np.int64), np.zeros((3, 1), np.int64)
+    for queries, symbols in ((two, three), (two, two), (three, three)):
+        with pytest.raises(ValueError, match="a batch of reports"):
+            Reports(1, queries, symbols)

@@ -1,0 +1,129 @@
+"""Queries: the whole way from a label to a symbol is private, also over the wire."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from predictors.candidates import random_laws
+from predictors.scripted import ScriptedBits
+from scipy.linalg import hadamard
+
+from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.predictors.designs import DESIGNS
+from flwr_kld.predictors.query import Query, named_query
+from flwr_kld.privacy import SystemBits
+from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.privacy.table import TOTAL
+
+LAWS = random_laws(4, 11)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_every_query_of_every_design_is_private_from_label_to_symbol(design, epsilon):
+    bound = exp_below(epsilon)
+    for query in DESIGNS[design](LAWS, epsilon).queries:
+        rows = [
+            [query.channel.weight(int(c), z) for z in range(query.channel.symbols)]
+            for c in query.class_of
+        ]
+        assert all(sum(row) == TOTAL for row in rows)
+        assert max(Fraction(max(z), min(z)) for z in zip(*rows, strict=True)) <= bound
+
+
+def test_maps_ask_what_their_names_say():
+    p = LAWS.probabilities
+
+    def asks(name):
+        return named_query(LAWS, name, 1.0).class_of.tolist()
+
+    assert asks("labels") == list(range(11))
+    assert asks("ovr/2") == (p[2] > p.mean(axis=0)).tolist()
+    assert asks("pair/3/1") == (p[3] > p[1]).tolist()
+    assert asks("mlq") == p.argmax(axis=0).tolist()
+    assert asks("hadamard/6") == (hadamard(16)[6, :11] < 0).tolist()
+    assert set(asks("hash/5/0")) <= set(range(5))
+    assert asks("hash/5/0") != asks("hash/5/1")
+    assert len(set(asks("cells/2/0"))) > 2
+
+
+def test_cells_are_signs_of_sums_of_centred_roots():
+    laws = random_laws(9, 30)
+    roots = np.sqrt(laws.probabilities / laws.mean)
+    roots -= roots.mean(axis=0)
+    every = np.array(np.meshgrid(*[[-1, 1]] * 9)).reshape(9, -1).T @ roots > 0
+    maps = [named_query(laws, f"cells/1/{number}", 1.0).class_of for number in range(40)]
+    assert all((every == one).all(axis=1).any() for one in maps)
+    assert len({one.tobytes() for one in maps}) > 30
+    both = named_query(laws, "cells/2/3", 1.0).class_of
+    assert both.tolist() == (maps[6] + 2 * maps[7]).tolist()
+
+
+def test_empty_classes_are_not_asked_about():
+    laws = random_laws(50, 3)
+    query = named_query(laws, "mlq", 1.0)
+    assert query.channel.classes == len(set(laws.probabilities.argmax(axis=0).tolist()))
+
+
+@pytest.mark.parametrize("name", ["nothing", "ovr", "ovr/9", "pair/1", "cells/1", "hash/x/1"])
+def test_names_of_no_query_are_refused(name):
+    with pytest.raises(ValueError, match=r"no query named|invalid literal"):
+        named_query(LAWS, name, 1.0)
+
+
+def test_an_answer_depends_on_the_class_only():
+    query = named_query(LAWS, "ovr/1", 1.0)
+    for number in (0, TOTAL // 3, TOTAL // 2, TOTAL - 1):
+        by_class = {}
+        for label, c in enumerate(query.class_of.tolist()):
+            by_class.setdefault(c, set()).add(query.answer(label, ScriptedBits(number)))
+        assert all(len(answers) == 1 for answers in by_class.values())
+
+
+@pytest.mark.parametrize("label", [-1, 11, 10**9])
+def test_a_label_outside_is_refused_without_being_named(label):
+    with pytest.raises(DomainError) as error:
+        named_query(LAWS, "mlq", 1.0).answer(label, SystemBits())
+    assert str(label) not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["labels", "ovr/0", "hash/11/0/subset", "labels/subset"])
+def test_the_wire_carries_map_and_channel(name):
+    query = named_query(LAWS, name, 0.7)
+    read = Query.from_config(query.to_config(), 11)
+    assert read.class_of.tolist() == query.class_of.tolist()
+    assert (read.channel.kind, read.channel.epsilon) == (query.channel.kind, 0.7)
+    for c in range(read.channel.classes):
+        for z in range(read.channel.symbols):
+            assert read.channel.weight(c, z) == query.channel.weight(c, z)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"class-of": b"nonsense"},
+        {"class-of": 3},
+        {"channel": "identity"},
+        {"classes": 1},
+        {"classes": "many"},
+        {"epsilon": float("inf")},
+        {"epsilon": -1.0},
+        {"epsilon": float("nan")},
+    ],
+)
+def test_what_is_no_query_is_refused_by_the_client(change):
+    config = named_query(LAWS, "pair/0/1", 1.0).to_config()
+    with pytest.raises(QueryRefused):
+        Query.from_config(config | change, 11)
+    del config[next(iter(change))]
+    with pytest.raises(QueryRefused):
+        Query.from_config(config, 11)
+
+
+def test_a_query_over_another_domain_or_with_stray_classes_is_refused():
+    config = named_query(LAWS, "mlq", 1.0).to_config()
+    for labels in (10, 12):
+        with pytest.raises(QueryRefused, match="domain"):
+            Query.from_config(config, labels)
+    with pytest.raises(QueryRefused, match="domain"):
+        Query.from_config(config | {"classes": 2}, 11)
