@@ -1,0 +1,146 @@
+"""What k draws from one fitted density cost.
+
+One draw costs the width of its box, k draws at most k times that. Three certified bounds; the least
+counts:
+
+- pure: ``k * epsilon``;
+- the exact (epsilon, delta) of the worst pair of densities in a box, k times: its privacy loss is
+  -w, 0 or +w, so k draws have a trinomial law (`trinomial`);
+- zero-concentrated: ``k w**2 / 2`` for any box, ``k r**2 / 8`` where the log ratio of two possible
+  laws has range r (Cesar and Rogers 2021), as under MBDE, where r is no more than epsilon.
+
+Proof note: ``docs/proofs/mollifier.md``.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from flwr_kld.integral.base import Floats
+from flwr_kld.integral.mollifier import Mollifier
+from flwr_kld.privacy.hockey_stick import exp_below
+
+_MOST_CONVOLVED = 10_000
+"""Draws up to which the trinomial law is computed; beyond, the other two bounds serve."""
+_ROUNDING = 1e-9
+"""Relative; float64 loses at most 4e-12 in sums and products of non-negative numbers here."""
+_UNDERFLOW = 1e-290
+_WIDER = 1 + Fraction(1, 1 << 50)
+"""Widens the box: its floor was rounded to float64."""
+_PRECISION = 1e-9
+_ORDERS = 1 + np.logspace(-4, 6, 20_001)
+
+
+def trinomial(box: Mollifier) -> Floats:
+    """Law of the worst pair's privacy loss: P(-w), P(0), P(w), shape [3].
+
+    Lifted sets S and S' of base mass s are disjoint where s <= 1/2; otherwise they overlap as
+    little as they can.
+    """
+    a, ratio = Fraction(box.floor), exp_below(box.epsilon) * _WIDER
+    s = (1 - a) / (a * (ratio - 1))
+    apart, middle = min(s, 1 - s), abs(1 - 2 * s)
+    law = [apart * a, middle * a * (1 if 2 * s <= 1 else ratio), apart * a * ratio]
+    return np.array([float(p) for p in law])
+
+
+def delta_of_draws(box: Mollifier, draws: int, epsilon: float) -> float:
+    """Least delta, rounded up, such that k draws are (epsilon, delta)-integrally private.
+
+    Parameters
+    ----------
+    box : Mollifier
+        Box that the law of each draw lies in.
+    draws : int
+        k, from 1 to 10,000.
+    epsilon : float
+        In nats, >= 0.
+
+    Raises
+    ------
+    ValueError
+        If `draws` is out of range or epsilon negative.
+    """
+    if not 1 <= draws <= _MOST_CONVOLVED:
+        raise ValueError(f"draws must be in 1..{_MOST_CONVOLVED}, got {draws}")
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon must not be negative, got {epsilon}")
+    if epsilon >= draws * box.epsilon:
+        return 0.0
+    law = _k_fold(box, draws)[draws + 1 :]  # losses w, 2w, … kw; the others are not above epsilon
+    loss = np.arange(1, draws + 1) * (box.epsilon * (1 + _ROUNDING) + float(_WIDER - 1))
+    beyond = loss - epsilon
+    gain = law @ -np.expm1(-np.maximum(beyond, 0.0))
+    return min(1.0, float(gain) * (1 + _ROUNDING) + _UNDERFLOW)
+
+
+@lru_cache(maxsize=16)
+def _k_fold(box: Mollifier, draws: int) -> Floats:
+    """Law of the sum of k losses in units of w, shape [2k + 1]: direct sums, so no cancellation."""
+    power, law = trinomial(box), np.ones(1)
+    while draws:
+        if draws & 1:
+            law = np.convolve(law, power)
+        draws >>= 1
+        if draws:
+            power = np.convolve(power, power)
+    return law
+
+
+def epsilon_of_draws(
+    box: Mollifier, draws: int, delta: float, *, bounded_range: float | None = None
+) -> float:
+    """Least epsilon known, rounded up, such that k draws are (epsilon, delta)-integrally private.
+
+    Parameters
+    ----------
+    box : Mollifier
+        Box that the law of each draw lies in.
+    draws : int
+        k >= 1.
+    delta : float
+        In [0, 1). With 0 the answer is ``k * epsilon``.
+    bounded_range : float, optional
+        Range of the log ratio of any two possible laws, where it is less than ``2 * epsilon``.
+
+    Returns
+    -------
+    float
+        In nats.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+    if draws < 1:
+        raise ValueError(f"draws must be at least 1, got {draws}")
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    pure = draws * box.epsilon
+    if delta == 0:
+        return pure
+    rho = draws * box.epsilon**2 / 2
+    if bounded_range is not None:
+        rho = min(rho, draws * bounded_range**2 / 8)
+    known = min(pure, epsilon_of_zcdp(rho, delta))
+    if draws > _MOST_CONVOLVED or delta_of_draws(box, draws, known) > delta:
+        return known
+    low, high = 0.0, known
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_of_draws(box, draws, middle) > delta else (low, middle)
+    return high
+
+
+def epsilon_of_zcdp(rho: float, delta: float) -> float:
+    """Epsilon at `delta` of a rho-zero-concentrated release, in nats.
+
+    ``min over alpha of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1)`` (Canonne,
+    Kamath and Steinke 2020, Proposition 12); each alpha gives a bound, so a grid does no harm.
+    """
+    bounds = rho * _ORDERS + np.log1p(-1 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1)
+    return max(0.0, float(bounds.min()) * (1 + _ROUNDING) + _UNDERFLOW)

@@ -1,0 +1,170 @@
+"""The public starting point Q0: a finite law, or a standard Gaussian.
+
+Nothing here may depend on private data. Draws take their bits from the operating system, because
+which of Q0's draws become part of a release must be unpredictable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from flwr_kld.domain import BlockPatterns, Categories, Domain
+from flwr_kld.integral.categorical import Categorical, integer_weights
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.reference import Reference
+
+Floats = NDArray[np.float64]
+
+
+class Base(Protocol):
+    """A public law that can be drawn from."""
+
+    def draw(self, size: int, bits: BitSource) -> NDArray[Any]:
+        """Draw `size` independent points, shape [size] or [size, d]."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteBase:
+    """Q0 on n symbols, and the features by which learners tell symbols apart.
+
+    Parameters
+    ----------
+    mass : Floats
+        Shape [n], positive, summing to 1.
+    features : Floats
+        Shape [n, d], finite.
+
+    Raises
+    ------
+    ValueError
+        If the masses are not a positive distribution, or the features do not fit.
+    """
+
+    mass: Floats
+    features: Floats
+
+    def __post_init__(self) -> None:
+        mass = np.array(self.mass, dtype=np.float64)
+        features = np.asarray(self.features, dtype=np.float64)
+        if mass.ndim != 1 or len(mass) < 2 or not np.isfinite(mass).all():
+            raise ValueError("a finite base needs at least two symbols with finite masses")
+        if (mass <= 0).any():
+            raise ValueError(
+                "a base must give every symbol a positive mass, or data there could never be drawn:"
+                " mix it with the uniform law (floor= of Reference)"
+            )
+        if abs(float(mass.sum()) - 1) > 1e-6:
+            raise ValueError(f"a base's masses must sum to 1, got {mass.sum():.6g}")
+        if features.ndim != 2 or len(features) != len(mass) or not np.isfinite(features).all():
+            raise ValueError("features must be finite, one row for each symbol")
+        mass /= mass.sum()
+        mass.setflags(write=False)
+        object.__setattr__(self, "mass", mass)
+        object.__setattr__(self, "features", features)
+
+    @classmethod
+    def of(cls, reference: Reference) -> FiniteBase:
+        """Take a public reference as Q0, with `domain_features`."""
+        return cls(reference.probabilities, domain_features(reference.domain))
+
+    @classmethod
+    def uniform(cls, domain: Domain) -> FiniteBase:
+        """Give every symbol of a domain the same mass: the Q0 that needs no data at all."""
+        return cls(np.full(domain.size, 1 / domain.size), domain_features(domain))
+
+    @property
+    def size(self) -> int:
+        """n, the number of symbols."""
+        return len(self.mass)
+
+    def histogram(self, symbols: ArrayLike) -> NDArray[np.int64]:
+        """Count records by symbol, shape [n].
+
+        Raises
+        ------
+        ValueError
+            If the records are not symbols of this base; shows no record.
+        """
+        drawn = np.asarray(symbols)
+        if drawn.ndim != 1 or (drawn.size and drawn.dtype.kind not in "iu"):
+            raise ValueError("records of a finite base must be a list of integer symbols")
+        drawn = drawn.astype(np.int64)
+        if drawn.size and (drawn.min() < 0 or drawn.max() >= self.size):
+            raise ValueError(f"a record is not one of the symbols 0 to {self.size - 1}")
+        return np.bincount(drawn, minlength=self.size)
+
+    def draw(self, size: int, bits: BitSource) -> NDArray[np.int64]:
+        """Draw `size` symbols from Q0, shape [size]."""
+        return self._law.draw(size, bits)
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """The law that `draw` follows: symbol i has probability ``weights[i] / 2**128``."""
+        return integer_weights(self.mass)
+
+    @cached_property
+    def _law(self) -> Categorical:
+        return Categorical(self.weights)
+
+
+@dataclass(frozen=True)
+class GaussianBase:
+    """Q0 = N(0, I) on R^d, as floats.
+
+    Parameters
+    ----------
+    dimension : int
+        d >= 1.
+    """
+
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise ValueError(f"dimension must be at least 1, got {self.dimension}")
+
+    def draw(self, size: int, bits: BitSource) -> Floats:
+        """Draw `size` points, shape [size, d]."""
+        words = bits.words(size * self.dimension)
+        points: Floats = ndtri(open_unit(words)).reshape(size, self.dimension)
+        return points
+
+
+def finite_points(points: ArrayLike, dimension: int) -> Floats:
+    """Return points as floats [m, d]; raise ValueError, showing no value, if they are not."""
+    try:
+        array = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("points must be numbers") from None
+    if array.ndim != 2 or array.shape[1] != dimension:
+        raise ValueError(f"points must have shape [m, {dimension}]")
+    if not np.isfinite(array).all():
+        raise ValueError("points must be finite: repair or drop those that are not")
+    return array
+
+
+def open_unit(words: NDArray[np.uint64]) -> Floats:
+    """Map uniform words to floats in (0, 1), never 0 or 1."""
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def domain_features(domain: Domain) -> Floats:
+    """Describe each symbol of a domain by numbers, shape [size, d].
+
+    Block patterns have one feature for each block, joint categories one for each table column;
+    other domains are described by the symbol's number.
+    """
+    symbols = np.arange(domain.size)
+    if isinstance(domain, BlockPatterns):
+        return (symbols[:, None] >> np.arange(16) & 1).astype(np.float64)
+    if isinstance(domain, Categories):
+        sizes = [feature.size for feature in domain.domains.values()]
+        return np.stack(np.unravel_index(symbols, sizes), axis=1).astype(np.float64)
+    return symbols[:, None].astype(np.float64)

@@ -1,0 +1,185 @@
+"""Boosting a density out of a public base: ``Q ∝ Q0 e**F``, F a weighted sum of classifiers.
+
+Husain, Cranko and Nock, Algorithm 1, with three corrections: classifiers really are clamped, the
+weak learner of round t sees Q_{t-1} (line 4 says Q_t), and Q_{t-1} is weighted exactly where the
+paper samples it by Metropolis-Hastings. Everything here is private.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.progress import track
+
+from flwr_kld.integral.base import Floats
+from flwr_kld.integral.guarantees import round_bound
+from flwr_kld.integral.mollifier import check_epsilon
+from flwr_kld.integral.secret import Secret
+from flwr_kld.integral.weak_learner import Classifier, WeakLearner, WeakLearnerError
+
+LN_2 = math.log(2)
+
+
+def mbde_steps(epsilon: float, rounds: int) -> list[float]:
+    """Return the paper's step sizes ``(epsilon / (epsilon + 4 ln 2))**t``, t = 1..rounds.
+
+    They sum to less than ``epsilon / (4 ln 2)`` (Lemma 10).
+    """
+    check_epsilon(epsilon)
+    if rounds < 1:
+        raise ValueError(f"boosting needs at least one round, got {rounds}")
+    ratio = epsilon / (epsilon + 4 * LN_2)
+    return [ratio**t for t in range(1, rounds + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Points(Secret):
+    """Where boosting looks: points with the mass that the data and the base put on them.
+
+    Parameters
+    ----------
+    features : Floats
+        Shape [n, d].
+    target : Floats
+        Data, shape [n], summing to 1.
+    base : Floats
+        Q0, shape [n], summing to 1.
+    records : int
+        Private records behind `target`.
+    """
+
+    features: Floats
+    target: Floats
+    base: Floats
+    records: int
+
+    __repr__ = Secret.__repr__
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round of boosting did, on its own points. Private.
+
+    Parameters
+    ----------
+    step : float
+        θ_t.
+    reach : float
+        c*_t, the largest absolute value of the clamped classifier.
+    target_edge, model_edge : float
+        γ_P and γ_Q: how well it tells the data from the model and the model from the data; the weak
+        learning assumption is that both are positive.
+    drop : float
+        ``KL(P || Q_{t-1}) - KL(P || Q_t)``, in nats.
+    bound : float
+        What `round_bound` promised, in nats.
+    """
+
+    step: float
+    reach: float
+    target_edge: float
+    model_edge: float
+    drop: float
+    bound: float
+
+
+class Boosted(Secret):
+    """The outcome of boosting: F as a function, F on the points, and the history."""
+
+    __slots__ = ("_clamp", "_classifiers", "fitted", "rounds")
+
+    def __init__(self, clamp: float, size: int) -> None:
+        self._clamp = clamp
+        self._classifiers: list[tuple[float, Classifier]] = []
+        self.fitted: Floats = np.zeros(size)
+        """F on the points that it was fitted to, shape [n]."""
+        self.rounds: list[Round] = []
+        """What each round did."""
+
+    def add(self, step: float, classifier: Classifier, values: Floats, did: Round) -> None:
+        """Take up one round."""
+        self._classifiers.append((step, classifier))
+        self.fitted = self.fitted + step * values
+        self.rounds.append(did)
+
+    def log_ratio(self, features: Floats) -> Floats:
+        """F at other points; features [m, d], F [m]."""
+        total = np.zeros(len(features))
+        for t, (step, classifier) in enumerate(self._classifiers, 1):
+            total += step * clamped(classifier, features, self._clamp, t)
+        return total
+
+
+def boost(
+    points: Points,
+    learner: WeakLearner,
+    steps: Sequence[float],
+    *,
+    clamp: float = LN_2,
+    progress: bool = False,
+) -> Boosted:
+    """Fit F = Σ θ_t c_t.
+
+    Parameters
+    ----------
+    points : Points
+        Data and base.
+    learner : WeakLearner
+        Tells data from model.
+    steps : Sequence[float]
+        θ_t of each round.
+    clamp : float
+        Bound on |c_t|. Default ln 2, the paper's.
+    progress : bool
+        Whether to show a progress bar on the terminal; it shows rounds and nothing else.
+
+    Raises
+    ------
+    WeakLearnerError
+        If the learner raises, or its classifier does not return a number for each point.
+    """
+    boosted = Boosted(clamp, len(points.base))
+    for t, step in enumerate(track(steps, "boosting", disable=not progress, transient=True), 1):
+        model = tilted(points.base, boosted.fitted)
+        try:
+            classifier = learner.fit(points.features, points.target, model, points.records)
+        except ImportError:
+            raise  # says which extra is missing, and holds no data
+        except Exception as error:
+            raise _failure(t, error) from None
+        values = clamped(classifier, points.features, clamp, t)
+        boosted.add(step, classifier, values, _describe(points.target, model, step, values))
+    return boosted
+
+
+def tilted(base: Floats, log_ratio: Floats) -> Floats:
+    """Return ``Q ∝ Q0 e**F`` on the same points, shape [n]."""
+    mass = base * np.exp(log_ratio - log_ratio.max())
+    density: Floats = mass / mass.sum()
+    return density
+
+
+def clamped(classifier: Classifier, features: Floats, clamp: float, round_: int) -> Floats:
+    """Evaluate a classifier; what is not a number says nothing (0), the rest is clamped."""
+    try:
+        values = np.asarray(classifier(features), dtype=np.float64).reshape(len(features))
+    except Exception as error:
+        raise _failure(round_, error) from None
+    return np.clip(np.nan_to_num(values, nan=0.0), -clamp, clamp)
+
+
+def _describe(target: Floats, model: Floats, step: float, values: Floats) -> Round:
+    reach = float(np.abs(values).max())
+    mean_target, mean_model = float(target @ values), float(model @ values)
+    drop = step * mean_target - math.log(float(model @ np.exp(step * values)))
+    scale = reach or 1.0
+    edges = mean_target / scale, -mean_model / scale
+    return Round(step, reach, *edges, drop, round_bound(step, reach, *edges))
+
+
+def _failure(round_: int, error: Exception) -> WeakLearnerError:
+    # The type only: a message may quote the data.
+    return WeakLearnerError(f"the weak learner failed in round {round_} ({type(error).__name__})")

@@ -1,0 +1,110 @@
+"""A box of densities in exact integers, and draws from a member of it.
+
+Proof note: ``docs/proofs/exact-draws.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.integral.base import FiniteBase, Floats
+from flwr_kld.integral.categorical import Categorical
+from flwr_kld.integral.mollifier import Mollifier
+from flwr_kld.integral.secret import Secret
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
+
+
+class IntegerBox:
+    """All integer laws w on n symbols with ``lower <= w <= upper`` and ``sum(w) == 2**128``.
+
+    ``upper[i] <= e**epsilon * lower[i]`` holds in integers, so any two of these laws give any set
+    of symbols probabilities that differ by a factor of at most e**epsilon. Public.
+
+    Parameters
+    ----------
+    base : FiniteBase
+        Q0.
+    mollifier : Mollifier
+        The box in real numbers.
+    """
+
+    def __init__(self, base: FiniteBase, mollifier: Mollifier) -> None:
+        floors = np.ldexp(mollifier.floor * base.mass, TOTAL_BITS).tolist()
+        ratio = int(exp_below(mollifier.epsilon) * TOTAL)
+        self.lower = [max(1, int(floor)) for floor in floors]
+        self.upper = [floor * ratio >> TOTAL_BITS for floor in self.lower]
+        self._epsilon = mollifier.epsilon
+
+    @property
+    def mollifier(self) -> Mollifier:
+        """A box in real numbers that holds every law of this one, relative to `lower`."""
+        floor = Fraction(sum(self.lower), TOTAL)
+        return Mollifier(self._epsilon, np.nextafter(float(floor), 0.0).item())
+
+    def contains(self, weights: Sequence[int]) -> bool:
+        """Whether integer weights are a law of this box, exactly."""
+        return len(weights) == len(self.lower) and sum(weights) == TOTAL and all(
+            low <= w <= high
+            for low, w, high in zip(self.lower, weights, self.upper, strict=True)
+        )  # fmt: skip
+
+    def nearest(self, density: Floats) -> list[int]:
+        """Round a density [n] to integer weights in this box, whatever the density is.
+
+        Each mass is rounded down and clamped; what is then missing or too much (of the order of
+        float64's rounding for a density of the real box) goes to the symbols with most room.
+
+        Raises
+        ------
+        ValueError
+            If the density is not a finite vector over the base.
+        """
+        if density.shape != (len(self.lower),) or not np.isfinite(density).all():
+            raise ValueError("a density needs one finite number for each symbol of its base")
+        bounds = zip(self.lower, np.ldexp(density, TOTAL_BITS).tolist(), self.upper, strict=True)
+        weights = [min(max(int(mass), low), high) for low, mass, high in bounds]
+        left = TOTAL - sum(weights)
+        limits = self.upper if left > 0 else self.lower
+        room = [limit - w for limit, w in zip(limits, weights, strict=True)]
+        for i in sorted(range(len(room)), key=lambda i: -abs(room[i])):
+            step = min(left, room[i]) if left > 0 else max(left, room[i])
+            weights[i] += step
+            left -= step
+            if not left:
+                break
+        return weights
+
+
+class BoxLaw(Secret):
+    """A density of an integer box, fitted to private data; shows nothing but draws.
+
+    Parameters
+    ----------
+    base : FiniteBase
+        Q0.
+    mollifier : Mollifier
+        The box; with Q0, all that the release depends on besides the draws.
+    density : Floats
+        Shape [n]; clamped into the box, so anything finite will do. Private.
+    """
+
+    __slots__ = ("_law", "box")
+
+    mechanism = "box"
+    bounded_range: float | None = None
+
+    def __init__(self, base: FiniteBase, mollifier: Mollifier, density: Floats) -> None:
+        integers = IntegerBox(base, mollifier)
+        self.box = integers.mollifier
+        """Box that every possible law of a draw lies in. Public."""
+        self._law = Categorical(integers.nearest(density))
+
+    def draw(self, size: int, bits: BitSource) -> NDArray[np.int64]:
+        """Draw `size` independent symbols, shape [size]. Each costs ``box.epsilon``."""
+        return self._law.draw(size, bits)

@@ -1,0 +1,136 @@
+"""The one way out: k draws for a cost that is fixed beforehand, and not one more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from flwr_kld.integral.accounting import epsilon_of_draws
+from flwr_kld.integral.mollifier import Mollifier
+from flwr_kld.integral.secret import Secret
+from flwr_kld.privacy.bits import BitSource, SystemBits
+
+
+class BudgetSpent(RuntimeError):
+    """More draws were asked for than were paid for; nothing was drawn."""
+
+
+class Law(Protocol):
+    """A density fitted to private data, of which only draws may leave."""
+
+    @property
+    def mechanism(self) -> str:
+        """``"box"`` or ``"rejection"``."""
+        ...
+
+    @property
+    def box(self) -> Mollifier:
+        """Box that every possible law of a draw lies in."""
+        ...
+
+    @property
+    def bounded_range(self) -> float | None:
+        """Range of the log ratio of any two possible laws, in nats, where it is known."""
+        ...
+
+    def draw(self, size: int, bits: BitSource) -> NDArray[Any]:
+        """Draw `size` independent points."""
+        ...
+
+
+@dataclass(frozen=True)
+class IntegralEvent:
+    """What a sampler's draws cost, all together; what a ledger books.
+
+    Between *any* two sets of private data, whatever they share, the draws are (epsilon, delta)-
+    indistinguishable. So the event is also (epsilon, delta)-private for one record, for one client
+    and for any group of them, and adds to their budgets as it is.
+
+    Parameters
+    ----------
+    mechanism : str
+        ``"box"`` or ``"rejection"``.
+    epsilon, delta : float
+        Total of all draws.
+    draws : int
+        k, at most.
+    epsilon_per_draw : float
+        Pure cost of each draw, in nats.
+    private : bool
+        False if the draws come from a seed: a simulation.
+    """
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    draws: int
+    epsilon_per_draw: float
+    private: bool
+
+
+class Sampler(Secret):
+    """At most k draws from a private density; shows neither the density nor how it came about.
+
+    The whole cost is due when the first draw leaves: book `event` first, then draw.
+
+    Parameters
+    ----------
+    law : Law
+        What `mollify` or `mbde` returned.
+    draws : int
+        k >= 1, chosen without looking at the private data.
+    delta : float
+        In [0, 1); 0 is pure epsilon. Default 0.
+    bits : BitSource, optional
+        Random bits; the operating system's by default. A seed is for simulations.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    __slots__ = ("_bits", "_law", "_left", "_lock", "event")
+
+    def __init__(
+        self, law: Law, draws: int, *, delta: float = 0.0, bits: BitSource | None = None
+    ) -> None:
+        self._law = law
+        self._bits = bits or SystemBits()
+        self._left = draws
+        self._lock = Lock()
+        self.event = IntegralEvent(
+            law.mechanism,
+            epsilon_of_draws(law.box, draws, delta, bounded_range=law.bounded_range),
+            delta,
+            draws,
+            law.box.epsilon,
+            self._bits.private,
+        )
+        """What all draws together cost. Public."""
+
+    @property
+    def left(self) -> int:
+        """Draws that are left."""
+        return self._left
+
+    def draw(self, size: int = 1) -> NDArray[Any]:
+        """Draw `size` points; they are public.
+
+        Raises
+        ------
+        BudgetSpent
+            If fewer than `size` are left: then none is drawn.
+        ValueError
+            If `size` is below 1.
+        """
+        if size < 1:
+            raise ValueError(f"draw at least one point, got {size}")
+        with self._lock:
+            if size > self._left:
+                raise BudgetSpent(f"{self._left} of {self.event.draws} draws are left, not {size}")
+            self._left -= size  # gone before the draw: a failed draw is not given back
+        return self._law.draw(size, self._bits)

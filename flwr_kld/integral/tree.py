@@ -1,0 +1,138 @@
+"""The default weak learner: a shallow decision tree with smoothed log odds in its leaves.
+
+Grown level by level on binned features: all nodes of a level are split at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.integral.base import Floats
+
+_LEAST_GAIN = 1e-9
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Decision trees that maximise the likelihood of 'data or model?'.
+
+    Against the paper's network (equation 13) it is some hundred times faster and as good on the
+    paper's domains: ``simulations/studies/integral.py``.
+
+    Parameters
+    ----------
+    depth : int
+        Levels of splits, 1 to 16. Default 8.
+        With 6, the ring at epsilon = 10 ends 5.6 % below the exact optimum; with 8, 3.8 %.
+    bins : int
+        Cuts of a feature with many values, by quantiles, 2 or more. Default 64.
+    prior : float
+        Records of data, and as many of the model, that each leaf is believed to hold before it
+        holds any, > 0. Default 5.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    depth: int = 8
+    bins: int = 64
+    prior: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.depth <= 16 or self.bins < 2 or not self.prior > 0:
+            raise ValueError("a tree needs a depth of 1 to 16, 2 bins or more and a positive prior")
+
+    def fit(self, features: Floats, target: Floats, model: Floats, records: int) -> FittedTree:
+        """Grow a tree; parameters as of `WeakLearner.fit`."""
+        cuts = [_cuts(column, self.bins) for column in features.T]
+        binned = [
+            np.searchsorted(cut, column, side="right")
+            for cut, column in zip(cuts, features.T, strict=True)
+        ]
+        prior = self.prior / records
+        node = np.zeros(len(features), dtype=np.int64)
+        splits = []
+        for level in range(self.depth):
+            feature, place = _best_splits(node, 1 << level, binned, cuts, target, model, prior)
+            going = np.zeros(len(features), dtype=np.bool_)
+            for j, column in enumerate(binned):
+                here = feature[node] == j
+                going |= here & (column > place[node])
+            threshold = np.array(
+                [cuts[j][k] if j >= 0 else np.inf for j, k in zip(feature, place, strict=True)]
+            )
+            splits.append((np.maximum(feature, 0), threshold))
+            node = 2 * node + going
+        masses = [np.bincount(node, mass, 1 << self.depth) + prior for mass in (target, model)]
+        return FittedTree(splits, np.log(masses[0] / masses[1]))
+
+
+class FittedTree:
+    """A tree as tables: one comparison a level, for all points at once."""
+
+    def __init__(self, splits: list[tuple[NDArray[np.int64], Floats]], log_odds: Floats) -> None:
+        self._splits = splits
+        self._log_odds = log_odds
+
+    def __call__(self, features: Floats) -> Floats:
+        """Return each point's log odds; features [n, d], log odds [n]."""
+        rows = np.arange(len(features))
+        node = np.zeros(len(features), dtype=np.int64)
+        for feature, threshold in self._splits:
+            node = 2 * node + (features[rows, feature[node]] >= threshold[node])
+        return self._log_odds[node]
+
+
+def _cuts(column: Floats, bins: int) -> Floats:
+    """Thresholds of one feature: half way between all values, or at quantiles."""
+    values = np.unique(column)
+    if len(values) <= bins:
+        middles: Floats = (values[1:] + values[:-1]) / 2
+        return middles
+    return np.unique(np.quantile(column, np.linspace(0, 1, bins + 1)[1:-1]))
+
+
+def _best_splits(
+    node: NDArray[np.int64],
+    nodes: int,
+    binned: list[NDArray[np.int64]],
+    cuts: list[Floats],
+    target: Floats,
+    model: Floats,
+    prior: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Feature and cut of each node's best split, 2 x [nodes]; feature -1 where none helps."""
+    best = np.full(nodes, _LEAST_GAIN)
+    feature, place = np.full(nodes, -1), np.zeros(nodes, dtype=np.int64)
+    for j, (column, cut) in enumerate(zip(binned, cuts, strict=True)):
+        if not len(cut):
+            continue
+        index, width = node * (len(cut) + 1) + column, len(cut) + 1
+        below_p, below_q = (
+            np.bincount(index, mass, nodes * width).reshape(nodes, width).cumsum(axis=1)
+            for mass in (target, model)
+        )
+        p, q = below_p[:, -1:], below_q[:, -1:]
+        below_p, below_q = below_p[:, :-1], below_q[:, :-1]
+        gain = _log_likelihood(below_p + prior, below_q + prior)
+        gain += _log_likelihood(p - below_p + prior, q - below_q + prior)
+        gain -= _log_likelihood(p + 2 * prior, q + 2 * prior)
+        light = np.minimum(below_p + below_q, p - below_p + q - below_q) <= 2 * prior
+        gain[light] = 0.0
+        at = gain.argmax(axis=1)
+        value = gain[np.arange(nodes), at]
+        better = value > best
+        best[better], feature[better], place[better] = value[better], j, at[better]
+    return feature, place
+
+
+def _log_likelihood(p: Floats, q: Floats) -> Floats:
+    """Log likelihood of 'data or model?' in a leaf of masses p and q, all positive."""
+    both = p + q
+    likelihood: Floats = p * np.log(p / both) + q * np.log(q / both)
+    return likelihood

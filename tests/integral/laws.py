@@ -1,0 +1,44 @@
+"""Exact laws of samplers on small domains, and all small data sets."""
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, pairwise
+
+import numpy as np
+
+from flwr_kld.integral import BoxLaw, FiniteBase, RejectionLaw
+from flwr_kld.privacy.table import TOTAL
+
+
+def finite_base(mass) -> FiniteBase:
+    mass = np.asarray(mass, dtype=float)
+    return FiniteBase(mass / mass.sum(), np.arange(len(mass), dtype=float)[:, None])
+
+
+def data_sets(symbols: int, sizes) -> list[np.ndarray]:
+    """Every multiset of the given sizes."""
+    return [
+        np.array(records)
+        for size in sizes
+        for records in combinations_with_replacement(range(symbols), size)
+    ]
+
+
+def box_weights(law: BoxLaw) -> list[int]:
+    """Integer weights that draws follow, read from the categorical that draws them."""
+    bounds = [0, *law._law._bounds]
+    return [high - low for low, high in pairwise(bounds)]
+
+
+def rejection_law(law: RejectionLaw) -> list[Fraction]:
+    """Exact law of a draw on a finite base: all paths through the tries, and the fallback."""
+    base = [Fraction(w, TOTAL) for w in law._base.weights]
+    chances = law._chances(np.arange(len(base)))
+    accept = [Fraction(int(c), 1 << 32) for c in chances]
+    miss = 1 - sum(q * p for q, p in zip(base, accept, strict=True))
+    tried = sum(miss**i for i in range(law.tries))
+    return [q * (p * tried + miss**law.tries) for q, p in zip(base, accept, strict=True)]
+
+
+def largest_ratio(laws) -> Fraction:
+    """Largest ratio of what two of these laws give one symbol, over all pairs and symbols."""
+    return max(Fraction(max(column)) / Fraction(min(column)) for column in zip(*laws, strict=True))

@@ -1,0 +1,312 @@
+"""Algorithm 1 as printed, its guarantees as corrected, and the paper's counter-examples."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from integral.laws import finite_base
+from scipy.integrate import quad
+
+from flwr_kld.integral import FiniteBase, Mollifier, Network, Tree, WeakLearnerError, mbde
+from flwr_kld.integral.boosting import LN_2, Points, boost, mbde_steps, tilted
+from flwr_kld.integral.fit import mbde_boosted
+from flwr_kld.integral.guarantees import round_bound, total_bound
+
+
+class Fixed:
+    """A weak learner that always returns the same values on the points."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values, dtype=float)
+
+    def fit(self, features, target, model, records):
+        return lambda points: self.values
+
+
+class Oracle:
+    """Returns the log odds themselves."""
+
+    def fit(self, features, target, model, records):
+        odds = np.log((target + 1e-12) / model)
+        return lambda points: odds
+
+
+def kl(p, q) -> float:
+    seen = p > 0
+    return float(p[seen] @ np.log(p[seen] / q[seen]))
+
+
+def points(target, base, records=1000) -> Points:
+    target, base = np.asarray(target, float), np.asarray(base, float)
+    return Points(np.arange(len(base), dtype=float)[:, None], target, base, records)
+
+
+def gamma(edge: float) -> float:
+    """The paper's Γ."""
+    return math.log(4 / (5 - 3 * edge))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_step_sizes_are_the_papers_and_sum_to_less_than_the_limit(epsilon):
+    steps = mbde_steps(epsilon, 50)
+    ratio = epsilon / (epsilon + 4 * LN_2)
+    assert steps[0] == pytest.approx(ratio)
+    assert steps[6] == pytest.approx(ratio**7)
+    assert sum(steps) <= epsilon / (4 * LN_2)  # Lemma 10, to float rounding
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.05, 10), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_f_stays_within_a_quarter_and_the_density_in_the_symmetric_box(epsilon, rounds, seed):
+    generator = np.random.default_rng(seed)
+    base = finite_base(generator.dirichlet(np.ones(6)))
+    wild = Fixed(generator.normal(0, 1e3, 6))
+    boosted = boost(
+        points(generator.dirichlet(np.ones(6)), base.mass), wild, mbde_steps(epsilon, rounds)
+    )
+    assert np.abs(boosted.fitted).max() <= epsilon / 4
+    assert Mollifier.symmetric(epsilon).contains(tilted(base.mass, boosted.fitted), base)
+
+
+def test_classifiers_are_clamped_to_ln_2():
+    """The authors' code does not; sup |c| then reached 11.8."""
+    boosted = boost(points([1, 0], [0.5, 0.5]), Fixed([11.8, -11.8]), [1.0])
+    assert boosted.rounds[0].reach == LN_2
+    assert boosted.fitted.tolist() == [LN_2, -LN_2]
+    assert boosted.log_ratio(np.zeros((2, 1))).tolist() == [LN_2, -LN_2]
+
+
+def test_the_learner_of_a_round_sees_the_model_of_the_round_before():
+    seen = []
+
+    class Watcher(Oracle):
+        def fit(self, features, target, model, records):
+            seen.append(model.copy())
+            return super().fit(features, target, model, records)
+
+    data = points([0.7, 0.2, 0.1], [0.2, 0.3, 0.5])
+    boosted = boost(data, Watcher(), [0.3, 0.1])
+    first = boost(data, Oracle(), [0.3])
+    assert seen[0] == pytest.approx(data.base)
+    assert seen[1] == pytest.approx(tilted(data.base, first.fitted))
+    assert len(boosted.rounds) == 2
+
+
+def test_edges_and_drop_are_what_they_are_defined_to_be():
+    target, base = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])
+    c = np.array([0.5, 0.1, -0.4])
+    (did,) = boost(points(target, base), Fixed(c), [0.3]).rounds
+    assert (did.step, did.reach) == (0.3, 0.5)
+    assert did.target_edge == pytest.approx(target @ c / 0.5)
+    assert did.model_edge == pytest.approx(-base @ c / 0.5)
+    after = tilted(base, 0.3 * c)
+    assert did.drop == pytest.approx(kl(target, base) - kl(target, after))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 10), st.floats(0.01, 1.0))
+def test_the_round_bound_holds_and_covers_both_mended_regimes(seed, epsilon, scale):
+    generator = np.random.default_rng(seed)
+    target, base = generator.dirichlet(np.ones(5)), generator.dirichlet(np.ones(5))
+    c = generator.choice([-1.0, 1.0, 0.3], 5) * LN_2 * scale
+    (did,) = boost(points(target, base), Fixed(c), mbde_steps(epsilon, 1)).rounds
+    assert did.bound <= did.drop + 1e-12
+    step, reach, mine, model = did.step, did.reach, did.target_edge, did.model_edge
+    low_regime = step * reach * (mine + model - step * reach / 2)
+    high_regime = step * (reach * mine - math.log(math.cosh(reach) - model * math.sinh(reach)))
+    assert did.bound >= max(low_regime, high_regime) - 1e-12
+
+
+def test_the_round_bound_is_reached_by_two_valued_classifiers():
+    (did,) = boost(points([0.75, 0.25], [0.25, 0.75]), Fixed([9, -9]), [0.4]).rounds
+    assert did.drop == pytest.approx(did.bound, rel=1e-12)
+
+
+def test_theorem_6_in_the_low_regime_omits_a_factor():
+    step, reach = mbde_steps(1.0, 1)[0], 0.1
+    (did,) = boost(points([0.6, 0.4], [0.4, 0.6]), Fixed([reach, -reach]), [step]).rounds
+    assert did.model_edge == pytest.approx(0.2) and did.model_edge < 1 / 3  # noqa: PT018
+    printed = step * (did.target_edge + did.model_edge - reach * step / 2)
+    assert did.drop < 0.11 * printed
+    mended = step * reach * (did.target_edge + did.model_edge - reach * step / 2)
+    assert mended <= did.drop
+    assert did.bound >= mended
+
+
+def test_theorem_6_in_the_high_regime_needs_classifiers_that_reach_ln_2():
+    """Lemma 15 divides by ln 2 where the weak learning assumption divides by c*."""
+    step, reach = mbde_steps(1.0, 1)[0], 0.1
+    target, base = [0.9, 0.1], [0.01, 0.99]
+    (did,) = boost(points(target, base), Fixed([reach, -reach]), [step]).rounds
+    assert did.model_edge > 1 / 3
+    printed = step * (reach * did.target_edge + gamma(did.model_edge))
+    assert did.drop < 0.25 * printed
+    assert did.bound <= did.drop
+    claim = total_bound(1.0, 1, reach, did.target_edge, did.model_edge)
+    assert 0 < claim <= did.drop
+    (whole,) = boost(points(target, base), Fixed([LN_2, -LN_2]), [step]).rounds
+    assert whole.drop >= step * (LN_2 * whole.target_edge + gamma(whole.model_edge))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
+def test_theorem_7_equation_10_is_false(epsilon):
+    target, base = np.array([0.75, 0.25]), np.array([0.25, 0.75])
+    (did,) = boost(points(target, base), Oracle(), mbde_steps(epsilon, 1)).rounds
+    assert (did.target_edge, did.model_edge) == pytest.approx((0.5, 0.5), rel=1e-6)
+    printed = epsilon / 2 * 0.5 * (1 - mbde_steps(epsilon, 1)[0])
+    assert did.drop < printed
+    corrected = total_bound(epsilon, 1, LN_2, did.target_edge, did.model_edge)
+    assert corrected <= did.drop
+    assert corrected == pytest.approx(
+        epsilon / (4 * LN_2) * (1 - did.step) * (LN_2 * 0.5 + gamma(0.5)), rel=1e-5
+    )
+    if epsilon == 1.0:
+        assert (printed, did.drop) == pytest.approx((0.184, 0.170), abs=1e-3)
+
+
+def test_the_total_bound_holds_over_many_rounds():
+    generator = np.random.default_rng(3)
+    target = generator.dirichlet(np.full(40, 0.05))
+    base = np.full(40, 1 / 40)
+    boosted = boost(points(target, base), Oracle(), mbde_steps(2.0, 8))
+    brackets = [total_bound(2.0, 8, r.reach, r.target_edge, r.model_edge) for r in boosted.rounds]
+    drop = kl(target, base) - kl(target, tilted(base, boosted.fitted))
+    assert 0.3 < min(brackets) <= drop
+    assert drop == pytest.approx(sum(r.drop for r in boosted.rounds))
+    assert drop >= sum(r.bound for r in boosted.rounds) >= min(brackets)
+    assert drop <= 2.0 / 2  # Theorem 7, upper
+
+
+def test_round_bound_is_nothing_for_a_silent_classifier():
+    (did,) = boost(points([1, 0], [0.5, 0.5]), Fixed([0, 0]), [0.3]).rounds
+    assert (did.reach, did.drop, did.bound) == (0, 0, 0)
+    assert round_bound(0.3, 0.0, 0.0, 0.0) == 0
+
+
+def test_metropolis_hastings_from_a_fixed_start_is_not_private():
+    """Two laws of the paper's mollifier; the chain stays where it started with these chances."""
+
+    def stays(f) -> float:
+        def moves(y):
+            accept = min(1.0, math.exp(-y * y / 2 + f(y) - f(0.0)))
+            return accept * math.exp(-y * y / (2 * 0.5**2)) / (0.5 * math.sqrt(2 * math.pi))
+
+        return 1 - quad(moves, -8, 8, points=[-0.5, 0.5], limit=400)[0]
+
+    epsilon, steps = 1.0, 10
+    inside = stays(lambda y: epsilon / 4 if abs(y) < 0.5 else -epsilon / 4)
+    outside = stays(lambda y: -epsilon / 4 if abs(y) < 0.5 else epsilon / 4)
+    assert steps * math.log(inside / outside) == pytest.approx(18.2, abs=0.05)
+
+
+class Raises:
+    def fit(self, features, target, model, records):
+        raise RuntimeError(f"secret {features}")
+
+
+class RaisesLater:
+    def fit(self, features, target, model, records):
+        def classify(rows):
+            raise KeyError("secret")
+
+        return classify
+
+
+class WrongShape:
+    def fit(self, features, target, model, records):
+        return lambda rows: np.zeros(len(rows) + 1)
+
+
+@pytest.mark.parametrize("learner", [Raises(), RaisesLater(), WrongShape()])
+def test_a_weak_learner_that_fails_is_named_by_round_and_type_only(learner):
+    with pytest.raises(WeakLearnerError, match=r"failed in round 1 \(\w+\)$") as caught:
+        mbde([0, 0, 1], finite_base([1, 1]), 1.0, learner=learner)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_a_missing_extra_is_said_as_it_is(monkeypatch):
+    def missing(module, *, extra):
+        raise ImportError(f"pip install 'flwr-kld[{extra}]'")
+
+    monkeypatch.setattr("flwr_kld.integral.network.require", missing)
+    with pytest.raises(ImportError, match="integral"):
+        mbde([0, 0, 1], finite_base([1, 1]), 1.0, learner=Network())
+
+
+def test_the_network_tells_two_halves_apart():
+    features = np.linspace(-2, 2, 40)[:, None]
+    target = np.where(features[:, 0] > 0, 0.045, 0.005)
+    classifier = Network(samples=400, epochs=40).fit(features, target, np.full(40, 1 / 40), 100)
+    log_odds = classifier(features)
+    assert np.corrcoef(log_odds, features[:, 0] > 0)[0, 1] > 0.9
+
+
+def test_the_tree_finds_an_axis_parallel_block_and_its_log_odds():
+    grid = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), -1).reshape(-1, 2)
+    block = (grid[:, 0] >= 5) & (grid[:, 0] < 12) & (grid[:, 1] >= 8)
+    target = np.where(block, 9.0, 1.0)
+    target /= target.sum()
+    model = np.full(400, 1 / 400)
+    classifier = Tree(depth=3).fit(grid, target, model, 10_000_000)
+    assert classifier(grid) == pytest.approx(np.log(target / model), abs=1e-4)
+    shifted = classifier(grid + np.array([[0.4, -0.4]]))  # between the values: the nearer side
+    assert shifted[block].min() > 0
+
+
+def test_leaves_are_smoothed_towards_saying_nothing():
+    features, target = np.array([[0.0], [1.0]]), np.array([1.0, 0.0])
+    model = np.array([0.5, 0.5])
+    few, many = (Tree(prior=5).fit(features, target, model, m)(features) for m in (100, 10**6))
+    assert few == pytest.approx([np.log(1.05 / 0.55), np.log(0.05 / 0.55)])
+    assert many[0] == pytest.approx(np.log(2), abs=1e-4)
+    assert many[1] < -9
+
+
+def test_a_tree_on_constant_features_says_nothing():
+    classifier = Tree().fit(np.ones((5, 2)), np.full(5, 0.2), np.full(5, 0.2), 10)
+    assert (classifier(np.ones((3, 2))) == 0).all()
+
+
+def test_quantile_cuts_keep_many_values_apart_by_mass():
+    features = np.random.default_rng(0).normal(size=(5000, 1))
+    target = np.where(features[:, 0] > 1, 5.0, 1.0)
+    target /= target.sum()
+    log_odds = Tree(depth=4, bins=64).fit(features, target, np.full(5000, 1 / 5000), 10**6)(
+        np.array([[-1.0], [0.9], [1.1], [9.0]])
+    )
+    assert (log_odds[:2] < 0).all()
+    assert (log_odds[2:] > 0.5).all()
+
+
+@pytest.mark.parametrize("options", [{"depth": 0}, {"depth": 17}, {"bins": 1}, {"prior": 0.0}])
+def test_impossible_trees_are_refused(options):
+    with pytest.raises(ValueError, match="a tree needs"):
+        Tree(**options)
+
+
+def test_boosting_on_the_plane_learns_where_the_data_are():
+    from flwr_kld.integral import GaussianBase
+
+    data = np.random.default_rng(0).normal(1.5, 0.3, size=(2000, 2))
+    boosted = mbde_boosted(data, GaussianBase(2), 2.0, rounds=3)
+    there, elsewhere = boosted.log_ratio(np.array([[1.5, 1.5], [-1.5, -1.5]]))
+    assert there > 0.3
+    assert elsewhere < -0.3
+    assert len(boosted.rounds) == 3
+    assert all(r.target_edge > 0.5 and r.model_edge > 0.5 for r in boosted.rounds[:1])
+
+
+def test_features_of_a_base_reach_the_learner():
+    seen = []
+
+    class Watcher(Oracle):
+        def fit(self, features, target, model, records):
+            seen.append((features.shape, records))
+            return super().fit(features, target, model, records)
+
+    base = FiniteBase(np.full(4, 0.25), np.array([[0, 0], [0, 1], [1, 0], [1, 1]], float))
+    mbde([0, 1, 1], base, 1.0, learner=Watcher(), rounds=1)
+    assert seen == [((4, 2), 3)]

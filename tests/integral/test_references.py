@@ -1,0 +1,184 @@
+"""Public references out of what has been paid for."""
+
+import numpy as np
+import pytest
+
+from flwr_kld import Labels, Reference
+from flwr_kld.counts import ClearSum, ClientCounts
+from flwr_kld.integral import (
+    FiniteBase,
+    Mollifier,
+    Sampler,
+    mollify,
+    recommend,
+    reference_from_counts,
+    reference_from_draws,
+)
+from flwr_kld.integral.denoise import denoised_shares
+from flwr_kld.privacy import Adjacency, SeededBits, calibrated_gaussian, calibrated_laplace, sample
+from flwr_kld.query import Partition
+
+
+def kl(p, q) -> float:
+    seen = p > 0
+    return float(p[seen] @ np.log(p[seen] / q[seen]))
+
+
+def zipf(size: int) -> np.ndarray:
+    mass = 1 / np.arange(1, size + 1)
+    return mass / mass.sum()
+
+
+def noised(truth, records, epsilon, seed=0, law=calibrated_laplace, delta=0.0):
+    table = law(epsilon, delta, Adjacency.REPLACE_ONE).table
+    counts = np.random.default_rng(seed).multinomial(records, truth)
+    return counts + sample(table, len(truth), SeededBits(seed)), table
+
+
+def clipped(values, floor):
+    kept = np.maximum(values, 0) + 1e-9
+    return (1 - floor) * kept / kept.sum() + floor / len(values)
+
+
+@pytest.mark.parametrize("records", [1000, 100_000])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("size", [50, 20_000])
+def test_no_floor_does_better_than_the_posterior_even_in_hindsight(size, epsilon, records):
+    truth = zipf(size)
+    errors, floors = [], []
+    for seed in range(4):
+        values, table = noised(truth, records, epsilon, seed)
+        errors.append(kl(truth, denoised_shares(values, table)))
+        floors.append([kl(truth, clipped(values, f)) for f in (0.01, 0.05, 0.1, 0.2, 0.5, 0.9)])
+    best_floor = np.mean(floors, axis=0).min()
+    nothing = kl(truth, np.full(size, 1 / size))
+    informative = best_floor < 0.5 * nothing
+    assert np.mean(errors) < (best_floor * 1.1 if informative else 1.02 * max(nothing, best_floor))
+    if informative and size > 1000:
+        assert np.mean(errors) < 0.75 * best_floor
+
+
+@pytest.mark.parametrize("values", [np.zeros(10), np.full(10, -50), np.eye(10)[0] * 1e6])
+def test_shares_are_a_positive_law_whatever_the_counts(values):
+    table = calibrated_laplace(1.0, 0.0, Adjacency.REPLACE_ONE).table
+    shares = denoised_shares(values.astype(np.int64), table)
+    assert (shares > 0).all()
+    assert shares.sum() == pytest.approx(1)
+    if values.max() > 0:
+        assert shares[0] > 0.999
+
+
+def test_shares_follow_the_counts_in_order_and_equal_counts_share():
+    values, table = noised(zipf(300), 10_000, 1.0)
+    shares = denoised_shares(values, table)
+    order = np.argsort(values)
+    assert (np.diff(shares[order]) >= -1e-12).all()
+    assert len(np.unique(shares)) == len(np.unique(values))
+
+
+def test_gaussian_noise_and_counts_beyond_its_reach_are_read_too():
+    values, table = noised(zipf(200), 50_000, 1.0, law=calibrated_gaussian, delta=1e-6)
+    values[0] = -10 * table.reach
+    assert np.isfinite(denoised_shares(values, table)).all()
+    assert kl(zipf(200)[1:] / zipf(200)[1:].sum(), denoised_shares(values[1:], table)) < 0.2
+
+
+def plan_of(reference, cells=16):
+    return Partition(cells).draw(reference, np.random.default_rng(0))
+
+
+def release(records, plan, epsilon=5.0):
+    clear = ClearSum([ClientCounts.count(np.asarray(records), plan.cell_of, plan.cells)], plan)
+    event = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE)
+    return clear.release(event, SeededBits(3))
+
+
+def test_a_reference_of_a_federations_counts_is_near_the_truth_and_possible_everywhere():
+    domain, truth = Labels(list(range(12))), zipf(12)
+    plan = plan_of(Reference.from_counts(domain, np.ones(12)))
+    records = np.random.default_rng(0).choice(12, 20_000, p=truth)
+    reference = reference_from_counts(release(records, plan))
+    assert reference.domain == domain
+    assert kl(truth, reference.probabilities) < 0.002
+    assert (reference.probabilities > 0).all()
+
+
+def test_symbols_in_a_shared_cell_keep_the_plans_proportions():
+    domain = Labels(list(range(64)))
+    prior = Reference.from_counts(domain, np.r_[np.full(8, 50.0), np.arange(1, 55), np.zeros(2)])
+    plan = plan_of(prior)
+    records = np.random.default_rng(0).choice(64, 20_000, p=zipf(64))
+    reference = reference_from_counts(release(records, plan))
+    for cell in range(plan.cells):
+        inside = plan.cell_of == cell
+        weights = prior.probabilities[inside]
+        weights = weights if weights.any() else np.ones(len(weights))
+        ours = reference.probabilities[inside]
+        assert ours / ours.sum() == pytest.approx(weights / weights.sum())
+    assert (reference.probabilities[-2:] > 0).all()  # the old reference said impossible
+
+
+def test_draws_become_a_reference_beside_the_base():
+    base = Reference.from_counts(Labels(["a", "b", "c", "d"]), [1, 1, 1, 1])
+    made = reference_from_draws(base, np.array([1, 1, 3]), weight=0.3)
+    assert made.probabilities == pytest.approx([0.175, 0.375, 0.175, 0.275])
+    law = mollify([1] * 50, FiniteBase.of(base), Mollifier.symmetric(2.0))
+    drawn = Sampler(law, 4).draw(4)
+    assert reference_from_draws(base, drawn).domain == base.domain
+
+
+@pytest.mark.parametrize(
+    ("draws", "weight"), [([0], 1.0), ([0], -0.1), ([4], 0.5), ([-1], 0.5), ([], 0.5)]
+)
+def test_draws_that_are_none_are_refused(draws, weight):
+    base = Reference.from_counts(Labels(["a", "b", "c", "d"]), [1, 1, 1, 1])
+    with pytest.raises(ValueError, match="must be"):
+        reference_from_draws(base, np.array(draws, dtype=np.int64), weight=weight)
+
+
+def test_the_way_depends_on_records_and_draws():
+    size = 16_384
+    few = recommend(draws=1, epsilon=1.0, records=60, size=size)
+    many = recommend(draws=1, epsilon=1.0, records=1_000_000, size=size)
+    long = recommend(draws=100, epsilon=1.0, records=60, size=size)
+    assert (few.way, many.way, long.way) == ("draws", "histogram", "neither")
+    assert few.base_kl == many.base_kl == pytest.approx(kl(zipf(size), np.full(size, 1 / size)))
+    assert many.histogram_kl < 0.05
+    assert long.exemplar_kl > 0.98 * long.base_kl  # all draws together carry at most ε nats
+    assert few.exemplar_kl < few.histogram_kl
+    assert few.draws_kl > 0.95 * few.base_kl  # one exemplar is no reference
+    assert str(few).startswith("draw exemplars")
+    assert few.box.epsilon == 1.0
+    assert long.box.epsilon == pytest.approx(0.01)
+
+
+def test_expectations_of_a_recommendation_are_met():
+    """Histogram and draws of fresh data, against the promise, within three deviations or so."""
+    truth = zipf(40)
+    promised = recommend(draws=5, epsilon=5.0, records=300, size=40, population=truth, seed=1)
+    real = []
+    for seed in range(20):
+        values, table = noised(truth, 300, 5.0, seed + 100)
+        real.append(kl(truth, denoised_shares(values, table)))
+    assert promised.histogram_kl == pytest.approx(np.mean(real), rel=0.35)
+    assert promised.exemplar_kl < promised.draws_kl < promised.base_kl
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"draws": 0},
+        {"records": 0},
+        {"size": 1},
+        {"epsilon": 0.0},
+        {"epsilon": 1000.0},
+        {"population": np.ones(3)},
+        {"population": np.zeros(10)},
+        {"population": np.r_[np.ones(9), np.nan]},
+        {"population": np.r_[np.ones(9), -1]},
+    ],
+)
+def test_impossible_questions_are_refused(change):
+    asked = {"draws": 1, "epsilon": 1.0, "records": 10, "size": 10, **change}
+    with pytest.raises(ValueError, match=r"must|needs|positive"):
+        recommend(**asked)

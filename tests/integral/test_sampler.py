@@ -1,0 +1,159 @@
+"""k draws and not one more; nothing private shows."""
+
+import copy
+import io
+import logging
+import pickle
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from integral.laws import finite_base
+from rich.console import Console
+
+from flwr_kld.integral import (
+    BudgetSpent,
+    GaussianBase,
+    Mollifier,
+    Sampler,
+    epsilon_of_draws,
+    mbde,
+    mollify,
+)
+from flwr_kld.integral.fit import mbde_boosted
+from flwr_kld.privacy.bits import SeededBits
+
+BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.asymmetric(0.5, 0.2)
+RECORDS = np.repeat([0, 1, 2], [20, 20, 160])
+
+
+@pytest.fixture
+def law():
+    return mollify(RECORDS, BASE, BOX)
+
+
+def test_the_draw_after_the_last_is_refused(law):
+    sampler = Sampler(law, 5)
+    assert sampler.draw().shape == (1,)
+    assert sampler.draw(3).shape == (3,)
+    assert sampler.left == 1
+    with pytest.raises(BudgetSpent, match="1 of 5 draws are left, not 2"):
+        sampler.draw(2)
+    assert sampler.left == 1  # refused whole: nothing drawn, nothing lost
+    sampler.draw()
+    with pytest.raises(BudgetSpent):
+        sampler.draw()
+
+
+def test_draws_at_the_same_time_never_exceed_the_budget(law):
+    sampler = Sampler(law, 100)
+
+    def attempt(_):
+        try:
+            return len(sampler.draw())
+        except BudgetSpent:
+            return 0
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(attempt, range(300))) == 100
+    assert sampler.left == 0
+
+
+def test_a_draw_that_fails_is_spent():
+    class Broken:
+        mechanism, box, bounded_range = "box", BOX, None
+
+        def draw(self, size, bits):
+            raise OSError
+
+    sampler = Sampler(Broken(), 3)
+    with pytest.raises(OSError):  # noqa: PT011
+        sampler.draw()
+    assert sampler.left == 2
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_event_is_what_a_ledger_books(law, delta):
+    event = Sampler(law, 40, delta=delta, bits=SeededBits(1)).event
+    assert event.epsilon == epsilon_of_draws(law.box, 40, delta)
+    assert (event.mechanism, event.delta, event.draws) == ("box", delta, 40)
+    assert event.epsilon_per_draw == 0.5
+    assert not event.private
+    assert Sampler(law, 40).event.private
+    assert replace(event, draws=41) != event
+    assert all(isinstance(v, str | float | int | bool) for v in asdict(event).values())
+    if delta == 0:
+        assert event.epsilon == 20.0
+
+
+def test_mbde_is_accounted_by_its_bounded_range():
+    law = mbde(RECORDS, BASE, 0.1)
+    event = Sampler(law, 100, delta=1e-6).event
+    assert event.mechanism == "rejection"
+    assert event.epsilon < epsilon_of_draws(law.box, 100, 1e-6)
+
+
+def private_objects():
+    plane = np.random.default_rng(0).normal(size=(50, 2)) + 1
+    box_law = mollify(RECORDS, BASE, BOX)
+    plane_law = mbde(plane, GaussianBase(2), 1.0, rounds=2)
+    boosted = mbde_boosted(RECORDS, BASE, 1.0)
+    return [box_law, plane_law, boosted, Sampler(box_law, 3), Sampler(plane_law, 3)]
+
+
+@pytest.mark.parametrize("secret", private_objects(), ids=lambda s: type(s).__name__)
+def test_no_repr_pickle_copy_or_state_shows_anything(secret):
+    name = type(secret).__name__
+    assert repr(secret) == str(secret) == f"{secret:}" == f"{name}(<private>)"
+    for leak in (pickle.dumps, copy.copy, copy.deepcopy, secret.__reduce__):
+        with pytest.raises(TypeError, match="private"):
+            leak() if leak == secret.__reduce__ else leak(secret)
+    with pytest.raises(TypeError):
+        vars(secret)
+    assert not hasattr(secret, "__dict__")
+
+
+def test_a_sampler_has_four_public_names_and_no_density_among_them(law):
+    sampler = Sampler(law, 3)
+    assert {n for n in dir(sampler) if not n.startswith("_")} == {"draw", "event", "left"}
+    assert {n for n in dir(law) if not n.startswith("_")} == {
+        "bounded_range", "box", "draw", "mechanism"
+    }  # fmt: skip
+    assert str(sampler.event).count("array") == 0
+
+
+def test_nothing_is_logged_or_printed(caplog):
+    out, err = io.StringIO(), io.StringIO()
+    with caplog.at_level(logging.DEBUG), redirect_stdout(out), redirect_stderr(err):
+        for fitted in (mollify(RECORDS, BASE, BOX), mbde(RECORDS, BASE, 1.0)):
+            Sampler(fitted, 2).draw(2)
+    assert not caplog.records
+    assert out.getvalue() == err.getvalue() == ""
+
+
+def test_the_progress_bar_shows_rounds_and_nothing_else(monkeypatch):
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, color_system=None, width=80)
+    monkeypatch.setattr("rich._console", terminal)
+    mbde(RECORDS, BASE, 1.0, rounds=3, progress=True)
+    bars = re.findall(r"boosting.*?(?=\r|\x1b|\n|$)", shown.getvalue())
+    assert bars
+    assert all(re.fullmatch(r"boosting [━╸╺ ]*\d+% [\d:-]+ *", bar) for bar in bars), bars
+
+
+@pytest.mark.parametrize("draws", [0, -1])
+def test_samplers_without_draws_are_refused(law, draws):
+    with pytest.raises(ValueError, match="at least 1"):
+        Sampler(law, draws)
+    with pytest.raises(ValueError, match="at least one"):
+        Sampler(law, 1).draw(draws)
+
+
+def test_draws_come_from_the_law(law):
+    drawn = Sampler(law, 20_000).draw(20_000)
+    share = (drawn == 2).mean()
+    assert share > 0.2 + 0.06  # the base's, and over 20 standard errors
+    assert set(drawn) == {0, 1, 2}
