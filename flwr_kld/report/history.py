@@ -24,24 +24,30 @@ class Check:
         None if the check failed: no number came out of it.
     truth : float or None
         Exact divergence in nats, where a simulation knows it.
+    failure : str or None
+        Why there is no report, where that is known.
     """
 
     number: int
     report: Report | None
     truth: float | None = None
+    failure: str | None = None
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Check:
-        """Read a line that a simulation wrote: ``round``, ``report``, ``truth``."""
+        """Read a line that a simulation wrote: ``round``, ``report``, ``truth``, ``failure``."""
         report = values["report"]
         return cls(
             number=int(values["round"]),
             report=None if report is None else Report.from_dict(report),
             truth=values.get("truth"),
+            failure=values.get("failure"),
         )
 
 
-_COLUMNS = [field.name for field in fields(Report) if field.name != "dropouts"]
+_NESTED = ("dropouts", "verdict", "movements", "candidates")
+_COLUMNS = [field.name for field in fields(Report) if field.name not in _NESTED]
+_COLUMNS += ["outcome", "lower_bound", "threshold"]
 
 
 def save_csv(checks: Sequence[Check], path: Path) -> None:
@@ -57,7 +63,12 @@ def save_csv(checks: Sequence[Check], path: Path) -> None:
 def save_json(checks: Sequence[Check], path: Path) -> None:
     """Write all reports in full."""
     content = [
-        {"round": c.number, "truth": c.truth, "report": c.report and c.report.to_dict()}
+        {
+            "round": c.number,
+            "truth": c.truth,
+            "failure": c.failure,
+            "report": c.report and c.report.to_dict(),
+        }
         for c in checks
     ]
     path.write_text(json.dumps(content, indent=2))

@@ -29,8 +29,9 @@ class Verdict:
         What would resolve an inconclusive check.
     threshold : float
         Nats that the operator tolerates.
-    lower_bound : float
-        Certified: the divergence is at least this, with probability `level`. In nats.
+    lower_bound : float or None
+        Certified: the divergence is at least this, with probability `level`, in nats. None if
+        nothing was certified.
     level : float
         Of the bound.
     interval : tuple[float, float] or None
@@ -45,7 +46,7 @@ class Verdict:
     reason: str
     resolve: str | None
     threshold: float
-    lower_bound: float
+    lower_bound: float | None
     level: float
     interval: tuple[float, float] | None = None
     interval_note: str | None = None

@@ -1,0 +1,67 @@
+"""``flwr-kld budget``: what is spent, what is left, and when it frees."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import typer
+
+from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
+from flwr_kld.cli.options import AsJson, Ledger, Population
+from flwr_kld.cli.output import print_json, results
+from flwr_kld.cli.show import utc
+from flwr_kld.ledger import Budget, Spent
+from flwr_kld.ledger import Ledger as OpenLedger
+from flwr_kld.privacy import Adjacency, Unit
+
+
+def budget(
+    *,
+    ledger: Ledger = DEFAULT_LEDGER,
+    population: Population = DEFAULT_POPULATION,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--set", help="Put a budget of this many nats in force, then show it."),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Delta of the budget to set.")] = 1e-6,
+    days: Annotated[float, typer.Option(help="Length of its rolling window.")] = 30.0,
+    adjacency: Annotated[Adjacency, typer.Option(help="What it hides.")] = Adjacency.REPLACE_ONE,
+    unit: Annotated[Unit, typer.Option(help="Whose: a record's, or a client's.")] = Unit.RECORD,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the person charged most has spent in the window, and what is left."""
+    if epsilon is None:
+        books = existing_ledger(ledger)
+    else:
+        books = OpenLedger(ledger)
+        books.set_budget(Budget(epsilon, delta, days, population, adjacency=adjacency, unit=unit))
+    spent = books.spent(population)
+    if as_json:
+        print_json(_as_dict(spent))
+        return
+    results.print(f"budget of {population}: {spent.budget}", markup=False)
+    results.print(
+        f"  spent on the person charged most: {spent.epsilon:.4g} nats at delta {spent.delta:g}"
+        f" (by {spent.composition})"
+    )
+    results.print(f"  left: {spent.left:.4g} nats")
+    if spent.frees_at is not None:
+        results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
+
+
+def _as_dict(spent: Spent) -> dict[str, Any]:
+    terms = spent.budget
+    return {
+        "population": terms.population,
+        "epsilon": terms.epsilon,
+        "delta": terms.delta,
+        "window_days": terms.window_days,
+        "adjacency": str(terms.adjacency),
+        "unit": str(terms.unit),
+        "spent_epsilon": spent.epsilon if math.isfinite(spent.epsilon) else None,
+        "spent_delta": spent.delta,
+        "left": spent.left,
+        "composition": spent.composition,
+        "frees_at": spent.frees_at and spent.frees_at.isoformat(),
+    }

@@ -1,0 +1,83 @@
+"""``flwr-kld check``: one idempotent check, for cron and its kin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flwr_kld.cli.keys import check_key, current_key
+from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
+from flwr_kld.cli.one_check import Checker
+from flwr_kld.cli.options import (
+    AlertCommand,
+    AsJson,
+    Connection,
+    FlowerApp,
+    Ledger,
+    MetricsFile,
+    Population,
+    RunConfig,
+    Timeout,
+    Webhook,
+    WebhookSecret,
+    Zone,
+)
+from flwr_kld.cli.output import print_json, results
+from flwr_kld.cli.show import answer_lines
+from flwr_kld.cli.tell import Listeners, latest_state, state_after
+from flwr_kld.schedule import parse_schedule
+
+
+def check(
+    app: FlowerApp = Path(),
+    connection: Connection = None,
+    *,
+    ledger: Ledger = DEFAULT_LEDGER,
+    population: Population = DEFAULT_POPULATION,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Idempotency key. By default the latest slot of --schedule, else this UTC minute."
+        ),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Cron expression or 'every 6h': all starts in a slot are one check."),
+    ] = None,
+    zone: Zone = "UTC",
+    run_config: RunConfig = None,
+    timeout: Timeout = 900.0,
+    metrics_file: MetricsFile = None,
+    webhook: Webhook = None,
+    webhook_secret: WebhookSecret = None,
+    alert_command: AlertCommand = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one check on a Flower connection, wait for its report and print it.
+
+    A check that the ledger knows is not run again: its stored report is printed.
+
+    Exit codes: 0 no drift, 1 drift, 2 inconclusive (or no threshold set), 3 refused (budget,
+    cohort, guard), 4 error.
+    """
+    if key is not None and schedule is not None:
+        raise ValueError("give --key or --schedule, not both")
+    slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
+    name = check_key(key) if key is not None else current_key(datetime.now(UTC), slots)
+    listeners = Listeners.of_options(
+        metrics_file=metrics_file,
+        webhook=webhook,
+        webhook_secret=webhook_secret,
+        alert_command=alert_command,
+    )
+    checker = Checker(ledger, population, app, connection, run_config or (), timeout)
+    answer = checker.check(name)
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        results.print(*answer_lines(answer), sep="\n", soft_wrap=True)
+    listeners.tell(answer, state_after(answer, latest_state(ledger, population)))
+    raise typer.Exit(answer.code)

@@ -1,0 +1,168 @@
+"""One run of a Flower app, by the ``flwr`` command: start, follow its log, stop if it hangs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+
+from flwr_kld.cli.output import say
+from flwr_kld.errors import CheckFailed
+from flwr_kld.ledger import BudgetExhausted
+
+KEY_IN_RUN_CONFIG = "drift-check"
+"""The run config's name for the idempotency key; the app must declare it."""
+_STARTED = re.compile(r"started run (\d+)")
+_STOP_TIMEOUT = 30.0
+_LAST_WORDS = 5.0
+"""Seconds to wait for the end of the log: what flwr left behind may hold it open."""
+_BAD_CONFIG = "Invalid run configuration"
+_DECLARE = (
+    f" The app's pyproject.toml declares {KEY_IN_RUN_CONFIG} = '' under [tool.flwr.app.config]."
+)
+_FRAME = "│╭╮╰╯─ "
+"""What the flwr command draws around its errors."""
+_REFUSALS = [f"{kind.__module__}.{kind.__qualname__}" for kind in (CheckFailed, BudgetExhausted)]
+"""Exceptions of a check that asked nobody, or too few, as tracebacks name them."""
+_TRACEBACK = "Traceback (most recent call last)"
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?$")
+
+
+@dataclass
+class FlowerRun:
+    """What is known of a run.
+
+    Parameters
+    ----------
+    run : str or None
+        Flower's id of it, once it has started.
+    exception : str or None
+        What broke the ServerApp, if its log says so.
+    last_words : str
+        The end of its log.
+    exit_code : int or None
+        Of ``flwr run``; None if it was stopped because it took too long.
+    """
+
+    run: str | None = None
+    exception: str | None = None
+    last_words: str = ""
+    exit_code: int | None = None
+
+    def hear(self, log: Iterable[str]) -> None:
+        """Read a log to its end, and pass it on to standard error."""
+        in_traceback = False
+        for line in log:
+            say(line.rstrip("\n"))
+            self.last_words = line.strip().strip(_FRAME) or self.last_words
+            if self.run is None and (match := _STARTED.search(line)):
+                self.run = match[1]
+            if in_traceback and _EXCEPTION.match(line):
+                self.exception, in_traceback = line.strip(), False
+            in_traceback = in_traceback or _TRACEBACK in line
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the ServerApp refused to check, if that is what ended it."""
+        kind, _, words = (self.exception or "").partition(": ")
+        return words if kind in _REFUSALS else None
+
+    def why(self, timeout: float) -> str | None:
+        """Say why it came to no answer, if that is known."""
+        if self.exit_code is None:
+            return f"the run was stopped after {timeout:g} s"
+        if self.exception is not None:
+            return f"the ServerApp failed: {self.exception}"
+        if not self.exit_code:
+            return None
+        hint = _DECLARE if _BAD_CONFIG in self.last_words else ""
+        return f"flwr run failed with exit code {self.exit_code}: {self.last_words}{hint}"
+
+
+def run_app(
+    app: Path, connection: str | None, key: str, *, config: Sequence[str] = (), timeout: float
+) -> FlowerRun:
+    """Run an app to its end, or stop it.
+
+    Parameters
+    ----------
+    app : Path
+        The app's folder.
+    connection : str or None
+        Name of the SuperLink connection; None for Flower's default.
+    key : str
+        Idempotency key, of `keys.check_key`: it needs no quoting.
+    config : Sequence[str]
+        Further overrides of the run config.
+    timeout : float
+        Seconds.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds no Flower app.
+    RuntimeError
+        If there is no ``flwr`` command.
+    """
+    if not (app / "pyproject.toml").is_file():
+        raise ValueError(f"{app} is no Flower app: it has no pyproject.toml")
+    command = [_flwr(), "run", str(app), *([connection] if connection else []), "--stream"]
+    for override in (*config, f'{KEY_IN_RUN_CONFIG}="{key}"'):
+        command += ["--run-config", override]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # a Ctrl-C is ours to handle
+    )
+    found = FlowerRun()
+    if process.stdout is None:
+        raise RuntimeError("flwr run has no output")
+    listener = Thread(target=found.hear, args=(process.stdout,), daemon=True)
+    listener.start()
+    try:
+        found.exit_code = process.wait(timeout)
+        listener.join(_LAST_WORDS)
+    except subprocess.TimeoutExpired:
+        _stop(found.run, connection)
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        process.wait()
+    return found
+
+
+def _stop(run: str | None, connection: str | None) -> None:
+    """Stop a run on its SuperLink; if that fails too, what it does later is in the ledger."""
+    if run is None:
+        return
+    command = [_flwr(), "stop", run, *([connection] if connection else [])]
+    try:
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sys.__stderr__,
+            stderr=sys.__stderr__,
+            timeout=_STOP_TIMEOUT,
+            check=True,
+        )
+    except (subprocess.SubprocessError, OSError):
+        say(f"run {run} could not be stopped: it may go on")
+
+
+def _flwr() -> str:
+    """Path of the command: as the shell finds it, or beside this Python."""
+    beside = Path(sys.executable).parent / "flwr"
+    found = shutil.which("flwr") or (str(beside) if beside.is_file() else None)
+    if found is None:
+        raise RuntimeError("there is no flwr command: pip install flwr")
+    return found

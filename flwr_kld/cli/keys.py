@@ -1,0 +1,59 @@
+"""Idempotency keys: by what name two starts of the same check know each other."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from flwr_kld.schedule import Schedule, Slot
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
+_LONGEST_GAP = timedelta(days=366 * 8)
+"""Slots further back are not looked for: 29 February comes every 8 years at least."""
+
+
+def check_key(key: str) -> str:
+    """Return the key if it can stand in a run config, a log and a table.
+
+    Raises
+    ------
+    ValueError
+        If it cannot.
+    """
+    if not _SAFE.fullmatch(key):
+        raise ValueError(
+            f"{key!r} is no key: use at most 100 letters, digits and . _ : @ + -, "
+            "starting with a letter or a digit"
+        )
+    return key
+
+
+def current_key(now: datetime, schedule: Schedule | None = None) -> str:
+    """Return the key of a schedule's latest slot, or of the current UTC minute.
+
+    Raises
+    ------
+    ValueError
+        If the schedule had no slot yet.
+    """
+    if schedule is None:
+        return Slot(now.astimezone(UTC).replace(second=0, microsecond=0)).key
+    return Slot(latest_slot(schedule, now)).key
+
+
+def latest_slot(schedule: Schedule, now: datetime) -> datetime:
+    """Return a schedule's last slot that is not later than `now`.
+
+    Raises
+    ------
+    ValueError
+        If there is none in the last 8 years.
+    """
+    back = timedelta(minutes=1)
+    while (slot := schedule.next_after(now - back)) > now:
+        if back > _LONGEST_GAP:
+            raise ValueError("the schedule had no slot in the last 8 years")
+        back *= 2
+    while (later := schedule.next_after(slot)) <= now:
+        slot = later
+    return slot

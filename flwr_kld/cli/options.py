@@ -1,0 +1,50 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Ledger = Annotated[
+    str,
+    typer.Option(
+        envvar="FLWR_KLD_LEDGER",
+        help="Database of the ledger: sqlite:///file.db or postgresql://user@host/name.",
+    ),
+]
+Population = Annotated[
+    str, typer.Option(envvar="FLWR_KLD_POPULATION", help="Whose budget and history.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
+Last = Annotated[int, typer.Option("--last", min=1, help="How many of the latest checks.")]
+
+FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")]
+Connection = Annotated[
+    str | None, typer.Argument(help="Name of the SuperLink connection; Flower's default if none.")
+]
+RunConfig = Annotated[
+    list[str] | None,
+    typer.Option(help="Further overrides of the app's run config, as in flwr run: 'key=value'."),
+]
+Timeout = Annotated[
+    float, typer.Option(min=1, help="Seconds after which a check is given up and its run stopped.")
+]
+Zone = Annotated[str, typer.Option(help="Time zone of a cron expression.")]
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option(help="Write Prometheus metrics to this .prom file after each check."),
+]
+Webhook = Annotated[
+    str | None,
+    typer.Option(envvar="FLWR_KLD_WEBHOOK", help="Post the report to this URL on drift."),
+]
+WebhookSecret = Annotated[
+    str | None,
+    typer.Option(help="Environment variable that holds the key to sign the webhook with."),
+]
+AlertCommand = Annotated[
+    str | None,
+    typer.Option(help="Run this on drift, with the report as JSON on its standard input."),
+]

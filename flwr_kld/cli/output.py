@@ -1,0 +1,27 @@
+"""Where output goes: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+
+results = Console(highlight=False)
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Write JSON to standard output, as it is: no colours, no wrapping."""
+    print(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def say(words: str) -> None:
+    """Tell the operator something that is not a result; markup in it stays as it is."""
+    messages.print(words, markup=False)
+
+
+def complain(words: str) -> None:
+    """Say what went wrong."""
+    messages.print("[bold red]error:[/] ", end="")
+    messages.print(words, markup=False)

@@ -1,0 +1,137 @@
+"""``flwr-kld plan``: what checks will tell, find and cost, before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.box import SIMPLE
+from rich.progress import track
+from rich.table import Table
+
+from flwr_kld.cli.options import AsJson
+from flwr_kld.cli.output import messages, print_json, results, say
+from flwr_kld.privacy import Adjacency
+from flwr_kld.reference import Reference
+
+if TYPE_CHECKING:
+    from flwr_kld.planner import Forecast, Setting
+
+_FORMATS = (".png", ".svg", ".csv", ".json")
+
+
+def plan(
+    reference: Annotated[Path, typer.Argument(help="Reference, .npz.")],
+    *,
+    clients: Annotated[
+        list[int], typer.Option(min=2, help="Clients that answer in a check; may be repeated.")
+    ],
+    records: Annotated[float, typer.Option(help="Records of a client, on average.")],
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="Of a check, in nats; may be repeated.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(min=0, help="Divergence that is tolerated, in nats.")
+    ] = 0.0,
+    estimate_only: Annotated[
+        bool, typer.Option("--estimate-only", help="Plan checks that decide nothing.")
+    ] = False,
+    cells: Annotated[int, typer.Option(min=16, help="Cells of the query.")] = 1000,
+    trust: Annotated[
+        Literal["trusted", "trusted-aggregator", "distributed"],
+        typer.Option(help="Who adds the noise."),
+    ] = "trusted",
+    secure_sum: Annotated[
+        bool, typer.Option("--secure-sum", help="Trusted server, and secure sums.")
+    ] = False,
+    adjacency: Annotated[Adjacency, typer.Option(help="What is hidden.")] = Adjacency.REPLACE_ONE,
+    correlation: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="How alike a client's records are: 0 independent, 1 same."),
+    ] = 0.0,
+    theta: Annotated[float, typer.Option(min=0, max=1, help="Of the skewed divergence.")] = 0.01,
+    level: Annotated[float, typer.Option(help="Confidence of the certified bound.")] = 0.95,
+    power: Annotated[float, typer.Option(help="With which a drift is to be found.")] = 0.8,
+    population: Annotated[
+        int | None, typer.Option(help="Clients among whom cohorts rotate; default those asked.")
+    ] = None,
+    buckets: Annotated[
+        int, typer.Option(min=1, help="Buckets among which a client's records rotate.")
+    ] = 1,
+    checks: Annotated[int, typer.Option(min=1, help="Checks a year.")] = 365,
+    drift: Annotated[
+        Literal["spread", "concentrated"], typer.Option(help="Shape of the drift to find.")
+    ] = "spread",
+    estimator: Annotated[str, typer.Option(help="Name of the estimator.")] = "posterior_counts",
+    out: Annotated[
+        Path | None, typer.Option(help=f"Also write a file: {', '.join(_FORMATS)}.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast error, smallest drift found, epsilon a year, bytes and seconds; asks nobody."""
+    # Imported here: the other commands do without it.
+    from flwr_kld.planner import Setting, design_effect_of, save_csv, save_json, save_plot
+    from flwr_kld.planner import plan as forecasts
+
+    if out is not None and out.suffix not in _FORMATS:
+        raise ValueError(f"{out} must end in one of {', '.join(_FORMATS)}")
+    epsilons = epsilon or [1.0]
+    base = Setting(
+        clients=min(clients),
+        records=records / buckets,
+        epsilon=epsilons[0],
+        threshold=None if estimate_only else threshold,
+        cells=cells,
+        adjacency=adjacency,
+        trust=trust,
+        aggregation="secure-sum" if secure_sum else None,
+        design_effect=design_effect_of(max(records / buckets, 1.0), correlation),
+        theta=theta,
+        level=level,
+        power=power,
+        population=population,
+        buckets=buckets,
+        checks=checks,
+    )
+    rows = forecasts(
+        Reference.load(reference), base, epsilons=epsilons, cohorts=clients, drift=drift,
+        estimator=estimator, track=_progress,
+    )  # fmt: skip
+    if as_json:
+        print_json([row.to_dict() for row in rows])
+    else:
+        results.print(_table(rows))
+    if out is not None:
+        {".csv": save_csv, ".json": save_json}.get(out.suffix, save_plot)(rows, out)
+        say(f"{out}")
+
+
+def _progress(settings: Sequence[Setting]) -> Iterator[Setting]:
+    yield from track(settings, "forecasting", console=messages, transient=True)
+
+
+def _table(rows: Sequence[Forecast]) -> Table:
+    table = Table(
+        title=f"what checks will tell, find and cost ({rows[0].drift} drift)",
+        caption="divergences and ε in nats; ε a year of one person, at δ = 1e-6",
+        box=SIMPLE,
+    )
+    for name in (
+        "clients", "ε", "records", "noise", "error", "finds", "ε a year", "bytes", "seconds",
+    ):  # fmt: skip
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row.setting.clients:,}",
+            f"{row.setting.epsilon:g}",
+            f"{row.counted:,}",
+            f"{row.noise:.3g}",
+            f"{row.error:.3f}",
+            "–" if row.smallest is None else f"{row.smallest:.3f}",
+            f"{row.epsilon_per_year:.3g}",
+            f"{row.bytes_down + row.bytes_up:,}",
+            f"{row.seconds:.0f}",
+        )
+    return table

@@ -1,0 +1,177 @@
+"""Files that a reference is built from: public domains, counts and records."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.domain import Binned, Categories, Domain, Labels, domain_from_spec
+
+_COUNT, _SYMBOL = "count", "symbol"
+
+
+def read_domain(file: Path) -> Domain:
+    """Read a domain's JSON form.
+
+    Raises
+    ------
+    ValueError
+        If the file holds none.
+    """
+    return domain_from_spec(_json(file))
+
+
+def read_counts(file: Path, domain: Domain) -> NDArray[np.float64]:
+    """Read how often each symbol occurs, shape [domain.size].
+
+    ``.npz``: an array ``counts``. ``.json``: a list in the order of the symbols, or for labels an
+    object of counts by label. ``.csv``: a column ``count``, and beside it either a column
+    ``symbol`` of numbers or the columns of a record; rows of the same symbol add up.
+
+    Raises
+    ------
+    ValueError
+        If the file says something else.
+    """
+    if file.suffix == ".npz":
+        return _sized(_arrays(file, "counts")["counts"], domain, file)
+    if file.suffix == ".json":
+        content = _json(file)
+        if isinstance(content, list):
+            return _sized(content, domain, file)
+        if isinstance(content, dict) and isinstance(domain, Labels):
+            return _added(domain.encode(_typed(content, domain)), content.values(), domain, file)
+        raise ValueError(f"{file} must hold a list of counts, or for labels an object")
+    columns = _csv(file)
+    if _COUNT not in columns:
+        raise ValueError(f"{file} has no column '{_COUNT}'")
+    counts = columns.pop(_COUNT)
+    if _SYMBOL in columns:
+        symbols = _integers(columns[_SYMBOL], file)
+        if len(symbols) and not 0 <= symbols.min() <= symbols.max() < domain.size:
+            raise ValueError(f"{file} has a symbol that is not in 0 to {domain.size - 1}")
+    else:
+        symbols = domain.encode(_as_records(columns, domain, file))
+    return _added(symbols, counts, domain, file)
+
+
+def read_records(file: Path, domain: Domain) -> Any:
+    """Read raw records as ``domain.encode`` takes them.
+
+    ``.npz``: the arrays of the features of `Categories`, else one array ``records``, or ``images``.
+    ``.json``: a list, or an object of lists by feature. ``.csv``: a column a feature.
+
+    Raises
+    ------
+    ValueError
+        If the file says something else.
+    """
+    if file.suffix == ".npz":
+        if isinstance(domain, Categories):
+            return _arrays(file, *domain.domains)
+        held = _arrays(file)
+        for name in ("records", "images"):
+            if name in held:
+                return held[name]
+        raise ValueError(f"{file} has no array 'records' or 'images'")
+    if file.suffix == ".json":
+        return _json(file)
+    return _as_records(_csv(file), domain, file)
+
+
+def _as_records(columns: dict[str, list[str]], domain: Domain, file: Path) -> Any:
+    """Turn a table's text into records of a domain."""
+    if isinstance(domain, Categories):
+        features = domain.domains
+        return {n: _typed(c, features[n]) if n in features else c for n, c in columns.items()}
+    if not isinstance(domain, Labels | Binned):
+        raise ValueError(f"records of {domain.kind!r} do not fit a table: use an .npz file")
+    if len(columns) != 1:
+        raise ValueError(f"{file} must have one column of records, and has {len(columns)}")
+    return _typed(next(iter(columns.values())), domain)
+
+
+def _typed(texts: Iterable[str], domain: Domain) -> Any:
+    """Turn text into what a one-feature domain counts."""
+    texts = list(texts)
+    try:
+        if isinstance(domain, Binned):
+            return np.array(texts, dtype=np.float64)
+        if isinstance(domain, Labels) and isinstance(domain.names[0], int):
+            return np.array(texts, dtype=np.int64)
+    except ValueError:
+        raise ValueError(
+            "a column holds something else than numbers, which its domain needs"
+        ) from None
+    return np.array(texts, dtype=np.str_)
+
+
+def _added(
+    symbols: NDArray[np.int64], counts: Iterable[Any], domain: Domain, file: Path
+) -> NDArray[np.float64]:
+    try:
+        each = np.array(list(counts), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{file} has a count that is no number") from None
+    return np.asarray(np.bincount(symbols, each, domain.size), dtype=np.float64)
+
+
+def _sized(counts: Any, domain: Domain, file: Path) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(counts, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{file} has a count that is no number") from None
+    if array.shape != (domain.size,):
+        raise ValueError(
+            f"{file} must hold {domain.size} counts, one for each symbol of the domain, "
+            f"and has shape {list(array.shape)}"
+        )
+    return array
+
+
+def _integers(texts: list[str], file: Path) -> NDArray[np.int64]:
+    try:
+        return np.array(texts, dtype=np.int64)
+    except ValueError:
+        raise ValueError(f"{file} has a symbol that is no whole number") from None
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from None
+
+
+def _csv(file: Path) -> dict[str, list[str]]:
+    if file.suffix != ".csv":
+        raise ValueError(f"{file} must end in .csv, .json or .npz")
+    with file.open(newline="", encoding="utf-8-sig") as lines:
+        rows = list(csv.reader(lines))
+    if not rows:
+        raise ValueError(f"{file} is empty")
+    head, *body = rows
+    body = [row for row in body if row]
+    if len(set(head)) < len(head) or any(len(row) != len(head) for row in body):
+        raise ValueError(f"{file} must have a head of distinct names, and rows as long as it")
+    return {name: [row[i] for row in body] for i, name in enumerate(head)}
+
+
+def _arrays(file: Path, *names: str) -> dict[str, NDArray[Any]]:
+    """Read an .npz file; refuse one without the arrays that are named."""
+    try:
+        with np.load(file, allow_pickle=False) as held:
+            arrays = {name: held[name] for name in held.files}
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # whatever numpy, zipfile and zlib make of other bytes
+        raise ValueError(f"{file} is not a readable .npz file without pickles") from error
+    if missing := [name for name in names if name not in arrays]:
+        raise ValueError(f"{file} has no array {missing[0]!r}")
+    return arrays

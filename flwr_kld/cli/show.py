@@ -1,0 +1,157 @@
+"""Reports and checks as a terminal shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from flwr_kld.cli.exit_codes import ExitCode
+from flwr_kld.cli.one_check import Answer
+from flwr_kld.report import Check, Outcome, Report, who_saw_what
+
+_STYLE = {
+    ExitCode.NO_DRIFT: "bold green",
+    ExitCode.DRIFT: "bold red",
+    ExitCode.INCONCLUSIVE: "bold yellow",
+    ExitCode.REFUSED: "bold yellow",
+    ExitCode.ERROR: "bold red",
+}
+_MOVEMENTS = 5
+
+
+def answer_lines(answer: Answer) -> Iterator[Text]:
+    """Yield how a check ended, in lines: the decision first."""
+    head = Text(answer.code.words.upper(), style=_STYLE[answer.code])
+    head.append(f"  check {answer.key}", style="default")
+    if not answer.ran:
+        head.append(" (the ledger had it: nothing was asked)", style="dim")
+    yield head
+    if answer.message:
+        yield Text(answer.message)
+    if answer.report:
+        yield from map(Text, report_lines(answer.report))
+
+
+def report_lines(report: Report) -> Iterator[str]:
+    """Yield a report in lines."""
+    verdict = report.verdict
+    if verdict is None:
+        yield "no threshold is set: nothing was decided"
+    else:
+        yield verdict.reason
+        if verdict.resolve:
+            yield f"what would resolve it: {verdict.resolve}"
+        certified = (
+            "nothing"
+            if verdict.lower_bound is None
+            else f"at least {_at_least(verdict.lower_bound)} nats, probability {verdict.level:g}"
+        )
+        yield f"certified: {certified}; threshold {verdict.threshold:g}"
+        if verdict.interval:
+            yield f"interval: {verdict.interval[0]:.3f} to {verdict.interval[1]:.3f} nats"
+    theta = "" if report.theta is None else f", θ = {report.theta:.3g}"
+    if report.estimate is None:
+        yield f"estimate: none: {report.note}"
+    else:
+        yield (
+            f"estimate: KL(reference ‖ clients) = {report.estimate:.3f} ± {report.error:.3f} "
+            f"nats{theta}"
+        )
+        if report.note:
+            yield report.note
+    for movement in report.movements[:_MOVEMENTS]:
+        yield (
+            f"  {movement['direction']} of {movement['name']}: {movement['share']:.2%} instead of "
+            f"{movement['reference']:.2%}" + ("" if movement["beyond_chance"] else " (by chance?)")
+        )
+    left = "" if report.epsilon_left is None else f", {report.epsilon_left:.3g} left in the window"
+    yield (
+        f"privacy: ε = {report.delivered:.3g} for each {report.unit} asked ({report.adjacency})"
+        f"{left}. {who_saw_what(report)}"
+    )
+    if not report.private:
+        yield "SEEDED NOISE: private for nobody"
+    yield (
+        f"clients: {report.survivors} of {report.asked}, {report.records:,.0f} records; "
+        f"{report.seconds:.1f} s"
+    )
+
+
+def checks_table(checks: Sequence[Check], *, title: str = "") -> Table:
+    """Return checks as a table, oldest first."""
+    reports = [c.report for c in checks if c.report]
+    decided = any(report.verdict for report in reports)
+    columns = (
+        ("check", True),
+        ("key", any(report.key for report in reports)),
+        ("decision", decided),
+        ("at least", decided),
+        ("estimate", True),
+        ("truth", any(c.truth is not None for c in checks)),
+        ("ε", True),
+        ("left", any(report.epsilon_left is not None for report in reports)),
+        ("clients", True),
+    )
+    thresholds = sorted({r.threshold for r in reports if r.threshold is not None})
+    caption = "nats; estimates ± s.d.; ε of a check, and left in the window"
+    if thresholds:
+        caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
+    table = Table(
+        title=title or None, caption=caption, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False
+    )
+    for name, shown in columns:
+        if shown:
+            left = name in ("key", "decision")
+            table.add_column(name, justify="left" if left else "right", overflow="fold")
+    for check in checks:
+        cells = _cells(check)
+        drift = check.report is not None and check.report.outcome is Outcome.DRIFT
+        table.add_row(
+            *(escape(text) for text, (_, shown) in zip(cells, columns, strict=True) if shown),
+            style="bold red" if drift else "",
+        )
+    return table
+
+
+def failures(checks: Sequence[Check]) -> Iterator[Text]:
+    """Yield a line for each check without a report."""
+    for check in checks:
+        if check.report is None:
+            yield Text(f"check {check.number}: {check.failure or 'failed'}", style="dim")
+
+
+def _cells(check: Check) -> tuple[str, ...]:
+    report = check.report
+    if report is None:
+        return (str(check.number), "", "none", "–", "none", _nats(check.truth), "–", "–", "–")
+    estimate = "none" if report.estimate is None else f"{report.estimate:.3f} ± {report.error:.3f}"
+    return (
+        str(check.number),
+        report.key or "",
+        report.outcome or "–",
+        _at_least(report.lower_bound),
+        estimate,
+        _nats(check.truth),
+        f"{report.delivered:.3g}",
+        "–" if report.epsilon_left is None else f"{report.epsilon_left:.3g}",
+        f"{report.survivors}/{report.asked}",
+    )
+
+
+def _at_least(bound: float | None) -> str:
+    """Write a lower bound: a negative one says no more than 0, which all divergences reach."""
+    return _nats(bound if bound is None else max(bound, 0.0))
+
+
+def _nats(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def utc(moment: datetime) -> str:
+    """Write a moment to the minute."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,119 @@
+"""``flwr-kld simulate``: checks on simulated handwriters, before anything real is spent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from flwr_kld.cli.demo import require_simulation
+from flwr_kld.cli.options import AsJson
+from flwr_kld.cli.output import messages, print_json, results, say
+from flwr_kld.cli.show import checks_table, failures
+from flwr_kld.report import Check, plot_history, save_csv, save_html, save_json
+
+_RESULTS = "checks.jsonl"
+_POLL = 0.2
+
+
+def simulate(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out/simulation"),
+    source: Annotated[
+        str, typer.Option(help="digits, femnist, an .npz file, or a LEAF folder.")
+    ] = "digits",
+    writers: Annotated[
+        int, typer.Option(min=0, help="Virtual writers; 0 for the source's real ones.")
+    ] = 400,
+    records: Annotated[int, typer.Option(min=1, help="Images of each virtual writer.")] = 100,
+    nodes: Annotated[int, typer.Option(min=1, help="Flower nodes that host the writers.")] = 20,
+    checks: Annotated[int, typer.Option(min=1, help="Number of checks.")] = 8,
+    cohort: Annotated[int, typer.Option(min=1, help="Writers in a check, in rotation.")] = 200,
+    drift: Annotated[
+        Literal["none", "digits", "writers"],
+        typer.Option(help="What changes: nothing, the mix of digits, or the handwriting."),
+    ] = "digits",
+    drift_from: Annotated[int, typer.Option(min=1, help="First check with drift.")] = 5,
+    cells: Annotated[int, typer.Option(min=16, help="Cells of the query.")] = 1000,
+    epsilon: Annotated[float, typer.Option(help="Of each check, in nats.")] = 1.0,
+    estimator: Annotated[str, typer.Option(help="Name of the estimator.")] = "posterior_counts",
+    theta: Annotated[float, typer.Option(min=0, max=1, help="Of the skewed divergence.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Of the simulated data; never of the noise.")] = 1,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for all checks.")] = 900.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run drift checks on a local Flower simulation; write table, plot and page."""
+    require_simulation()
+    out = out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _RESULTS).unlink(missing_ok=True)
+    config = {
+        "source": source, "writers": writers, "records": records, "nodes": nodes, "checks": checks,
+        "cohort": cohort, "drift": drift, "drift-from": drift_from, "cells": cells,
+        "epsilon": float(epsilon), "estimator": estimator, "theta": float(theta), "seed": seed,
+        "out": str(out),
+    }  # fmt: skip
+    found = _run(config, out, nodes=nodes, checks=checks, timeout=timeout)
+    if len(found) < checks:
+        raise RuntimeError(f"the run ended after {len(found)} checks: see {out / 'flower.log'}")
+    first = drift_from if drift != "none" and drift_from <= checks else None
+    title = f"{checks} simulated checks"
+    save_html(found, out / "report.html", title=title, drift_from=first)
+    plot_history(found, out / "history.png", title=title, drift_from=first)
+    save_csv(found, out / "checks.csv")
+    save_json(found, out / "checks.json")
+    if as_json:
+        print_json(json.loads((out / "checks.json").read_text()))
+    else:
+        results.print(checks_table(found, title=title))
+        results.print(*failures(found), sep="\n")
+    for name in ("report.html", "history.png", "checks.csv", "checks.json"):
+        say(f"  {out / name}")
+
+
+def _run(
+    config: dict[str, object], out: Path, *, nodes: int, checks: int, timeout: float
+) -> list[Check]:
+    """Run the app on a SuperLink of its own and follow what it writes down."""
+    from flwr_kld import simulations  # an extra
+    from flwr_kld.simulations.local_superlink import local_superlink
+
+    app = Path(simulations.__path__[0]) / "drift_app"
+    with (
+        local_superlink(out / "flower.log") as superlink,
+        superlink.run(app, nodes=nodes, config=config) as run,
+    ):
+        try:
+            return _follow(run, out / _RESULTS, checks, timeout)
+        finally:
+            run.kill()
+
+
+def _follow(run: subprocess.Popen[bytes], file: Path, checks: int, timeout: float) -> list[Check]:
+    found: list[Check] = []
+    give_up = time.monotonic() + timeout
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    )  # fmt: skip
+    with Progress(*columns, console=messages) as progress:
+        task = progress.add_task("starting Flower and Ray", total=checks)
+        ended = False
+        while not ended and time.monotonic() < give_up:
+            ended = run.poll() is not None
+            found = _read(file)
+            if found:
+                progress.update(task, completed=len(found), description="checking")
+            time.sleep(_POLL)
+    return found
+
+
+def _read(file: Path) -> list[Check]:
+    if not file.exists():
+        return []
+    whole = file.read_text().rpartition("\n")[0]  # the last line may still be in writing
+    return [Check.from_dict(json.loads(line)) for line in whole.splitlines()]

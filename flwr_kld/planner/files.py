@@ -1,0 +1,68 @@
+"""A plan as a table and as a plot."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from flwr_kld._extras import require
+from flwr_kld.planner.forecast import Forecast
+
+
+def save_csv(rows: Sequence[Forecast], path: Path) -> None:
+    """Write one row a forecast; divergences and errors in nats."""
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0].to_dict()) if rows else [])
+        table.writeheader()
+        table.writerows(row.to_dict() for row in rows)
+
+
+def save_json(rows: Sequence[Forecast], path: Path) -> None:
+    """Write the same rows as JSON."""
+    path.write_text(json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False))
+
+
+def save_plot(rows: Sequence[Forecast], path: Path) -> None:
+    """Draw the smallest drift that is found and the estimate's error over epsilon.
+
+    A line for each number of clients; a panel without any number is left out.
+
+    Parameters
+    ----------
+    rows : Sequence[Forecast]
+        At least one.
+    path : Path
+        The ending says the format: ``.png`` or ``.svg``.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed; names the extra.
+    """
+    figures = require("matplotlib.figure", extra="plots")
+    ticker = require("matplotlib.ticker", extra="plots")
+    titles = {"smallest": "smallest drift that is found", "error": "error of the estimate (r.m.s.)"}
+    shown = [name for name in titles if any(getattr(row, name) for row in rows)]
+    figure = figures.Figure(figsize=(4.5 * len(shown), 4.2), layout="constrained")
+    for name, axes in zip(shown, figure.subplots(1, len(shown), squeeze=False)[0], strict=True):
+        for clients in sorted({row.setting.clients for row in rows}):
+            line = sorted(
+                (row.setting.epsilon, getattr(row, name) or math.nan)
+                for row in rows
+                if row.setting.clients == clients
+            )
+            axes.plot(*zip(*line, strict=True), marker="o", label=f"{clients:,} clients")
+        axes.set(title=titles[name], xlabel="ε of a check  [nats]", xscale="log", yscale="log")
+        axes.set_xticks(sorted({row.setting.epsilon for row in rows}))
+        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+            axis.set_minor_locator(ticker.NullLocator())
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+        axes.set_ylabel("KL(reference ‖ clients)  [nats]")
+    figure.savefig(path, dpi=130)

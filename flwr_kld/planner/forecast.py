@@ -1,0 +1,158 @@
+"""What a check of a given setting will tell, find and cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flwr_kld.estimate import Estimator
+from flwr_kld.planner.accuracy import expected_accuracy
+from flwr_kld.planner.detection import smallest_drift
+from flwr_kld.planner.drift import Drift, Shape
+from flwr_kld.planner.noise import event_of
+from flwr_kld.planner.setting import Setting
+from flwr_kld.planner.traffic import traffic_of
+from flwr_kld.planner.year import checks_per_person, epsilon_per_year
+from flwr_kld.query import Partition, QueryPlan
+from flwr_kld.reference import Reference
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One row of a plan.
+
+    Parameters
+    ----------
+    setting : Setting
+        What was forecast.
+    counted : int
+        Records in one exchange.
+    noise : float
+        Standard deviation in each cell, in records.
+    truth, reading, sampling, privacy, error : float
+        Of the estimate where the population's divergence is the threshold, in nats: see `Accuracy`.
+    smallest : float or None
+        Least divergence that is found with the setting's power, in nats; None if none is, or if
+        the setting has no threshold.
+    drift : str
+        Shape of the drift that both are for.
+    checks_per_person : int
+        Checks of a year that touch one person at most.
+    epsilon_per_year : float
+        Epsilon of all of them, in nats, at delta 1e-6.
+    bytes_down, bytes_up : int
+        Payload of a client in the larger exchange.
+    seconds : float
+        Of a check; rough.
+    """
+
+    setting: Setting
+    counted: int
+    noise: float
+    truth: float
+    reading: float
+    sampling: float
+    privacy: float
+    error: float
+    smallest: float | None
+    drift: str
+    checks_per_person: int
+    epsilon_per_year: float
+    bytes_down: int
+    bytes_up: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return one flat, JSON-able row: the setting, then the forecast."""
+        own = {name: value for name, value in asdict(self).items() if name != "setting"}
+        return {**asdict(self.setting), **own}
+
+
+def forecast(
+    reference: Reference,
+    setting: Setting,
+    *,
+    drift: Shape = "spread",
+    estimator: str | Estimator = "posterior_counts",
+    query: QueryPlan | None = None,
+) -> Forecast:
+    """Say what a check will do, without asking anybody. Takes a few seconds; deterministic.
+
+    Parameters
+    ----------
+    reference : Reference
+        Π.
+    setting : Setting
+        How to check.
+    drift : {"spread", "concentrated"}
+        How a drift is shaped: see `Drift`. What hides in many small movements takes more to find.
+    estimator : str or Estimator
+        Of the estimate.
+    query : QueryPlan, optional
+        Cells; by default a partition, drawn from a fixed seed.
+    """
+    query = query or Partition(setting.cells).draw(reference, np.random.default_rng(0))
+    moves = Drift(reference, drift)
+    law = moves.at(setting.threshold or 0.0, setting.theta)
+    accuracy = expected_accuracy(setting, query, law, estimator=estimator)
+    traffic = traffic_of(setting, query)
+    decides = setting.threshold is not None
+    return Forecast(
+        setting=setting,
+        counted=setting.total,
+        noise=math.sqrt(event_of(setting).table.variance),
+        truth=accuracy.truth,
+        reading=accuracy.reading,
+        sampling=accuracy.sampling,
+        privacy=accuracy.privacy,
+        error=accuracy.error,
+        smallest=smallest_drift(setting, query, moves) if decides else None,
+        drift=drift,
+        checks_per_person=checks_per_person(setting),
+        epsilon_per_year=epsilon_per_year(setting),
+        bytes_down=traffic.down,
+        bytes_up=traffic.up,
+        seconds=traffic.seconds,
+    )
+
+
+def plan(
+    reference: Reference,
+    base: Setting,
+    *,
+    epsilons: Sequence[float] = (),
+    cohorts: Sequence[int] = (),
+    drift: Shape = "spread",
+    estimator: str | Estimator = "posterior_counts",
+    track: Callable[[Sequence[Setting]], Iterable[Setting]] = iter,
+) -> list[Forecast]:
+    """Forecast every pair of an epsilon and a cohort, the rest as in `base`.
+
+    Parameters
+    ----------
+    base : Setting
+        Whose epsilon and clients stand where no others are given.
+    epsilons : Sequence[float]
+        Of a check, in nats.
+    cohorts : Sequence[int]
+        Clients of a check.
+    drift, estimator
+        As in `forecast`.
+    track : callable
+        Passes settings on and shows progress, such as ``rich.progress.track``.
+    """
+    settings = [
+        replace(base, epsilon=epsilon, clients=clients)
+        for clients, epsilon in itertools.product(
+            cohorts or [base.clients], epsilons or [base.epsilon]
+        )
+    ]
+    return [
+        forecast(reference, setting, drift=drift, estimator=estimator)
+        for setting in track(settings)
+    ]

@@ -1,0 +1,150 @@
+"""What an operator can choose before a check is run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from flwr_kld.estimate.score import check_theta
+from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy.calibrate import check_epsilon_delta
+
+Trust = Literal["trusted", "trusted-aggregator", "distributed"]
+Aggregation = Literal["plain-sum", "secure-sum", "sealed-sum"]
+
+_AGGREGATIONS: dict[Trust, tuple[Aggregation, ...]] = {
+    "trusted": ("plain-sum", "secure-sum"),
+    "trusted-aggregator": ("sealed-sum",),
+    "distributed": ("secure-sum",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One way to check, and how often.
+
+    Parameters
+    ----------
+    clients : int
+        That answer in a check.
+    records : float
+        Mean number that a client is asked about in a check, > 0.
+    epsilon : float
+        Of a check, in nats.
+    threshold : float or None
+        Divergence that is tolerated, in nats, >= 0: the check splits its records in two halves and
+        decides by the certified lower bound. None: it counts all of them and decides nothing.
+    cells : int
+        Budget of the partition.
+    adjacency : Adjacency
+        Between which federations.
+    trust : {"trusted", "trusted-aggregator", "distributed"}
+        Who adds the noise.
+    aggregation : {"plain-sum", "secure-sum", "sealed-sum"}, optional
+        How counts become a sum; by default the first that the trust model allows.
+    relied_on : float
+        In (0, 1]: part of the answering clients whose noise shares must suffice, in the
+        distributed model; the others' noise comes on top.
+    design_effect : float
+        >= 1: variance of a share over cohorts, relative to independent records; see
+        `design_effect_of`.
+    theta : float
+        θ of D_θ, in [0, 1).
+    level : float
+        Confidence of the bound, in [0.5, 1).
+    power : float
+        Probability, in (0, 1), with which a drift is to be found.
+    groups : int
+        Groups of the second half, >= 3.
+    population : int, optional
+        Clients among whom cohorts rotate; by default those of one check.
+    buckets : int
+        Buckets among which each client's records rotate, >= 1; `records` are those of one bucket.
+    checks : int
+        A year.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or trust model and aggregation do not fit.
+    """
+
+    clients: int
+    records: float
+    epsilon: float
+    threshold: float | None = 0.0
+    cells: int = 1000
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    trust: Trust = "trusted"
+    aggregation: Aggregation | None = None
+    relied_on: float = 0.8
+    design_effect: float = 1.0
+    theta: float = 0.01
+    level: float = 0.95
+    power: float = 0.8
+    groups: int = 10
+    population: int | None = None
+    buckets: int = 1
+    checks: int = 365
+
+    def __post_init__(self) -> None:
+        check_epsilon_delta(self.epsilon, 0.0)
+        check_theta(self.theta)
+        if self.trust not in _AGGREGATIONS:
+            raise ValueError(f"unknown trust model {self.trust!r}: choose from {[*_AGGREGATIONS]}")
+        fitting = _AGGREGATIONS[self.trust]
+        if self.aggregation is None:
+            object.__setattr__(self, "aggregation", fitting[0])
+        if self.aggregation not in fitting:
+            raise ValueError(f"{self.trust!r} goes with {' or '.join(fitting)}")
+        for name, sound, wanted in (
+            ("clients", self.clients >= 2, "at least 2"),
+            ("records", 0 < self.records < math.inf, "positive"),
+            ("threshold", self.threshold is None or 0 <= self.threshold < math.inf, "at least 0"),
+            ("relied_on", 0 < self.relied_on <= 1, "in (0, 1]"),
+            ("design_effect", 1 <= self.design_effect < math.inf, "at least 1"),
+            ("level", 0.5 <= self.level < 1, "in [0.5, 1)"),
+            ("power", 0 < self.power < 1, "in (0, 1)"),
+            ("groups", self.groups >= 3, "at least 3"),
+            ("population", self.population is None or self.population >= self.clients,
+             "at least the clients of a check"),
+            ("buckets", self.buckets >= 1, "at least 1"),
+            ("checks", self.checks >= 1, "at least 1"),
+        ):  # fmt: skip
+            if not sound:
+                raise ValueError(f"{name} must be {wanted}, got {getattr(self, name)}")
+        if self.total < max(2, self.groups * self.design_effect):
+            raise ValueError(
+                f"{self.total} records in an exchange are too few: each of {self.groups} groups "
+                "needs at least one independent one"
+            )
+        if self.buckets > 1 and self.population not in (None, self.clients):
+            raise ValueError("either clients rotate (population) or their records do (buckets)")
+
+    @property
+    def total(self) -> int:
+        """N, records that one exchange counts: half of the check's if it decides."""
+        exchanges = 1 if self.threshold is None else 2
+        return int(self.clients * self.records / exchanges)
+
+    @property
+    def answering(self) -> int:
+        """Clients in one exchange: a check that decides asks half of them in each."""
+        return self.clients if self.threshold is None else max(self.clients // 2, 2)
+
+
+def design_effect_of(records: float, correlation: float) -> float:
+    """``1 + (m - 1) ρ``: what clusters of m alike records cost (Kish 1965, §5.4).
+
+    Parameters
+    ----------
+    records : float
+        m, of a client, that are counted together.
+    correlation : float
+        ρ, the intraclass correlation of an indicator of a cell: 0 for independent records, 1 for
+        clients whose records are all the same.
+    """
+    if not 0 <= correlation <= 1 or records < 1:
+        raise ValueError("a design effect needs records >= 1 and a correlation in [0, 1]")
+    return 1 + (records - 1) * correlation

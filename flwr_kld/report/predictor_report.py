@@ -1,0 +1,92 @@
+"""What a round of a predictor says: which candidate clients' labels follow, and how surely."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SCHEMA = "predictor 1"
+"""Version of the JSON form."""
+
+
+@dataclass(frozen=True)
+class PredictorReport:
+    """One finished round. Everything in it is public.
+
+    Parameters
+    ----------
+    name : str
+        The predictor's.
+    round : int
+        From 1, over all runs.
+    started : str
+        UTC, ISO 8601.
+    weights : dict[str, float]
+        Weight of each candidate for the next report.
+    mixture : dict[str, float]
+        Proportions of the candidates that explain the recent reports best, if none does alone.
+    leader : str
+        The heaviest candidate.
+    log_odds : float
+        Of the leader against the runner-up, in nats.
+    outlasts : int
+        Reports that may be lies without changing the leader: each moves log-odds by 2 ε at most.
+    risk_bound : float or None
+        Bound on what the predictions lose in all, in nats, if the leader is true and stays so; None
+        where it is infinite.
+    epsilon : float
+        What this round cost each client that answered, in nats; protects the whole client.
+    asked, taken : int
+        Clients in the cohort, and reports that were taken.
+    rejected : dict[str, int]
+        Reports and clients left out, by reason.
+    reports : int
+        Taken in all rounds.
+    seconds : float
+        Wall time.
+    """
+
+    name: str
+    round: int
+    started: str
+    weights: dict[str, float]
+    mixture: dict[str, float]
+    leader: str
+    log_odds: float
+    outlasts: int
+    risk_bound: float | None
+    epsilon: float
+    asked: int
+    taken: int
+    rejected: dict[str, int]
+    reports: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form, schema versioned."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    def to_json(self) -> str:
+        """Return the JSON text."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> PredictorReport:
+        """Read what `to_dict` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it has another schema.
+        """
+        if values.get("schema") != SCHEMA:
+            raise ValueError(f"not a predictor's report of schema {SCHEMA!r}")
+        return cls(**{name: value for name, value in values.items() if name != "schema"})
+
+    def __str__(self) -> str:
+        return (
+            f"round {self.round}: clients follow {self.leader!r} "
+            f"(weight {self.weights[self.leader]:.3f}, log-odds {self.log_odds:.1f} nats, outlasts "
+            f"{self.outlasts} lies); {self.taken} of {self.asked} reports at ε = {self.epsilon:g}"
+        )

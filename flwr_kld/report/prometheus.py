@@ -1,0 +1,180 @@
+"""Checks as Prometheus metrics: a file for node_exporter's textfile collector, or an endpoint."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from flwr_kld._extras import require
+from flwr_kld.report.report import Report
+from flwr_kld.report.verdict import Outcome
+
+OUTCOMES = (*map(str, Outcome), "refused", "error")
+"""How a check can end. A finished check without a threshold has none of them."""
+_REASONS = ("no reply", "refused", "invalid reply", "client error")
+"""What reports' reasons begin with. Clients' own words never become labels: they are endless."""
+
+
+@dataclass(frozen=True)
+class MonitorState:
+    """What is known of a monitor after its last check.
+
+    Parameters
+    ----------
+    monitor : str
+        Its name.
+    report : Report or None
+        Of the last check that finished, if there was one; older than the last check where that
+        one was refused or failed.
+    outcome : str or None
+        How the last check ended, one of `OUTCOMES`; by default as the report says.
+
+    Raises
+    ------
+    ValueError
+        If there is no such outcome.
+    """
+
+    monitor: str
+    report: Report | None = None
+    outcome: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.outcome is None and self.report is not None:
+            object.__setattr__(self, "outcome", self.report.outcome)
+        if self.outcome is not None and self.outcome not in OUTCOMES:
+            raise ValueError(f"unknown outcome {self.outcome!r}: choose from {OUTCOMES}")
+
+
+_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
+    "kld_estimate": (
+        "Estimated KL(reference || clients) of the last finished check, in nats",
+        lambda r: r.estimate,
+    ),
+    "kld_estimate_deviation": ("Standard deviation of the estimate, in nats", lambda r: r.error),
+    "kld_lower_bound": ("Certified lower bound, in nats", lambda r: r.lower_bound),
+    "kld_threshold": ("Divergence that is tolerated, in nats", lambda r: r.threshold),
+    "kld_epsilon": ("Epsilon of the last finished check, in nats", lambda r: r.epsilon),
+    "kld_epsilon_left": (
+        "Epsilon left in the budget's window for the person charged most, in nats",
+        lambda r: r.epsilon_left,
+    ),
+    "kld_asked": ("Clients asked", lambda r: r.asked),
+    "kld_survivors": ("Clients whose counts are in the sum", lambda r: r.survivors),
+    "kld_check_seconds": ("Wall time of the last finished check", lambda r: r.seconds),
+    "kld_last_success_timestamp_seconds": (
+        "End of the last finished check, in seconds since 1970",
+        lambda r: datetime.fromisoformat(r.started).timestamp() + r.seconds,
+    ),
+}
+
+
+class _Collector:
+    """Makes the metrics afresh whenever they are read, so that no old label stays behind."""
+
+    def __init__(self, states: Callable[[], Iterable[MonitorState]]) -> None:
+        self._states = states
+        self._family = require("prometheus_client.core", extra="metrics").GaugeMetricFamily
+
+    def collect(self) -> Iterator[Any]:
+        states = list(self._states())
+        finished = [(s.monitor, s.report) for s in states if s.report is not None]
+        for name, (text, value_of) in _GAUGES.items():
+            gauge = self._family(name, text, labels=["monitor"])
+            for monitor, report in finished:
+                if (value := value_of(report)) is not None:
+                    gauge.add_metric([monitor], value)
+            yield gauge
+        outcomes = self._family(
+            "kld_last_check_outcome",
+            "1 for how the last check ended",
+            labels=["monitor", "outcome"],
+        )
+        for state in states:
+            for outcome in OUTCOMES:
+                outcomes.add_metric([state.monitor, outcome], float(outcome == state.outcome))
+        yield outcomes
+        dropouts = self._family(
+            "kld_dropouts", "Clients left out, by class of reason", labels=["monitor", "reason"]
+        )
+        for monitor, report in finished:
+            for reason, clients in _by_class(report.dropouts).items():
+                dropouts.add_metric([monitor, reason], clients)
+        yield dropouts
+
+
+def _by_class(dropouts: dict[str, int]) -> Counter[str]:
+    """Clients left out by class of reason; every class is there, with 0 if need be."""
+    classes = Counter(dict.fromkeys((*_REASONS, "other"), 0))
+    for reason, clients in dropouts.items():
+        classes[next((c for c in _REASONS if reason.startswith(c)), "other")] += clients
+    return classes
+
+
+def _registry(states: Callable[[], Iterable[MonitorState]]) -> Any:
+    registry = require("prometheus_client", extra="metrics").CollectorRegistry()
+    registry.register(_Collector(states))
+    return registry
+
+
+def save_metrics(states: Iterable[MonitorState], path: Path) -> None:
+    """Write a text file that readers see whole or not at all.
+
+    Parameters
+    ----------
+    states : Iterable[MonitorState]
+        Of each monitor.
+    path : Path
+        Ends in ``.prom``, in the folder of node_exporter's ``--collector.textfile.directory``.
+
+    Raises
+    ------
+    ValueError
+        If the collector would not read a file of that name.
+    ImportError
+        If prometheus-client is not installed; names the extra.
+    """
+    if path.suffix != ".prom":
+        raise ValueError(f"node_exporter reads files that end in .prom, not {path.name!r}")
+    write = require("prometheus_client", extra="metrics").write_to_textfile
+    write(str(path), _registry(lambda: states))
+
+
+@contextmanager
+def serve_metrics(
+    states: Callable[[], Iterable[MonitorState]], port: int, *, address: str = "127.0.0.1"
+) -> Iterator[int]:
+    """Answer Prometheus over HTTP, from a thread of its own, until the context is left.
+
+    Parameters
+    ----------
+    states : callable
+        Called at each request, in another thread.
+    port : int
+        0 for any that is free.
+    address : str
+        By default this machine only. The endpoint has neither encryption nor passwords.
+
+    Yields
+    ------
+    int
+        The port.
+
+    Raises
+    ------
+    ImportError
+        If prometheus-client is not installed; names the extra.
+    """
+    start = require("prometheus_client", extra="metrics").start_http_server
+    server, thread = start(port, addr=address, registry=_registry(states))
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

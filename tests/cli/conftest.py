@@ -1,0 +1,68 @@
+"""A ledger with a budget, an app, a flwr command, and the command line itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli.fake_flwr import FakeFlwr
+from typer.testing import CliRunner
+
+from flwr_kld.cli import app
+from flwr_kld.ledger import Budget, Charge, Cost, Everyone, Ledger
+from flwr_kld.privacy import Adjacency
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A ledger with a budget."""
+    url = f"sqlite:///{tmp_path / 'drift.db'}"
+    Ledger(url).set_budget(Budget(epsilon=1.0, delta=1e-6, window_days=30))
+    return url
+
+
+@pytest.fixture
+def flwr(tmp_path: Path, url: str, monkeypatch) -> FakeFlwr:
+    """The flwr command on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "calls").touch()
+    fake = FakeFlwr(folder, url)
+    monkeypatch.setenv("PATH", fake.path)
+    monkeypatch.setenv("FLWR_KLD_LEDGER", url)
+    return fake
+
+
+@pytest.fixture
+def flower_app(tmp_path: Path) -> Path:
+    """A folder that holds a Flower app."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text("[tool.flwr.app.config]\ndrift-check = ''\n")
+    return folder
+
+
+@pytest.fixture
+def cli():
+    """Run a command line; returns what typer's runner returns."""
+
+    def run(*arguments: object, **environment: str):
+        return CliRunner().invoke(app, [str(a) for a in arguments], env=environment)
+
+    return run
+
+
+@pytest.fixture
+def settled(url: str):
+    """Write a check into the ledger as a ServerApp does."""
+
+    def write(key: str, report: dict[str, object] | None, epsilon: float = 0.1) -> None:
+        ledger = Ledger(url)
+        cost = Cost.claimed("discrete-laplace", epsilon, 0.0, Adjacency.REPLACE_ONE)
+        reservation = ledger.reserve(key, [Charge(cost, Everyone())])
+        if report is None:
+            ledger.fail(reservation, "too few answered")
+        else:
+            ledger.settle(reservation, {**report, "key": key})
+
+    return write

@@ -1,0 +1,104 @@
+"""A ``flwr`` command that does to the ledger what a ServerApp with a monitor would do."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flwr_kld.ledger import BudgetExhausted
+
+_SCRIPT = """#!{python}
+import json, sys, time
+plan = json.loads(open({plan!r}).read())
+with open({log!r}, "a") as log:
+    log.write(json.dumps(sys.argv[1:]) + "\\n")
+if sys.argv[1] == "stop":
+    sys.exit(0)
+print("Successfully started run 4711", flush=True)
+print("\\x1b[92mINFO\\x1b[0m :  a line of the ServerApp's log", flush=True)
+does, key = plan["does"], sys.argv[-1].split('"')[1]
+if does == "hang":
+    time.sleep(60)
+if does == "quit":
+    print("Connection to the SuperLink is unavailable.", flush=True)
+    sys.exit(1)
+if does == "misconfigured":
+    print("╭─ Error ─────────╮\\n│ Invalid run configuration. │\\n╰─────────────────╯", flush=True)
+    sys.exit(1)
+if does == "break":
+    print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
+if does == "refuse":
+    print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
+    print(plan["refusal"] + ": no room until [Sunday]", flush=True)
+if does in ("settle", "fail", "fail oddly", "abandon", "crash"):
+    from flwr_kld.ledger import Charge, Cost, Everyone, Ledger
+    from flwr_kld.privacy import Adjacency
+    ledger = Ledger(plan["ledger"])
+    cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    reservation = ledger.reserve(key, [Charge(cost, Everyone())], population=plan["population"])
+    if does == "settle":
+        report = {{**plan["report"], "key": key, "population": plan["population"]}}
+        ledger.settle(reservation, report)
+    elif does == "fail":
+        ledger.fail(reservation, "3 clients answered and 5 are needed")
+    elif does == "fail oddly":
+        ledger.fail(reservation, "ZeroDivisionError")
+    elif does == "abandon":
+        ledger.abandon(reservation, "2 clients are connected and 5 are needed")
+"""
+
+
+@dataclass(frozen=True)
+class FakeFlwr:
+    """The command, and what it was called with.
+
+    Parameters
+    ----------
+    folder : Path
+        To be put on PATH.
+    ledger, population : str
+        What it writes to.
+    """
+
+    folder: Path
+    ledger: str
+    population: str = "default"
+
+    def will(
+        self,
+        does: str,
+        report: dict[str, Any] | None = None,
+        refusal: type[Exception] = BudgetExhausted,
+    ) -> None:
+        """Say what the next runs do."""
+        plan = self.folder / "plan.json"
+        content = {
+            "does": does,
+            "ledger": self.ledger,
+            "population": self.population,
+            "report": report,
+            "refusal": f"{refusal.__module__}.{refusal.__qualname__}",
+        }
+        plan.write_text(json.dumps(content))
+        script = self.folder / "flwr"
+        script.write_text(_SCRIPT.format(python=sys.executable, plan=str(plan), log=str(self._log)))
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """Arguments of each call so far."""
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    @property
+    def path(self) -> str:
+        """PATH with the command in front."""
+        return f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "calls"

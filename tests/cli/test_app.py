@@ -1,0 +1,59 @@
+"""The commands together: what is there, what it needs, and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from flwr_kld.cli import history as listing
+
+COMMANDS = (
+    "demo", "simulate", "plan", "check", "watch", "history", "report", "budget", "reference",
+)  # fmt: skip
+
+
+def test_help_names_every_command(cli):
+    done = cli("--help")
+    assert done.exit_code == 0
+    assert all(command in done.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(cli, command):
+    assert cli(command, "--help").exit_code == 0
+
+
+@pytest.mark.parametrize("arguments", [["unknown"], ["history", "--last", "none"], ["reference"]])
+def test_a_wrong_line_is_no_drift_and_not_inconclusive(cli, arguments):
+    assert cli(*arguments).exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (RuntimeError("the disk is full"), 4, "error: the disk is full"),
+        (KeyError("internal"), 4, "please report it"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_how_a_command_ends(cli, monkeypatch, raised, code, said):
+    def broken(url: str) -> None:
+        raise raised
+
+    monkeypatch.setattr(listing, "existing_ledger", broken)
+    done = cli("history")
+    assert done.exit_code == code
+    assert said in done.stderr
+    assert ("Traceback" in done.stderr) == isinstance(raised, KeyError)
+    assert done.stdout == ""
+
+
+def test_it_knows_neither_flower_nor_ray_nor_plots():
+    code = "import sys, flwr_kld.cli; print(*{name.split('.')[0] for name in sys.modules})"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert "typer" in loaded
+    assert not {"flwr", "ray", "matplotlib", "jinja2", "dp_accounting"} & set(loaded)

@@ -1,0 +1,258 @@
+"""``flwr-kld check``: one answer a key, and an exit code for each."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from threading import Event
+
+import pytest
+from report.samples import REPORT, decided
+
+from flwr_kld.cli import flower_run, one_check
+from flwr_kld.cli.exit_codes import ExitCode
+from flwr_kld.cli.one_check import Checker
+from flwr_kld.errors import CheckFailed
+from flwr_kld.ledger import (
+    BudgetExhausted,
+    Charge,
+    Cost,
+    Everyone,
+    Ledger,
+    LedgerUnavailable,
+)
+from flwr_kld.privacy import Adjacency
+from flwr_kld.report import Outcome, Report
+
+KEY = "2026-11-21T03:00:00Z"
+ENDINGS = {
+    "no drift": (0, decided(Outcome.NO_DRIFT, 0.0)),
+    "drift": (1, decided(Outcome.DRIFT, 0.2)),
+    "inconclusive": (2, decided(Outcome.INCONCLUSIVE, 0.05)),
+    "no threshold": (2, REPORT),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_report_of_the_key_says_the_exit_code(cli, flwr, flower_app, ending):
+    code, report = ENDINGS[ending]
+    flwr.will("settle", report.to_dict())
+    done = cli("check", flower_app, "prod", "--key", KEY, "--json")
+    assert done.exit_code == code
+    answer = json.loads(done.stdout)
+    assert (answer["exit_code"], answer["key"], answer["ran"]) == (code, KEY, True)
+    assert Report.from_dict(answer["report"]).outcome == report.outcome
+    assert "a line of the ServerApp's log" in done.stderr
+    assert flwr.calls == [
+        ["run", str(flower_app), "prod", "--stream", "--run-config", f'drift-check="{KEY}"']
+    ]
+
+
+def test_a_key_that_the_ledger_has_is_printed_and_not_run(cli, flwr, flower_app):
+    flwr.will("settle", decided(Outcome.DRIFT, 0.2).to_dict())
+    first = cli("check", flower_app, "--key", KEY, "--json")
+    again = cli("check", flower_app, "--key", KEY, "--json")
+    assert (first.exit_code, again.exit_code, len(flwr.calls)) == (1, 1, 1)
+    one, two = json.loads(first.stdout), json.loads(again.stdout)
+    assert (one.pop("ran"), two.pop("ran")) == (True, False)
+    assert one == two
+    assert Ledger(flwr.ledger).spent().epsilon == pytest.approx(0.1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ("fail", "nothing was released: 3 clients answered"),
+        ("abandon", "before anybody was asked: 2 clients are connected"),
+    ],
+)
+def test_refusals_are_3_and_say_why(cli, flwr, flower_app, does, why):
+    flwr.will(does)
+    done = cli("check", flower_app, "--key", KEY, "--json")
+    assert done.exit_code == ExitCode.REFUSED == 3
+    answer = json.loads(done.stdout)
+    assert answer["outcome"] == "refused"
+    assert why in answer["message"]
+
+
+@pytest.mark.parametrize("refusal", [CheckFailed, BudgetExhausted])
+def test_a_refusal_that_left_nothing_in_the_ledger_is_in_the_log(cli, flwr, flower_app, refusal):
+    flwr.will("refuse", refusal=refusal)
+    done = cli("check", flower_app, "--key", KEY, "--json")
+    assert done.exit_code == 3
+    assert json.loads(done.stdout)["message"] == "no room until [Sunday]"
+    people = cli("check", flower_app, "--key", KEY)
+    assert people.stdout.splitlines() == [f"REFUSED  check {KEY}", "no room until [Sunday]"]
+
+
+def test_other_errors_of_the_ledger_are_errors(cli, flwr, flower_app):
+    flwr.will("refuse", refusal=LedgerUnavailable)
+    assert cli("check", flower_app, "--key", KEY).exit_code == 4
+
+
+def test_an_unexpected_end_is_an_error_then_and_later(cli, flwr, flower_app):
+    flwr.will("fail oddly")
+    for ran in (True, False):
+        done = cli("check", flower_app, "--key", KEY, "--json")
+        answer = json.loads(done.stdout)
+        assert (done.exit_code, answer["ran"]) == (4, ran)
+        assert answer["message"] == "the ServerApp broke: ZeroDivisionError"
+
+
+def test_what_was_refused_before_anybody_was_asked_may_run_again(cli, flwr, flower_app):
+    flwr.will("abandon")
+    assert cli("check", flower_app, "--key", KEY).exit_code == 3
+    flwr.will("settle", decided(Outcome.NO_DRIFT, 0.0).to_dict())
+    assert cli("check", flower_app, "--key", KEY).exit_code == 0
+    assert len(flwr.calls) == 2
+
+
+def test_what_failed_after_asking_does_not_run_again(cli, flwr, flower_app):
+    flwr.will("fail")
+    assert cli("check", flower_app, "--key", KEY).exit_code == 3
+    assert cli("check", flower_app, "--key", KEY).exit_code == 3
+    assert len(flwr.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ("quit", "exit code 1: Connection to the SuperLink is unavailable."),
+        ("misconfigured", "Invalid run configuration. The app's pyproject.toml declares"),
+        ("break", "the ServerApp failed: RuntimeError: it broke"),
+        ("nothing", "the ledger knows nothing of this check"),
+    ],
+)
+def test_errors_are_4_and_say_why(cli, flwr, flower_app, does, why):
+    flwr.will(does)
+    done = cli("check", flower_app, "--key", KEY, "--json")
+    assert done.exit_code == ExitCode.ERROR == 4
+    assert why in json.loads(done.stdout)["message"]
+
+
+def test_a_run_that_hangs_is_stopped(cli, flwr, flower_app, monkeypatch):
+    flwr.will("hang")
+    heard = Event()
+    wait = subprocess.Popen.wait
+
+    def give_up_when_it_has_started(process, timeout=None):
+        if timeout != 3:
+            return wait(process, timeout)
+        assert heard.wait(60)
+        raise subprocess.TimeoutExpired("flwr", timeout)
+
+    monkeypatch.setattr(flower_run, "say", lambda line: "ServerApp" in line and heard.set())
+    monkeypatch.setattr(subprocess.Popen, "wait", give_up_when_it_has_started)
+    done = cli("check", flower_app, "prod", "--key", KEY, "--timeout", 3, "--json")
+    assert done.exit_code == 4
+    assert "stopped after 3 s" in json.loads(done.stdout)["message"]
+    assert flwr.calls[-1] == ["stop", "4711", "prod"]
+
+
+class Clock:
+    """Time that passes only in sleep, and fast."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += 500 * seconds
+
+
+def test_a_check_that_was_cut_off_is_4_and_never_runs_again(cli, flwr, flower_app, monkeypatch):
+    monkeypatch.setattr(one_check, "time", Clock())
+    flwr.will("crash")
+    done = cli("check", flower_app, "--key", KEY, "--json")
+    assert done.exit_code == 4
+    assert "what it reserved is spent" in json.loads(done.stdout)["message"]
+    again = cli("check", flower_app, "--key", KEY, "--json")
+    assert (again.exit_code, len(flwr.calls)) == (4, 1)
+    assert json.loads(again.stdout)["ran"] is False
+
+
+def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, monkeypatch):
+    ledger = Ledger(url)
+    cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    reservation = ledger.reserve(KEY, [Charge(cost, Everyone())])
+
+    def sleep(seconds: float) -> None:
+        ledger.settle(reservation, decided(Outcome.DRIFT, 0.2).to_dict())
+
+    monkeypatch.setattr(one_check.time, "sleep", sleep)
+    answer = Checker(url, "default", flower_app).check(KEY)
+    assert (answer.code, answer.ran) == (ExitCode.DRIFT, False)
+
+
+def test_without_a_key_the_minute_or_the_slot_is_one(cli, flwr, flower_app):
+    flwr.will("nothing")
+    before = datetime.now(UTC).replace(second=0, microsecond=0)
+    key = json.loads(cli("check", flower_app, "--json").stdout)["key"]
+    after = datetime.now(UTC)
+    assert before <= datetime.fromisoformat(key) <= after
+    slot = json.loads(cli("check", flower_app, "--schedule", "0 3 1 1 *", "--json").stdout)["key"]
+    assert datetime.fromisoformat(slot).strftime("%m-%d %H:%M") == "01-01 03:00"
+
+
+def test_further_overrides_come_before_the_key(cli, flwr, flower_app):
+    flwr.will("nothing")
+    cli("check", flower_app, "--key", "a", "--run-config", "cells=64", "--run-config", 'x="y"')
+    assert flwr.calls[0][3:] == [
+        "--run-config", "cells=64", "--run-config", 'x="y"', "--run-config", 'drift-check="a"',
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["", 'x"; y="1', "a b", "ä", "a" * 101, "-x", "a\n"])
+def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, key):
+    flwr.will("nothing")
+    done = cli("check", flower_app, "--key", key)
+    assert done.exit_code == 4
+    assert "is no key" in done.stderr
+    assert flwr.calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--ledger", "sqlite://"], "name a file, not memory"),
+        (["--ledger", "drift.db"], "no database URL"),
+        (["--ledger", "sqlite:////nonexistent/drift.db"], "cannot be opened"),
+        (["--schedule", "every 6x"], "no interval"),
+        (["--key", "a", "--schedule", "every 6h"], "not both"),
+        (["--metrics-file", "kld.txt"], "must end in .prom|end in .prom"),
+        (["--webhook", "http://example.org/"], "https://"),
+        (["--timeout", "soon"], "timeout"),
+        (["--unknown"], "unknown"),
+    ],
+)
+def test_mistakes_are_4_and_have_no_traceback(cli, flwr, flower_app, arguments, why):
+    flwr.will("nothing")
+    done = cli("check", flower_app, *arguments)
+    assert done.exit_code == 4
+    assert any(w in done.output for w in why.split("|"))
+    assert "Traceback" not in done.output
+    assert flwr.calls == []
+
+
+def test_a_folder_without_an_app_and_a_machine_without_flwr(
+    cli, flwr, flower_app, tmp_path, monkeypatch
+):
+    flwr.will("nothing")
+    assert "is no Flower app" in cli("check", tmp_path / "nothing", "--key", "a").output
+    monkeypatch.setattr(flower_run.sys, "executable", str(tmp_path / "python"))
+    (flwr.folder / "flwr").unlink()
+    done = cli("check", flower_app, "--key", "a", PATH=str(flwr.folder))
+    assert done.exit_code == 4
+    assert "there is no flwr command" in done.output
+
+
+def test_people_read_the_decision_first(cli, url, flower_app, settled):
+    settled(KEY, decided(Outcome.INCONCLUSIVE, 0.05).to_dict())
+    lines = cli("check", flower_app, "--key", KEY, "--ledger", url).stdout.splitlines()
+    assert lines[0].startswith(f"INCONCLUSIVE  check {KEY}")
+    text = " ".join(lines)
+    assert "what would resolve it: ask twice as many clients" in text
+    assert "certified: at least 0.050 nats" in text
+    assert "0.5 left in the window" in text

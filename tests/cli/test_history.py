@@ -1,0 +1,119 @@
+"""``history``, ``report`` and ``budget``: what the ledger knows, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from report.samples import decided
+
+from flwr_kld.ledger import Ledger
+from flwr_kld.report import Outcome, Report
+
+DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()
+
+
+@pytest.fixture
+def three_nights(settled):
+    settled("2026-11-01", decided(Outcome.NO_DRIFT, 0.0).to_dict())
+    settled("2026-11-02", None)
+    settled("2026-11-03[red]", DRIFT)
+
+
+@pytest.mark.usefixtures("three_nights")
+def test_history_for_machines_has_every_entry_in_full(cli, url):
+    found = json.loads(cli("history", "--ledger", url, "--json").stdout)
+    assert [e["key"] for e in found] == ["2026-11-01", "2026-11-02", "2026-11-03[red]"]
+    assert [e["state"] for e in found] == ["settled", "failed", "settled"]
+    assert Report.from_dict(found[2]["report"]).outcome is Outcome.DRIFT
+    last = json.loads(cli("history", "--ledger", url, "--json", "--last", 1).stdout)
+    assert last == found[-1:]
+
+
+@pytest.mark.usefixtures("three_nights")
+def test_history_for_people_has_a_line_a_check_and_the_reasons(cli, url):
+    text = cli("history", "--ledger", url, COLUMNS="200").stdout
+    assert "2026-11-03[red]" in text  # a key is not markup
+    assert "check 2: nothing was released: too few answered" in text
+    assert text.index("2026-11-01") < text.index("2026-11-03")
+
+
+def test_a_report_of_another_version_is_not_lost_and_not_shown(cli, url, settled):
+    settled("old", {**DRIFT, "schema": 1})
+    assert "another version" in cli("history", "--ledger", url).stdout
+
+
+def test_history_of_nothing(cli, url, tmp_path):
+    assert cli("history", "--ledger", url).exit_code == 0
+    assert json.loads(cli("history", "--ledger", url, "--json").stdout) == []
+    missing = tmp_path / "typo.db"
+    done = cli("history", "--ledger", f"sqlite:///{missing}")
+    assert done.exit_code == 4
+    assert "there is no ledger" in done.stderr
+    assert not missing.exists()
+
+
+@pytest.mark.usefixtures("three_nights")
+@pytest.mark.parametrize("name", ["r.html", "r.png", "r.svg", "r.csv", "r.json"])
+def test_report_writes_what_the_ending_says(cli, url, tmp_path, name):
+    done = cli("report", tmp_path / name, "--ledger", url)
+    assert done.exit_code == 0, done.output
+    start = {
+        "html": b"<!doctype", "png": b"\x89PNG", "svg": b"<?xml", "csv": b"number", "json": b"[",
+    }  # fmt: skip
+    assert (tmp_path / name).read_bytes().startswith(start[name.partition(".")[2]])
+
+
+@pytest.mark.usefixtures("three_nights")
+def test_the_page_knows_the_budget_and_the_failures(cli, url, tmp_path):
+    page = tmp_path / "r.html"
+    assert cli("report", page, "--ledger", url, "--title", "Nights & days").exit_code == 0
+    text = page.read_text()
+    assert "Nights &amp; days" in text
+    assert "too few answered" in text
+    assert "0.5 of 1 left in the window of fleet" in " ".join(text.split())
+
+
+def test_report_refuses_what_it_cannot_write(cli, url, tmp_path, settled):
+    assert "no checks" in cli("report", tmp_path / "r.html", "--ledger", url).stderr
+    settled("a", DRIFT)
+    done = cli("report", tmp_path / "r.pdf", "--ledger", url)
+    assert (done.exit_code, "must end in" in done.stderr) == (4, True)
+    done = cli("report", tmp_path / "no" / "r.html", "--ledger", url)
+    assert (done.exit_code, "Traceback" in done.output) == (4, False)
+
+
+def test_budget_is_set_and_shown(cli, tmp_path):
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    done = cli("budget", "--ledger", url, "--set", 2, "--days", 365, "--unit", "client", "--json")
+    shown = json.loads(done.stdout)
+    assert (shown["epsilon"], shown["left"], shown["window_days"]) == (2.0, 2.0, 365.0)
+    assert (shown["unit"], shown["frees_at"]) == ("client", None)
+    assert Ledger(url).budget().epsilon == 2.0
+
+
+def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
+    settled("a", DRIFT, epsilon=0.25)
+    shown = json.loads(cli("budget", "--ledger", url, "--json").stdout)
+    assert shown["spent_epsilon"] == pytest.approx(0.25, abs=1e-4)
+    assert shown["left"] == pytest.approx(0.75, abs=1e-4)
+    assert shown["frees_at"] is not None
+    text = cli("budget", "--ledger", url).stdout
+    assert "left: 0.75 nats" in text
+    assert "leaves the window on" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--population", "nobody"], "has no budget"),
+        (["--set", "-1"], "epsilon"),
+        (["--set", "1", "--days", "0"], "window_days"),
+        (["--unit", "planet"], "planet"),
+    ],
+)
+def test_mistakes_with_budgets_are_explained(cli, url, arguments, why):
+    done = cli("budget", "--ledger", url, *arguments)
+    assert done.exit_code == 4
+    assert why in done.stderr
+    assert "Traceback" not in done.output

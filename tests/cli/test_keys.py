@@ -1,0 +1,44 @@
+"""Keys: every start in a slot gives the same one."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld.cli.keys import check_key, current_key, latest_slot
+from flwr_kld.schedule import parse_schedule
+
+MOMENTS = st.datetimes(
+    datetime(2020, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC), allow_imaginary=False
+)
+
+
+@given(MOMENTS, st.sampled_from(["every 7m", "every 6h", "every 3d", "0 3 * * *", "30 4 1 * *"]))
+def test_the_latest_slot_has_begun_and_no_later_one_has(now, text):
+    schedule = parse_schedule(text)
+    slot = latest_slot(schedule, now)
+    assert slot <= now < schedule.next_after(slot)
+
+
+@given(MOMENTS, st.integers(0, 86_399))
+def test_all_starts_of_a_day_are_one_check(day, seconds):
+    schedule = parse_schedule("0 0 * * *")
+    midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
+    key = current_key(midnight + timedelta(seconds=seconds), schedule)
+    assert key == f"{midnight:%Y-%m-%dT%H:%M:%SZ}" == check_key(key)
+
+
+def test_a_slot_is_found_years_back():
+    leap = parse_schedule("0 0 29 2 *")
+    assert latest_slot(leap, datetime(2027, 6, 1, tzinfo=UTC)) == datetime(2024, 2, 29, tzinfo=UTC)
+
+
+def test_without_a_schedule_it_is_the_minute():
+    at = datetime(2026, 11, 21, 3, 4, 59, tzinfo=UTC)
+    assert current_key(at) == "2026-11-21T03:04:00Z"
+
+
+@pytest.mark.parametrize("key", ["2026-11-21", "2026-11-21T03:00:00Z", "a.b_c@d+e", "7" * 100])
+def test_usual_keys_are_safe(key):
+    assert check_key(key) == key

@@ -1,0 +1,63 @@
+"""``flwr-kld plan``: the planner's rows, as a table, as JSON and as files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flwr_kld import Labels, Reference
+from flwr_kld.planner import Setting, design_effect_of, forecast
+
+REFERENCE = Reference.from_counts(Labels(["bus", "car", "train"]), [5, 3, 2])
+
+
+@pytest.fixture
+def file(tmp_path):
+    REFERENCE.save(tmp_path / "reference.npz")
+    return tmp_path / "reference.npz"
+
+
+def test_rows_are_the_planners(cli, file):
+    done = cli(
+        "plan", file, "--clients", 40, "--clients", 80, "--records", 60, "--epsilon", 0.5,
+        "--threshold", 0.02, "--buckets", 3, "--correlation", 0.1, "--cells", 16, "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)
+    assert [(r["clients"], r["epsilon"], r["records"]) for r in rows] == [
+        (40, 0.5, 20),
+        (80, 0.5, 20),
+    ]
+    setting = Setting(
+        clients=40, records=20, epsilon=0.5, threshold=0.02, buckets=3, cells=16,
+        design_effect=design_effect_of(20, 0.1),
+    )  # fmt: skip
+    assert rows[0] == json.loads(json.dumps(forecast(REFERENCE, setting).to_dict()))
+
+
+def test_a_table_and_a_picture(cli, file, tmp_path):
+    arguments = ("plan", file, "--clients", 1200, "--records", 10, "--cells", 16)
+    done = cli(*arguments, "--out", tmp_path / "plan.png")
+    assert done.exit_code == 0, done.output
+    assert "1,200" in done.stdout
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+    assert "–" in cli(*arguments, "--estimate-only").stdout  # nothing is found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--clients", 40], "--records"),
+        (["--clients", 1, "--records", 9], "clients"),
+        (["--clients", 40, "--records", 0], "records must be positive"),
+        (["--clients", 40, "--records", 9, "--epsilon", -1], "epsilon"),
+        (["--clients", 40, "--records", 9, "--trust", "distributed", "--out", "p.pdf"], "must end"),
+        (["--clients", 40, "--records", 9, "--trust", "blind"], "blind"),
+    ],
+)
+def test_mistakes_are_explained(cli, file, arguments, why):
+    done = cli("plan", file, *arguments)
+    assert done.exit_code == 4
+    assert why in done.stderr
+    assert "Traceback" not in done.output

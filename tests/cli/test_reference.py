@@ -1,0 +1,176 @@
+"""``reference build`` and ``reference show``: every file format gives the same reference."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from flwr_kld import Binned, BlockPatterns, Categories, Labels, Reference
+
+LABELS = Labels(["bus", "car", "train"])
+TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65]), "year": [2025, 2026]})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with domains and files, and a way to write more."""
+
+    class Folder:
+        def write(self, name: str, text: str):
+            (tmp_path / name).write_text(text)
+            return tmp_path / name
+
+        def arrays(self, name: str, **arrays):
+            np.savez(tmp_path / name, **arrays)
+            return tmp_path / name
+
+        def domain(self, domain):
+            return self.write("domain.json", json.dumps(domain.spec()))
+
+        out = tmp_path / "reference.npz"
+
+    return Folder()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.json", "[3, 1, 0]"),
+        ("c.json", '{"car": 1, "bus": 3}'),
+        ("c.csv", "mode,count\nbus,2\ncar,1\nbus,1\n"),
+        ("c.csv", "\ufeffsymbol,count\n0,3\n1,1\n\n"),
+    ],
+)
+def test_counts_of_labels(cli, folder, name, text):
+    done = cli(
+        "reference", "build", folder.out, "--domain", folder.domain(LABELS),
+        "--counts", folder.write(name, text),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    expected = Reference.from_counts(LABELS, [3, 1, 0])
+    assert Reference.load(folder.out).fingerprint == expected.fingerprint
+    assert expected.fingerprint in done.stderr
+
+
+def test_counts_as_an_array_and_a_floor(cli, folder):
+    counts = folder.arrays("c.npz", counts=np.array([3, 1, 0]))
+    done = cli(
+        "reference", "build", folder.out, "--domain", folder.domain(LABELS), "--counts", counts,
+        "--floor", 0.1,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert Reference.load(folder.out).probabilities.min() == pytest.approx(0.1 / 3)
+
+
+COLUMNS = {"sex": ["f", "m", "f"], "age": [17.0, 70.5, 17.5], "year": [2025, 2026, 2025]}
+
+
+def test_records_of_a_table_in_every_format(cli, folder):
+    domain = folder.domain(TABLE)
+    text = "note,sex,age,year\n" + "x,f,17,2025\nx,m,70.5,2026\nx,f,17.5,2025\n"
+    files = [
+        folder.write("r.csv", text),
+        folder.write("r.json", json.dumps(COLUMNS)),
+        folder.arrays("r.npz", **{n: np.array(c) for n, c in COLUMNS.items()}),
+    ]
+    expected = Reference.from_samples(TABLE, COLUMNS).fingerprint
+    for file in files:
+        assert cli(
+            "reference", "build", folder.out, "--domain", domain, "--records", file
+        ).exit_code == 0  # fmt: skip
+        assert Reference.load(folder.out).fingerprint == expected
+
+
+def test_counted_rows_of_a_table(cli, folder):
+    rows = folder.write("c.csv", "sex,age,year,count\nf,17,2025,2\nm,70.5,2026,1\n")
+    cli("reference", "build", folder.out, "--domain", folder.domain(TABLE), "--counts", rows)
+    expected = Reference.from_samples(TABLE, COLUMNS)
+    assert Reference.load(folder.out).fingerprint == expected.fingerprint
+
+
+def test_records_of_one_feature(cli, folder):
+    numbers = Binned([0, 10])
+    rows = folder.write("r.csv", "x\n-1\n5\n11\n7\n")
+    cli("reference", "build", folder.out, "--domain", folder.domain(numbers), "--records", rows)
+    assert Reference.load(folder.out).probabilities.tolist() == [0.25, 0.5, 0.25]
+
+
+def test_images(cli, folder):
+    images = np.zeros((5, 28, 28), dtype=np.uint8)
+    images[0, :7, :7] = 255
+    file = folder.arrays("i.npz", images=images)
+    domain = folder.domain(BlockPatterns())
+    cli("reference", "build", folder.out, "--domain", domain, "--records", file)
+    shown = json.loads(cli("reference", "show", folder.out, "--json").stdout)
+    assert (shown["kind"], shown["symbols"], shown["possible"]) == ("block_patterns", 65536, 2)
+    assert [s["symbol"] for s in shown["heaviest"]] == [65535, 65534]
+    assert shown["heaviest"][1] == {
+        "symbol": 65534,
+        "name": "#.../..../..../....",
+        "probability": 0.2,
+    }
+
+
+def test_show_names_fingerprints_and_the_heaviest(cli, folder):
+    made = Reference.from_counts(Labels(["[red]bus", "car"]), [1, 3])
+    made.save(folder.out)
+    text = cli("reference", "show", folder.out).stdout
+    assert made.fingerprint in text
+    assert made.domain.fingerprint in text
+    assert "[red]bus" in text
+    assert text.index("75.000%") < text.index("25.000%")
+    assert (
+        len(
+            json.loads(cli("reference", "show", folder.out, "--json", "--top", 1).stdout)[
+                "heaviest"
+            ]
+        )
+        == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "text", "why"),
+    [
+        ("--counts", "c.json", "[1, 2]", "must hold 3 counts"),
+        ("--counts", "c.json", "[1, 2, null]", "no number|finite"),
+        ("--counts", "c.json", '[1, 2, "x"]', "no number"),
+        ("--counts", "c.json", "[1, 2, -3]", "non-negative"),
+        ("--counts", "c.json", "7", "a list of counts"),
+        ("--counts", "c.json", "{", "is not JSON"),
+        ("--counts", "c.json", '{"tram": 1}', "not in the domain"),
+        ("--counts", "c.csv", "", "is empty"),
+        ("--counts", "c.csv", "mode\nbus\n", "no column 'count'"),
+        ("--counts", "c.csv", "symbol,count\n3,1\n", "not in 0 to 2"),
+        ("--counts", "c.csv", "symbol,count\nx,1\n", "no whole number"),
+        ("--counts", "c.csv", "mode,count\nbus,x\n", "no number"),
+        ("--counts", "c.csv", "mode,count\nbus\n", "rows as long"),
+        ("--counts", "c.csv", "a,b,count\nbus,x,1\n", "one column"),
+        ("--counts", "c.npz", "no zip", "not a readable .npz"),
+        ("--counts", "c.txt", "1", "must end in"),
+        ("--records", "r.json", "[1, 2]", "differ in type"),
+        ("--records", "missing.csv", None, "No such file"),
+    ],
+)
+def test_files_that_say_something_else_are_explained(cli, folder, option, name, text, why):
+    domain = folder.domain(LABELS)
+    file = folder.out.parent / name if text is None else folder.write(name, text)
+    done = cli("reference", "build", folder.out, "--domain", domain, option, file)
+    assert done.exit_code == 4
+    assert any(w in done.stderr for w in why.split("|"))
+    assert "Traceback" not in done.output
+    assert not folder.out.exists()
+
+
+def test_mistakes_of_the_command(cli, folder):
+    domain, counts = folder.domain(LABELS), folder.write("c.json", "[1, 2, 3]")
+    for arguments, why in (
+        (["build", folder.out, "--domain", domain], "give --counts or --records"),
+        (["build", "r.txt", "--domain", domain, "--counts", counts], "is an .npz file"),
+        (["build", folder.out, "--domain", counts, "--counts", counts], "mapping with a 'kind'"),
+        (["show", domain], "not a flwr-kld reference"),
+    ):
+        done = cli("reference", *arguments)
+        assert (done.exit_code, why in done.stderr) == (4, True), done.output

@@ -1,0 +1,110 @@
+"""``flwr-kld demo`` and ``simulate``: what they ask for, and what they make of the answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from report.samples import REPORT
+
+from flwr_kld.cli import demo as demonstration
+from flwr_kld.simulations import local_superlink
+
+
+@pytest.mark.parametrize(("ended", "code"), [(0, 0), (4, 4), (1, 4), (-9, 4)])
+def test_demo_runs_the_demo(cli, monkeypatch, tmp_path, ended, code):
+    calls = []
+
+    def run(command, check):
+        calls.append(command)
+        return type("Done", (), {"returncode": ended})
+
+    monkeypatch.setattr(demonstration.subprocess, "run", run)
+    assert cli("demo", "--out", tmp_path).exit_code == code
+    assert calls == [[sys.executable, "-m", "flwr_kld.simulations.demo", "--out", str(tmp_path)]]
+
+
+@pytest.fixture
+def superlink(monkeypatch):
+    """A SuperLink whose run writes as many checks as it is told to."""
+
+    class SuperLink:
+        checks = 3
+        app = Path()
+        config: ClassVar[dict[str, object]] = {}
+
+        def run(self, app, *, nodes, config):
+            self.app, self.config = app, config
+            with (Path(str(config["out"])) / "checks.jsonl").open("w") as file:
+                for n in range(1, self.checks + 1):
+                    line = {"round": n, "truth": 0.25, "report": REPORT.to_dict()}
+                    file.write(json.dumps(line | ({"report": None} if n == 2 else {})) + "\n")
+            return Run()
+
+    class Run:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def poll(self):
+            return 0
+
+        def kill(self):
+            pass
+
+    made = SuperLink()
+
+    @contextmanager
+    def start(log):
+        yield made
+
+    monkeypatch.setattr(local_superlink, "local_superlink", start)
+    return made
+
+
+def test_simulate_hands_its_options_to_the_app_and_writes_files(cli, superlink, tmp_path):
+    done = cli(
+        "simulate", "--out", tmp_path, "--checks", 3, "--drift", "writers", "--epsilon", 2,
+        "--drift-from", 2, "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert (superlink.app / "pyproject.toml").is_file()
+    config = superlink.config
+    assert (config["checks"], config["drift"], config["drift-from"]) == (3, "writers", 2)
+    assert repr(config["epsilon"]) == "2.0"  # an app's run config keeps its types
+    assert [c["round"] for c in json.loads(done.stdout)] == [1, 2, 3]
+    for name in ("report.html", "history.png", "checks.csv", "checks.json"):
+        assert (tmp_path / name).stat().st_size > 0
+        assert str(tmp_path / name) in done.stderr.replace("\n", "")
+
+
+def test_every_option_is_one_of_the_apps(cli, superlink, tmp_path):
+    cli("simulate", "--out", tmp_path, "--checks", 3)
+    declared = (superlink.app / "pyproject.toml").read_text().partition("[tool.flwr.app.config]")[2]
+    names = {line.partition("=")[0].strip() for line in declared.splitlines() if "=" in line}
+    assert set(superlink.config) <= names
+
+
+def test_simulate_for_people(cli, superlink, tmp_path):
+    text = cli("simulate", "--out", tmp_path, "--checks", 3).stdout
+    assert "0.250 ± 0.050" in text
+    assert "check 2: failed" in text
+
+
+def test_a_run_that_ends_early_is_an_error(cli, superlink, tmp_path):
+    done = cli("simulate", "--out", tmp_path, "--checks", 4)
+    assert (done.exit_code, "after 3 checks" in done.stderr) == (4, True)
+
+
+def test_without_the_extras_they_are_named(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr(demonstration, "find_spec", lambda name: None if name == "ray" else name)
+    for command in ("demo", "simulate"):
+        done = cli(command, "--out", tmp_path)
+        assert done.exit_code == 4
+        assert "simulations need ray: pip install 'flwr-kld[simulation,plots]'" in done.stderr

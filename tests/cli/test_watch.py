@@ -1,0 +1,124 @@
+"""``flwr-kld watch``, and who is told of a check."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from report.samples import decided
+
+from flwr_kld.cli import watch as watching
+from flwr_kld.report import Outcome, Report
+from flwr_kld.schedule import Slot
+
+FIRST = datetime(2026, 11, 21, 3, tzinfo=UTC)
+DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()
+
+
+@pytest.fixture
+def nights(monkeypatch, flwr):
+    """Make the schedule three slots long; the ServerApp does something else in each."""
+
+    def run(schedule, job, *, stop):
+        assert schedule.next_after(FIRST - timedelta(hours=1)) == FIRST
+        for night, does in enumerate(("settle", "refuse", "quit")):
+            flwr.will(does, DRIFT)
+            job(Slot(FIRST + timedelta(days=night)))
+
+    monkeypatch.setattr(watching, "run_schedule", run)
+
+
+@pytest.mark.usefixtures("nights")
+def test_each_slot_is_a_check_by_its_key_and_a_line_of_json(cli, flwr, flower_app):
+    done = cli("watch", flower_app, "prod", "--schedule", "0 3 * * *", "--json")
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["key"] for line in lines] == [f"2026-11-2{n}T03:00:00Z" for n in (1, 2, 3)]
+    assert [line["outcome"] for line in lines] == ["drift", "refused", "error"]
+    assert all(call[2] == "prod" for call in flwr.calls)
+
+
+@pytest.mark.usefixtures("nights")
+def test_metrics_keep_the_last_number_and_say_how_the_last_check_ended(
+    cli, flower_app, tmp_path, monkeypatch
+):
+    served = []
+
+    @contextmanager
+    def serve(states, port, *, address):
+        served.append(states)
+        yield 9100
+
+    monkeypatch.setattr(watching, "serve_metrics", serve)
+    file = tmp_path / "kld.prom"
+    done = cli(
+        "watch", flower_app, "--schedule", "0 3 * * *", "--metrics-file", file,
+        "--metrics-port", 0,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "http://127.0.0.1:9100/metrics" in done.stderr
+    text = file.read_text()
+    assert 'kld_lower_bound{monitor="default"} 0.2' in text
+    assert 'kld_last_check_outcome{monitor="default",outcome="error"} 1.0' in text
+    assert 'kld_last_check_outcome{monitor="default",outcome="drift"} 0.0' in text
+    (state,) = served[0]()
+    assert (state.outcome, state.report.lower_bound) == ("error", 0.2)
+
+
+def test_sigterm_ends_it_at_once_and_cleanly(url, flower_app):
+    code = "from flwr_kld.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "watch", str(flower_app), "--schedule", "0 3 1 1 *",
+         "--ledger", url],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert "checking '0 3 1 1 *'" in process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (0, "", "stopped")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--schedule", "at night"], "cron expression"),
+        (["--schedule", "every 1h", "--ledger", "x"], "no database URL"),
+        (["--schedule", "0 3 * * *", "--zone", "Mars"], "no time zone"),
+        ([], "--schedule"),
+    ],
+)
+def test_mistakes_are_known_before_the_first_slot(cli, flower_app, url, arguments, why):
+    done = cli("watch", flower_app, *arguments, FLWR_KLD_LEDGER=url)
+    assert done.exit_code == 4
+    assert why in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_an_alert_gets_the_report_on_drift_only(cli, flwr, flower_app, tmp_path):
+    got = tmp_path / "alert.json"
+    script = f"import sys; open({str(got)!r}, 'w').write(sys.stdin.read())"
+    command = shlex.join([sys.executable, "-c", script])
+    flwr.will("settle", decided(Outcome.NO_DRIFT, 0.0).to_dict())
+    assert cli("check", flower_app, "--key", "a", "--alert-command", command).exit_code == 0
+    assert not got.exists()
+    flwr.will("settle", DRIFT)
+    assert cli("check", flower_app, "--key", "b", "--alert-command", command).exit_code == 1
+    assert Report.from_dict(json.loads(got.read_text())).key == "b"
+
+
+def test_an_alert_or_metrics_that_fail_do_not_change_the_exit_code(cli, flwr, flower_app, tmp_path):
+    flwr.will("settle", DRIFT)
+    done = cli(
+        "check", flower_app, "--key", "a", "--alert-command", "false", "--metrics-file",
+        tmp_path / "none" / "kld.prom",
+    )  # fmt: skip
+    assert done.exit_code == 1
+    assert "alert not delivered: command false: exit status 1" in done.stderr
+    assert "metrics not written" in done.stderr

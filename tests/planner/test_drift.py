@@ -1,0 +1,54 @@
+"""Drifts of a wanted size."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld import Labels, Reference
+from flwr_kld.divergence import skewed_divergence
+from flwr_kld.planner.drift import Drift, largest_divergence
+
+WEIGHT = 1 / np.arange(1, 201)
+REFERENCE = Reference(Labels(list(range(200))), WEIGHT / WEIGHT.sum())
+
+
+@given(
+    st.floats(1e-4, 2.0), st.sampled_from(["spread", "concentrated"]), st.sampled_from([0.01, 0.1])
+)
+def test_a_drift_has_the_divergence_that_was_asked_for(divergence, shape, theta):
+    drift = Drift(REFERENCE, shape)
+    if divergence > largest_divergence(drift, theta):
+        return
+    law = drift.at(divergence, theta)
+    assert law.sum() == pytest.approx(1.0)
+    assert skewed_divergence(REFERENCE.probabilities, law, theta) == pytest.approx(
+        divergence, rel=1e-5
+    )
+
+
+def test_no_drift_is_the_reference():
+    assert (Drift(REFERENCE).at(0.0, 0.01) == REFERENCE.probabilities).all()
+
+
+def test_concentrated_means_the_most_frequent_symbols():
+    ratio = Drift(REFERENCE, "concentrated").at(0.2, 0.01) / REFERENCE.probabilities
+    assert ratio[0] > 1.5  # it alone holds more than a tenth
+    assert np.ptp(ratio[1:]) < 1e-9
+    uniform = Reference(Labels(list(range(50))), np.full(50, 0.02))
+    ratio = Drift(uniform, "concentrated").at(0.2, 0.01) / 0.02
+    assert (ratio > 1.5).sum() == 5
+
+
+def test_spread_moves_every_symbol_its_own_way_and_always_the_same():
+    first, second = (Drift(REFERENCE).at(0.2, 0.01) for _ in range(2))
+    assert (first == second).all()
+    assert len(np.unique(first / REFERENCE.probabilities)) == 200
+
+
+def test_what_cannot_be_reached_is_refused():
+    for divergence, shape in ((4.7, "spread"), (-0.1, "spread"), (4.0, "concentrated")):
+        with pytest.raises(ValueError, match="out of reach"):
+            Drift(REFERENCE, shape).at(divergence, 0.01)
+    with pytest.raises(ValueError, match="'spread' or 'concentrated'"):
+        Drift(REFERENCE, "sideways")

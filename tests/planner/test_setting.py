@@ -1,0 +1,95 @@
+"""Settings: what they imply, and what is refused."""
+
+import pytest
+
+from flwr_kld.planner import Setting, design_effect_of
+from flwr_kld.planner.noise import cost_of, event_of
+from flwr_kld.planner.year import checks_per_person, epsilon_per_year
+from flwr_kld.privacy import Adjacency, calibrated_laplace
+
+
+def setting(**options):
+    return Setting(**{"clients": 200, "records": 100.0, "epsilon": 1.0, **options})
+
+
+def test_a_check_that_decides_counts_half_of_its_records_in_each_exchange():
+    assert (setting().total, setting().answering) == (10_000, 100)
+    assert (setting(threshold=None).total, setting(threshold=None).answering) == (20_000, 200)
+
+
+def test_aggregation_follows_from_trust():
+    assert setting().aggregation == "plain-sum"
+    assert setting(trust="distributed").aggregation == "secure-sum"
+    assert setting(trust="trusted-aggregator").aggregation == "sealed-sum"
+    assert setting(aggregation="secure-sum").aggregation == "secure-sum"
+    with pytest.raises(ValueError, match="'distributed' goes with secure-sum"):
+        setting(trust="distributed", aggregation="plain-sum")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon"), ({"theta": 1.0}, "theta"), ({"clients": 1}, "clients"),
+        ({"records": 0.0}, "records"), ({"threshold": -0.1}, "threshold"),
+        ({"relied_on": 0.0}, "relied_on"), ({"design_effect": 0.5}, "design_effect"),
+        ({"level": 0.4}, "level"), ({"power": 1.0}, "power"), ({"groups": 2}, "groups"),
+        ({"population": 100}, "population"), ({"buckets": 0}, "buckets"), ({"checks": 0}, "checks"),
+        ({"trust": "blind"}, "unknown trust model"), ({"records": 0.05}, "too few"),
+        ({"design_effect": 5000.0}, "too few"), ({"population": 400, "buckets": 2}, "either"),
+    ],
+)  # fmt: skip
+def test_what_is_out_of_range_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        setting(**wrong)
+
+
+def test_the_noise_is_the_trust_models():
+    for adjacency in Adjacency:
+        event = event_of(setting(adjacency=adjacency))
+        assert event == calibrated_laplace(1.0, 0.0, adjacency)
+    central = event_of(setting()).table.variance
+    distributed = setting(trust="distributed", relied_on=0.8)
+    assert event_of(distributed).table.variance == pytest.approx(central / 0.8, rel=1e-4)
+
+
+def test_the_cost_of_distributed_noise_is_that_of_the_shares_relied_on():
+    relied = cost_of(setting(trust="distributed", relied_on=0.5))
+    assert relied.epsilon / 1e9 == pytest.approx(1.0, abs=1e-4)
+    assert relied.table.variance == pytest.approx(event_of(setting()).table.variance, rel=1e-4)
+
+
+def test_turns():
+    assert checks_per_person(setting()) == 365
+    assert checks_per_person(setting(population=2000)) == 37  # 36.5 turns
+    assert checks_per_person(setting(population=300, checks=3)) == 2
+    assert checks_per_person(setting(buckets=50)) == 8
+    assert checks_per_person(setting(population=80_000, checks=300)) == 1
+
+
+def test_a_year_is_the_tighter_of_sum_and_composition():
+    assert epsilon_per_year(setting(population=73_000)) == 1.0
+    few = setting(population=36_500, epsilon=2.0)
+    assert checks_per_person(few) == 2
+    assert 2.0 < epsilon_per_year(few) <= 4.0
+    many = epsilon_per_year(setting(population=2000, epsilon=0.1))
+    assert 0.5 < many < 0.6 * 37 * 0.1
+
+
+def test_composition_matches_an_independent_accountant():
+    """dp-accounting's own discrete Laplace, two coordinates moved by one, 37 times."""
+    from dp_accounting.pld import privacy_loss_distribution
+
+    plan = setting(population=2000, epsilon=0.1)
+    once = privacy_loss_distribution.from_discrete_laplace_mechanism(
+        0.1 / 2, value_discretization_interval=1e-4
+    )
+    yearly = once.self_compose(2 * 37).get_epsilon_for_delta(1e-6)
+    assert epsilon_per_year(plan) == pytest.approx(yearly, rel=2e-3)
+
+
+def test_design_effect():
+    assert design_effect_of(1, 0.7) == 1
+    assert design_effect_of(101, 0.02) == pytest.approx(3.0)
+    for wrong in ((0.5, 0.1), (10, -0.1), (10, 1.1)):
+        with pytest.raises(ValueError, match="design effect"):
+            design_effect_of(*wrong)

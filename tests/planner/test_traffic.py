@@ -1,0 +1,55 @@
+"""Predicted bytes against those that checks report, through Flower's own messages."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from federation import REFERENCE, app_of, grid_of
+from sealed_federation import federation, monitor
+
+from flwr_kld import Partition
+from flwr_kld.clients import FirstUse
+from flwr_kld.planner import Setting
+from flwr_kld.planner.traffic import traffic_of
+from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
+
+
+def predicted(**options):
+    setting = Setting(clients=20, records=100, epsilon=3.0, threshold=None, **options)
+    return traffic_of(setting, Partition().draw(REFERENCE, np.random.default_rng(0)))
+
+
+def test_plain_sum():
+    report = KLDrift(REFERENCE, Trusted(3.0)).check(grid_of())
+    told = predicted()
+    assert told.down == pytest.approx(report.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.bytes_up, abs=8)
+
+
+@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_survivors=16)])
+def test_secure_sum(trust, monkeypatch):
+    monkeypatch.setattr("flwr_kld.planner.traffic._NAME", len("1000:0"))
+    app = partial(app_of, secure_sum=FirstUse())()
+    report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(app))
+    told = predicted(trust=trust.name, aggregation="secure-sum")
+    assert told.down == pytest.approx(report.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.bytes_up, abs=8)
+
+
+def test_sealed_sum():
+    report = monitor().check(federation())
+    told = predicted(trust="trusted-aggregator")
+    assert told.down == pytest.approx(report.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.bytes_up, abs=8)
+
+
+def test_what_makes_it_more():
+    def told(**options):
+        setting = Setting(**{"clients": 100, "records": 100, "epsilon": 3.0, **options})
+        return traffic_of(setting, Partition().draw(REFERENCE, np.random.default_rng(0)))
+
+    plain, secure = told(), told(aggregation="secure-sum")
+    assert secure.up - plain.up > 3000  # 24 neighbours' boxes and shares
+    assert secure.seconds > 4 * plain.seconds
+    listed = told(aggregation="secure-sum", population=1000)
+    assert 80 < (listed.down - secure.down) / 900 < 120  # the list of clients, name and key

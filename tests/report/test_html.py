@@ -1,0 +1,140 @@
+"""What the page says, whatever shows it."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report.samples import REPORT, decided, nights
+
+from flwr_kld.explain import Movement, pattern_svg
+from flwr_kld.report import Check, Outcome, save_html
+
+
+def words(checks, folder: Path, **options: object) -> str:
+    """The page's text on one line, its tags included."""
+    page = folder / "page.html"
+    save_html(checks, page, title="t", **options)
+    return " ".join(page.read_text().split())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "head"),
+    [
+        (Outcome.DRIFT, "▲ Drift"),
+        (Outcome.NO_DRIFT, "✓ No drift"),
+        (Outcome.INCONCLUSIVE, "? Inconclusive"),
+    ],
+)
+def test_the_decision_comes_first_with_its_reason(tmp_path, outcome, head):
+    text = words([Check(1, decided(outcome, 0.07))], tmp_path, budget=2.0)
+    order = [
+        text.index(part)
+        for part in (
+            f'<p class="outcome">{head}</p>',
+            "The certified bound is 0.070 nats.",
+            "0.250 ± 0.050 nats",
+            "probability 95 %",
+            "0.5 of 2 left in the window of fleet",
+            "<h2>History</h2>",
+            "<h2>What is protected, from whom</h2>",
+            "<h2>Checks</h2>",
+        )
+    ]
+    assert order == sorted(order)
+    inconclusive = outcome is Outcome.INCONCLUSIVE
+    assert ("Ask twice as many clients." in text) == inconclusive
+    assert ("Each cell needs 3 times as many records." in text) == inconclusive
+    assert ("0.070 to 0.270 nats" in text) == (not inconclusive)
+
+
+def test_a_check_without_a_threshold_decided_nothing(tmp_path):
+    text = words([Check(1, REPORT)], tmp_path)
+    assert '<p class="outcome">Not decided</p>' in text
+    assert "Certified lower bound" not in text
+    assert "<svg" not in text
+
+
+def test_a_decision_that_certified_nothing(tmp_path):
+    report = decided(Outcome.INCONCLUSIVE, 0.0)
+    report = replace(report, verdict=replace(report.verdict, lower_bound=None))
+    text = words([Check(1, report)], tmp_path)
+    assert "nothing was certified" in text
+    assert "at least" not in text[text.index("<svg") : text.index("</svg>")]
+
+
+def test_a_bound_below_0_is_one_of_0(tmp_path):
+    text = words([Check(1, decided(Outcome.INCONCLUSIVE, -0.456))], tmp_path)
+    assert "<dd>0.000 nats <small>the divergence is at least this" in text
+    assert "certified: at least 0.000" in text
+    assert "<td>0.000<td>0.100" in text
+
+
+def test_a_failed_last_check_is_said_before_the_last_good_one(tmp_path):
+    checks = [Check(1, decided(Outcome.NO_DRIFT, 0.0)), Check(2, None, failure="<b>no</b> budget")]
+    text = words(checks, tmp_path)
+    assert text.index("The last check failed") < text.index("✓ No drift")
+    assert (
+        "released no number: &lt;b&gt;no&lt;/b&gt; budget. The last one that did is check 1" in text
+    )
+    assert "failed: no number was released (&lt;b&gt;no&lt;/b&gt; budget)" in text
+
+
+def test_no_check_at_all(tmp_path):
+    assert "No check yet" in words([], tmp_path)
+
+
+def movement(**changes: object) -> dict[str, object]:
+    return Movement(
+        **{
+            "name": "sex=f, hand=<left>", "kind": "categories", "symbol": 7, "symbols": 1,
+            "reference": 0.02, "share": 0.05, "deviation": 0.001, "z": 30.0, "low": 0.04,
+            "high": 0.06, "contribution": 0.031, "at_least": 0.02, **changes,
+        }
+    ).to_dict()  # fmt: skip
+
+
+def test_cells_that_moved_have_names_or_pictures(tmp_path):
+    moves = (
+        movement(),
+        movement(kind="block_patterns", symbol=4660, name="##", low=0.01, at_least=0.0),
+        movement(kind="block_patterns", symbol=None, name="one of 9 rare symbols", z=-3.0),
+    )
+    text = words([Check(1, replace(REPORT, movements=moves))], tmp_path)
+    assert "<strong>sex=f, hand=&lt;left&gt;</strong>" in text
+    assert " ".join(pattern_svg(4660, side=72).split()) in text
+    assert "<strong>one of 9 rare symbols</strong>" in text
+    assert (text.count("▲ more"), text.count("▼ fewer")) == (2, 1)
+    assert (text.count("beyond chance"), text.count("within chance")) == (2, 1)
+    assert "5.00% instead of 2.00%" in text
+
+
+def test_candidates_have_weights_the_heaviest_first(tmp_path):
+    report = replace(REPORT, candidates={"usual": 0.2, "<fault>": 0.75, "holiday": 0.05})
+    text = words([Check(1, report)], tmp_path)
+    assert text.index("&lt;fault&gt;<td>75.0 %") < text.index("usual<td>20.0 %")
+
+
+@pytest.mark.parametrize(
+    ("trust", "aggregation", "server"),
+    [
+        ("trusted", "plain-sum", "each asked client's exact counts"),
+        ("trusted", "secure-sum", "the cohort's exact sum"),
+        ("trusted-aggregator", "sealed-sum", "sealed counts and noised values"),
+        ("distributed", "secure-sum", "the noised sum"),
+    ],
+)
+def test_who_sees_what_under_each_trust_model(tmp_path, trust, aggregation, server):
+    report = replace(REPORT, trust=trust, aggregation=aggregation)
+    text = words([Check(1, report)], tmp_path).replace("&#39;", "'")
+    assert f'<th scope="row">the server<td class="words">{server}' in text
+    assert "readers of this page, reports and metrics" in text
+
+
+def test_checks_stand_newest_first_and_drifts_are_marked(tmp_path):
+    text = words(nights(9, drift_from=7), tmp_path)
+    table = text[text.index("<h2>Checks</h2>") :]
+    numbers = [int(n) for n in re.findall(r'<tr><th scope="row">(\d+)', table)]
+    assert numbers == list(range(9, 0, -1))
+    assert table.count('<td class="drift">drift') == 3
+    assert table.count('<td class="">no drift') == 4

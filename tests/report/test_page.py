@@ -1,0 +1,95 @@
+"""The page as Chromium shows it, on phones and wide screens, light and dark."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from report.browser import CHROMIUM, browser
+from report.samples import REPORT, nights
+
+from flwr_kld.report import Check, save_html
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+WIDTHS = (390, 1280)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    checks = nights(9, drift_from=7)
+    long = {f"a reason that takes many words to tell {'x' * 80}": 3}
+    checks[-1] = Check(
+        9, replace(checks[-1].report, dropouts=long, candidates={"a": 0.25, "b" * 60: 0.75})
+    )
+    save_html(checks, path, title="Fleet", budget=1.0, models=[Check(9, REPORT, truth=0.3)])
+    return path
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_fits_and_nothing_complains(page, file, dark, width):
+    page.complaints.clear()
+    page.open(file, dark=dark, width=width)
+    assert page.complaints == []
+    assert page.ask("document.documentElement.scrollWidth") <= width
+    assert page.ask("document.querySelector('.outcome').getBoundingClientRect().bottom") < 400
+    pixels = imread(io.BytesIO(page.picture()))[..., :3]
+    assert pixels.shape[1] == width
+    assert (pixels.mean() < 0.25) if dark else (pixels.mean() > 0.85)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_plot_is_the_one_for_this_screen(page, file, dark, width):
+    """Four renderings; the ground of the chosen one is that of the card around it."""
+    page.open(file, dark=dark, width=width)
+    sources = page.ask(
+        "[...document.querySelectorAll('source')].map(s => s.srcset)"
+        ".concat(document.querySelector('picture img').src)"
+    )
+    chosen = page.ask("document.querySelector('picture img').currentSrc")
+    order = [(True, 390), (True, 1280), (False, 390), (False, 1280)]
+    assert sources.index(chosen) == order.index((dark, width))
+    assert len(set(sources)) == 4
+    box = page.ask(
+        "(r => [r.left, r.top, r.width])"
+        "(document.querySelector('picture img').getBoundingClientRect())"
+    )
+    pixels = imread(io.BytesIO(page.picture()))[..., :3]
+    left, top, wide = (round(x) for x in box)
+    assert wide > 0.8 * width - 60
+    assert abs(pixels[top + 4, left + 4] - pixels[top - 4, left + 4]).max() < 0.02
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_words_stand_out_from_their_ground(page, file, dark):
+    """WCAG AA: a contrast of 4.5 for text, 3 for the large decision."""
+    page.open(file, dark=dark, width=1280)
+    for tone in ("drift", "no-drift", "inconclusive", ""):
+        page.ask(f"void (document.querySelector('.decision').className = 'decision {tone}')")
+        assert _contrast(page, ".outcome", "section") >= 3
+        assert _contrast(page, ".faint", "section") >= 4.5
+        assert _contrast(page, ".reason", "section") >= 4.5
+    assert _contrast(page, "td.drift", "section") >= 4.5
+
+
+def _contrast(page, words: str, ground: str) -> float:
+    light = [
+        _luminance(page.ask(f"getComputedStyle(document.querySelector('{query}')).{style}"))
+        for query, style in ((words, "color"), (ground, "backgroundColor"))
+    ]
+    return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").rstrip(")").split(",")]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
