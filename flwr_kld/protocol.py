@@ -30,7 +30,12 @@ SEAL_ACTION = "drift_seal"
 AGGREGATE_ACTION = "drift_aggregate"
 """Hands those to the aggregator, which answers with noised numbers."""
 
+PREDICT_ACTION = "drift_predict"
+"""Asks a node's clients for one privatised label each."""
+
 QUESTION = "question"
+QUERY = "query"
+"""Queries of a predictor: ``query.7`` is number 7; ``query`` says which member gets which."""
 TERMS = "terms"
 PHASE = "phase"
 ANSWER = "answer"
@@ -40,8 +45,8 @@ PUBLISHED = "published"
 COUNTS = "counts"
 COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
-TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator")
-"""Who adds the noise: the server, the clients, or a node that is trusted to."""
+TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "local")
+"""Who adds the noise: the server, the clients, a node that is trusted to, or each client alone."""
 _VERSION = 3
 _LONGEST_ID = 64
 

@@ -9,10 +9,13 @@ from flwr_kld.strategies.cohort import (
     RotatingRecords,
     UniformCohort,
 )
+from flwr_kld.strategies.deciding import Alarm
 from flwr_kld.strategies.distributed import Distributed
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.population import HostedClients, Nodes
+from flwr_kld.strategies.private_predictor import PrivatePredictor
+from flwr_kld.strategies.reference_from_clients import ReferenceFromClients
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.secure_sum import SecureSum
 from flwr_kld.strategies.trusted import Trusted
@@ -21,6 +24,7 @@ from flwr_kld.strategies.with_drift_checks import WithDriftChecks
 
 __all__ = [
     "Adjacency",
+    "Alarm",
     "Clip",
     "Distributed",
     "HostedClients",
@@ -28,6 +32,8 @@ __all__ = [
     "Nodes",
     "Participant",
     "PlainSum",
+    "PrivatePredictor",
+    "ReferenceFromClients",
     "RotatingCohort",
     "RotatingRecords",
     "Scalar",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from flwr_kld.errors import CheckFailed
+from flwr_kld.ledger import Rotation
 from flwr_kld.query import EVERYTHING, Selection
 
 
@@ -34,12 +34,8 @@ class Cohort(Protocol):
         """Which of their records those just drawn are asked for."""
         ...
 
-    def state(self) -> dict[str, Any]:
-        """Return what the next draw depends on, JSON-able: a ledger keeps it over restarts."""
-        ...
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up where `state` was returned."""
+    def recall(self, rotation: Rotation, present: list[Participant]) -> None:
+        """Take up the rotation that a ledger remembers, before a draw from those present."""
         ...
 
 
@@ -75,12 +71,8 @@ class UniformCohort:
         """All records."""
         return EVERYTHING
 
-    def state(self) -> dict[str, Any]:
-        """Nothing: each draw is fresh."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take nothing."""
+    def recall(self, rotation: Rotation, present: list[Participant]) -> None:
+        """Take nothing up: each draw is fresh."""
 
 
 class RotatingCohort:
@@ -129,16 +121,11 @@ class RotatingCohort:
         """All records."""
         return EVERYTHING
 
-    def state(self) -> dict[str, Any]:
-        """Return the queue."""
-        return {"asked": self._asked, "last": {str(p): n for p, n in self._last_asked.items()}}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a queue."""
-        if state:
-            self._asked = int(state["asked"])
-            places = ((text.split(":"), int(n)) for text, n in state["last"].items())
-            self._last_asked = {Participant(int(n), int(m)): at for (n, m), at in places}
+    def recall(self, rotation: Rotation, present: list[Participant]) -> None:
+        """Take up the queue that a ledger remembers."""
+        last = rotation.last_asked([str(p) for p in present]).tolist()
+        self._last_asked = dict(zip(present, last, strict=True))
+        self._asked = max(last, default=0) + 1
 
 
 class RotatingRecords:
@@ -160,22 +147,22 @@ class RotatingRecords:
         if buckets < 2:
             raise ValueError(f"records rotate through at least 2 buckets, got {buckets}")
         self.buckets, self.key = buckets, key
-        Selection(key, buckets)  # refuses what no selection can be
+        self._cells = 2 * buckets
+        Selection(key, self._cells)  # refuses what no selection can be
         self._checks = 0
+        self._recalled: tuple[int, ...] | None = None
 
     def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
         """Pick everybody."""
         return present
 
     def select(self) -> Selection:
-        """Return the next bucket."""
-        bucket, self._checks = self._checks % self.buckets, self._checks + 1
-        return Selection(self.key, self.buckets, (bucket,))
+        """Return the next bucket: two cells of a finer hash, one for each half of a check."""
+        first = 2 * (self._checks % self.buckets)
+        self._checks += 1
+        residues, self._recalled = self._recalled or (first, first + 1), None
+        return Selection(self.key, self._cells, residues)
 
-    def state(self) -> dict[str, Any]:
-        """Return the number of checks."""
-        return {"checks": self._checks}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up the count."""
-        self._checks = int(state.get("checks", 0))
+    def recall(self, rotation: Rotation, present: list[Participant]) -> None:
+        """Take up the rotation that a ledger remembers."""
+        self._recalled = tuple(sorted(rotation.next_buckets(self.key, self._cells, 2)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.errors import CheckFailed
+from flwr_kld.ledger import Cost
 from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, Unit
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import on_coarser_grid
@@ -87,6 +88,11 @@ class Distributed:
     def most_records(self) -> int:
         """Records a client may count: clients clip their own vector."""
         return 0
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs if so many clients are in the sum."""
+        counted = self.least_clients if survivors is None else survivors
+        return Cost.of_shares(self.noise_terms.event(), counted, self.corrupted)
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts:
         """State what the clients' own noise delivers; add none.

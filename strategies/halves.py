@@ -7,13 +7,12 @@ from typing import Literal
 
 import numpy as np
 
+from flwr_kld.bounds import GROUPS
 from flwr_kld.privacy import Unit
 from flwr_kld.query import Selection
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
 
-GROUPS = 10
-"""Groups whose spread says how uncertain the second half's mean is."""
 _CLIENTS_A_GROUP = 10
 """With fewer clients a group, records are grouped instead."""
 _MANY = 40

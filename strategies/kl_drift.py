@@ -6,7 +6,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 import numpy as np
@@ -14,17 +14,24 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from flwr_kld.alarm.evidence import check_threshold
 from flwr_kld.errors import CheckFailed
 from flwr_kld.estimate import ESTIMATORS, Estimator
+from flwr_kld.explain.candidates import require_candidates
+from flwr_kld.ledger import Ledger, LedgerError
 from flwr_kld.privacy import SeededBits, SystemBits
 from flwr_kld.query import Partition, Plan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
 from flwr_kld.strategies.asking import Asking, require
 from flwr_kld.strategies.cohort import Cohort, Participant, UniformCohort
-from flwr_kld.strategies.pairing import require_pair, usual_aggregation
+from flwr_kld.strategies.deciding import Alarm, Decided, Decider
+from flwr_kld.strategies.halves import Part, halves
+from flwr_kld.strategies.measuring import measure
+from flwr_kld.strategies.pairing import require_counts, require_pair, usual_aggregation
 from flwr_kld.strategies.population import Nodes, Population
 from flwr_kld.strategies.reading import metrics, read
+from flwr_kld.strategies.spending import Spending
 from flwr_kld.strategies.trust import Aggregation, Trust
 
 logger = logging.getLogger("flwr_kld")
@@ -58,6 +65,18 @@ class KLDrift(Strategy):
         With fewer clients in the sum, the check fails and nothing is released. At least 1.
     timeout : float
         Seconds to wait for replies.
+    threshold : float, optional
+        Nats of D_θ that are tolerated. With it each check decides: its cohort is split in two
+        disjoint halves, which are asked different things, so that it costs the same.
+    alarm : Alarm, optional
+        How checks decide; `Alarm()` by default, and only with a threshold.
+    candidates : Mapping[str, Reference], optional
+        Named distributions that clients might have drifted to: reports weigh them.
+    ledger : Ledger or str, optional
+        Budgets and history, or its database's URL. With it a check is reserved before the first
+        message, settled after the last, and refused where the budget is short.
+    budget : str
+        Name of the population whose budget is charged.
     seed : int, optional
         Simulations only: makes cohorts, plans and *noise* reproducible; reports then say
         ``private: false``.
@@ -81,6 +100,11 @@ class KLDrift(Strategy):
         theta: float = 0.01,
         min_clients: int = 2,
         timeout: float = 600.0,
+        threshold: float | None = None,
+        alarm: Alarm | None = None,
+        candidates: Mapping[str, Reference] | None = None,
+        ledger: Ledger | str | None = None,
+        budget: str = "default",
         seed: int | None = None,
     ) -> None:
         aggregation = aggregation or usual_aggregation(trust)
@@ -93,6 +117,20 @@ class KLDrift(Strategy):
             raise ValueError(f"min_clients must be at least 1, got {min_clients}")
         if not 0 < timeout < math.inf:
             raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
+        if threshold is None and alarm is not None:
+            raise ValueError("an alarm needs a threshold: the nats that are tolerated")
+        if threshold is not None:
+            check_threshold(threshold)
+            require_counts(trust)
+        if candidates is not None:
+            require_candidates(candidates, reference)
+        self.candidates = candidates
+        self.threshold = threshold
+        self.alarm = alarm or Alarm()
+        self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
+        if self.ledger is not None:
+            self.ledger.budget(budget)  # without one nothing could ever be asked
+        self.budget = budget
         self.reference = reference
         self.trust = trust
         self.aggregation = aggregation
@@ -111,44 +149,89 @@ class KLDrift(Strategy):
         """Clients that the last check's estimate is about."""
         self._generator = np.random.default_rng(seed)
         bits = SystemBits() if seed is None else SeededBits(seed)
+        self._decider = (
+            None if threshold is None else Decider(threshold, self.alarm, theta, reference)
+        )
         self._asking = Asking(trust, aggregation, max(min_clients, trust.least_clients), bits)
 
-    def check(self, grid: Grid) -> Report:
+    def check(self, grid: Grid, key: str | None = None) -> Report:
         """Run one check now.
+
+        Parameters
+        ----------
+        key : str, optional
+            Idempotency key of a scheduled check, say its date: with a ledger it runs once.
 
         Raises
         ------
         CheckFailed
-            If too few clients are there or reply, or they hold no records. Nothing is released
-            and nothing was spent; but a client's guard counts every check that it answered.
+            If too few clients are there or reply, or they hold no records. Nothing is released;
+            but what the ledger reserved is spent, and a client's guard counts every check that it
+            answered.
+        LedgerError
+            If the ledger does not let the check start: the budget is short, or the key has run.
+            Nothing was asked.
         """
         began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
+        check = secrets.token_hex(8)
         present = self.population.present(grid, self.timeout)
         present = self.aggregation.clients(present, grid, self.timeout)
         require(len(present), self._asking.least, "are connected")
-        self.counted = self.cohort.draw(present, self._generator)
-        plan = self.plan.draw(self.reference, self._generator).over(self.cohort.select())
+        if self.ledger is not None:
+            self.cohort.recall(self.ledger.rotation(self.budget), present)
+            if self._decider is not None:
+                self._decider.recall(self.ledger, self.budget)
+        parts = self._parts(self.cohort.draw(present, self._generator))
+        plan = self.plan.draw(self.reference, self._generator)
         self.checks += 1
-        check = secrets.token_hex(8)
-        published = self._asking.publish(
-            grid, self.counted, plan, check=check, group=str(self.checks), timeout=self.timeout
-        )
-        reading = read(published.values, estimator=self.estimator, theta=self.theta)
-        return Report(
-            check=check,
-            started=started,
-            **reading,
-            trust=self.trust.name,
-            aggregation=self.aggregation.name,
-            epsilon=self.trust.epsilon,
-            delta=self.trust.delta,
-            asked=published.asked,
-            survivors=published.survivors,
-            dropouts=published.dropouts,
-            bytes_down=published.bytes_down,
-            bytes_up=published.bytes_up,
-            seconds=time.perf_counter() - began,
-        )
+        with Spending(self.ledger, self.budget, self.trust, key or check, parts) as spending:
+            measured = measure(
+                self._asking, grid, parts, plan,
+                check=check, group=str(self.checks), timeout=self.timeout,
+                theta=self.theta, level=self.alarm.level,
+            )  # fmt: skip
+            self.counted = parts[0].participants
+            decided = (
+                Decided(None)
+                if self._decider is None
+                else self._decider.decide(measured, self.budget)
+            )
+            down, up = measured.traffic
+            report = Report(
+                check=check,
+                started=started,
+                **read(
+                    measured.first.values,
+                    estimator=self.estimator,
+                    theta=self.theta,
+                    candidates=self.candidates,
+                ),
+                trust=self.trust.name,
+                aggregation=self.aggregation.name,
+                epsilon=self.trust.epsilon,
+                delta=self.trust.delta,
+                asked=measured.asked,
+                survivors=measured.survivors,
+                dropouts=measured.dropouts,
+                bytes_down=down,
+                bytes_up=up,
+                seconds=time.perf_counter() - began,
+                key=key,
+                population=None if self.ledger is None else self.budget,
+                epsilon_left=spending.left,
+                verdict=decided.verdict,
+            )
+            spending.settle(report, measured.exchanges, decided.states)
+        return report
+
+    def _parts(self, chosen: list[Participant]) -> list[Part]:
+        """Whom each exchange of a check asks."""
+        require(len(chosen), self._asking.least, "were drawn into the cohort")
+        selection = self.cohort.select()
+        if self.threshold is None:
+            return [Part(chosen, selection)]
+        least, unit = self._asking.least, self.trust.unit
+        return list(halves(chosen, selection, least, unit, self._generator))
 
     # ------------------------------------------------------------ Flower's Strategy interface
 
@@ -207,7 +290,7 @@ class KLDrift(Strategy):
         self.reports.pop(server_round, None)
         try:
             self.reports[server_round] = self.check(grid)
-        except CheckFailed as error:
+        except (CheckFailed, LedgerError) as error:
             logger.warning("drift check of round %s failed: %s", server_round, error)
         return []
 

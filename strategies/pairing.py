@@ -36,3 +36,16 @@ def require_pair(trust: Trust, aggregation: Aggregation) -> None:
             f"{mine} needs aggregation=SecureSum(): a client's share of the noise does not hide "
             "its own counts"
         )
+
+
+def require_counts(trust: Trust) -> None:
+    """Refuse a release from which nothing can be decided.
+
+    Raises
+    ------
+    ValueError
+        Which one to take.
+    """
+    release = getattr(trust, "release", "counts")
+    if release != "counts":
+        raise ValueError('a threshold needs release="counts": one number certifies no bound')

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.estimate import Estimator, estimate
-from flwr_kld.report import Report
+from flwr_kld.explain import explain
+from flwr_kld.explain.candidates import fit_candidates
+from flwr_kld.reference import Reference
+from flwr_kld.report import Outcome, Report
 from flwr_kld.scalar import NoisyScalar
+
+_MOVEMENTS = 8
+"""Cells that a report names."""
 
 
 def read(
-    published: NoisyCounts | NoisyScalar, *, estimator: str | Estimator, theta: float
+    published: NoisyCounts | NoisyScalar,
+    *,
+    estimator: str | Estimator,
+    theta: float,
+    candidates: Mapping[str, Reference] | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a `Report` that follow from the published values alone."""
     event, plan = published.event, published.plan
@@ -23,6 +34,11 @@ def read(
         reading = _read_counts(published, estimator, theta)
     return {
         **reading,
+        "candidates": (
+            fit_candidates(published, candidates)
+            if candidates and isinstance(published, NoisyCounts)
+            else {}
+        ),
         "mechanism": event.mechanism,
         "adjacency": str(event.adjacency),
         "unit": str(event.unit),
@@ -72,6 +88,7 @@ def _read_counts(
         "privacy": reading.error.privacy,
         "note": None,
         "noise": noise,
+        "movements": tuple(m.to_dict() for m in explain(published, reading, most=_MOVEMENTS)),
     }
 
 
@@ -88,5 +105,8 @@ def metrics(report: Report) -> dict[str, Any]:
         "kld.records": report.records,
         "kld.seconds": report.seconds,
         "kld.private": int(report.private),
+        "kld.lower_bound": report.lower_bound,
+        "kld.drift": None if report.outcome is None else int(report.outcome is Outcome.DRIFT),
+        "kld.epsilon_left": report.epsilon_left,
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -82,7 +82,8 @@ class SecureSum:
         terms = SumTerms(exchange.question([0]), noise, counted, self.bits, roster.to_json())
         run = SumRun(exchange, people)
         run.reasons.update(refused)
-        run.reasons.update({"not in the server's list of clients": len(strangers)})
+        if strangers:
+            run.reasons["not in the server's list of clients"] += len(strangers)
         try:
             session = Session.open(
                 roster,

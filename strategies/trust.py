@@ -7,6 +7,7 @@ from typing import Protocol
 from flwr.serverapp import Grid
 
 from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.ledger import Cost
 from flwr_kld.privacy import Adjacency, BitSource, Unit
 from flwr_kld.release_terms import ReleaseTerms
 from flwr_kld.scalar import NoisyScalar
@@ -61,6 +62,10 @@ class Trust(Protocol):
     @property
     def most_records(self) -> int:
         """Records a client may count; 0 for no limit."""
+        ...
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs; `survivors` in the sum, by default the fewest."""
         ...
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.ledger import Cost
 from flwr_kld.privacy import (
     Adjacency,
     BitSource,
@@ -98,6 +99,12 @@ class Trusted:
     def most_records(self) -> int:
         """Records a client may count; 0 for no limit."""
         return self.clip or 0
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs; how many survive changes nothing."""
+        if isinstance(self.release, Scalar):  # its grid depends on the plan
+            return Cost.claimed("scalar", self.epsilon, self.delta, self.adjacency, self.unit)
+        return Cost.of(self._counts_event())
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
         """Add the noise: the one place where privacy is spent."""

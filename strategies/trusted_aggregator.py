@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.ledger import Cost
 from flwr_kld.privacy import Adjacency, BitSource, Unit
 from flwr_kld.release_terms import TRUST, ReleaseTerms
 from flwr_kld.scalar import NoisyScalar, Scalar
@@ -76,6 +77,10 @@ class TrustedAggregator:
     def most_records(self) -> int:
         """Records a client may count; 0 for no limit."""
         return self.clip or 0
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs; how many survive changes nothing."""
+        return trusted_of(self.release_terms).cost()
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
         """Do what the aggregator does; the server never holds a clear sum."""

@@ -10,7 +10,8 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.errors import CheckFailed
-from flwr_kld.report import Report
+from flwr_kld.ledger import LedgerError
+from flwr_kld.report import Outcome, Report
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.reading import metrics
 
@@ -36,6 +37,8 @@ class WithDriftChecks(Strategy):
     on_report : Callable[[int, Report], None], optional
         Called with the round and its report, if the check gave one. Whatever it raises ends the
         training, which may be its purpose.
+    on_drift : Callable[[int, Report], None], optional
+        The same, but only where the check decided that there is drift.
 
     Raises
     ------
@@ -49,6 +52,7 @@ class WithDriftChecks(Strategy):
         monitor: KLDrift,
         every: int = 5,
         on_report: Callable[[int, Report], None] | None = None,
+        on_drift: Callable[[int, Report], None] | None = None,
     ) -> None:
         if every < 1:
             raise ValueError(f"every must be at least 1 round, got {every}")
@@ -56,6 +60,7 @@ class WithDriftChecks(Strategy):
         self.monitor = monitor
         self.every = every
         self.on_report = on_report
+        self.on_drift = on_drift
         self.reports: dict[int, Report] = {}
         """Report of each round of the last `start` whose check gave one."""
 
@@ -110,7 +115,7 @@ class WithDriftChecks(Strategy):
         try:
             report = self.monitor.check(grid)
             found = MetricRecord(metrics(report))
-        except CheckFailed as error:
+        except (CheckFailed, LedgerError) as error:
             logger.warning("drift check after round %s failed: %s", server_round, error)
             return MetricRecord({"kld.failed": 1})
         except Exception:
@@ -119,6 +124,8 @@ class WithDriftChecks(Strategy):
         self.reports[server_round] = report
         if self.on_report is not None:
             self.on_report(server_round, report)
+        if self.on_drift is not None and report.outcome is Outcome.DRIFT:
+            self.on_drift(server_round, report)
         return found
 
     # --------------------------------------------- the wrapped strategy's rounds, as they are

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -71,22 +71,20 @@ class Selection:
         return "" if self.takes_all else f"{self.modulus}:{self.key}"
 
     def halves(self) -> tuple[Selection, Selection]:
-        """Split the selected records in two by a finer hash."""
-        finer = 2 * self.modulus
-        first, second = (
-            tuple(sorted(half * self.modulus + residue for residue in self.residues))
-            for half in (0, 1)
-        )
+        """Split the selected records in two: by buckets, or by a finer hash if there is but one."""
+        modulus, residues = self.modulus, self.residues
+        if len(residues) == 1:
+            modulus, residues = 2 * modulus, (residues[0], residues[0] + modulus)
+        middle = len(residues) // 2
         return (
-            Selection(self.key, finer, first, self.groups, self.by),
-            Selection(self.key, finer, second, self.groups, self.by),
+            replace(self, modulus=modulus, residues=residues[:middle]),
+            replace(self, modulus=modulus, residues=residues[middle:]),
         )
 
     def selected(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which records are counted, shape [records]."""
         if self.takes_all:
             return np.ones(len(ids), dtype=bool)
-        # The finer bucket of twice as many is the same bucket, or that plus the modulus.
         bucket = _hashed(ids, f"bucket:{self.key}") % np.uint64(self.modulus)
         return np.isin(bucket, np.array(self.residues, dtype=np.uint64))
 

@@ -1,0 +1,129 @@
+"""The client's side of a predictor's round: one own label, privatised before it leaves.
+
+Local privacy holds whatever the server does: the channel is checked here in exact arithmetic, the
+label passes through it with the node's own randomness, and the node's guard adds up what it costs.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from flwr_kld.clients.check_memory import use_once
+from flwr_kld.clients.guarding import admit, hold_to_channel
+from flwr_kld.clients.own_records import Loader, OwnRecords
+from flwr_kld.clients.role import is_aggregator
+from flwr_kld.domain import Domain
+from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.predictors.query import Query
+from flwr_kld.privacy import SystemBits, Unit
+from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, Answer, Question
+
+_USED = "flwr_kld.predicted"
+
+
+def answer_predictor_queries(
+    app: ClientApp, records: Callable[[Context], Any], domain: Domain
+) -> None:
+    """Let an existing ClientApp answer a `PrivatePredictor` beside whatever else it does.
+
+    In each round the client draws one of its records, privatises it at the round's ε, and sends
+    that one symbol. Works beside `answer_drift_queries` in one app, and needs nothing of it.
+
+    Parameters
+    ----------
+    app : ClientApp
+        The node's app.
+    records : Callable[[Context], Any]
+        Loads this node's raw records, in a form that ``domain.encode`` takes.
+    domain : Domain
+        What they mean. A server with another domain is refused.
+    """
+    host_predictor_queries(
+        app, lambda context, _: records(context), lambda _: [0], lambda _: domain
+    )
+
+
+def host_predictor_queries(
+    app: ClientApp,
+    records: Loader,
+    hosted: Callable[[Context], Sequence[int]],
+    domain: Callable[[Context], Domain],
+) -> None:
+    """Answer for many virtual clients that one simulated node hosts.
+
+    The parameters are those of `host_drift_queries`.
+    """
+    own = OwnRecords(records, domain, None)
+
+    @app.query(PREDICT_ACTION)
+    def drift_predict(message: Message, context: Context) -> Message:
+        """Report one privatised symbol for each member that is asked, or say why not."""
+        symbols = ConfigRecord()
+        try:
+            question, queries = _read(message.content, domain(context))
+            use_once(context, _USED, question.check)
+        except QueryRefused as error:
+            return _reply(message, Answer("", "", [], [str(error)]), symbols)
+        answer = Answer(question.check, question.plan, [], [])
+        present = [] if is_aggregator(context) else hosted(context)
+        for member in dict.fromkeys(question.members):
+            try:
+                if member not in present or member not in queries:
+                    raise QueryRefused("this node does not host the client that is asked")
+                admit(context, question, member)
+                number, query = queries[member]
+                symbols[str(member)] = [number, *_report(own, context, member, query)]
+            except (DomainError, InvalidReply, QueryRefused) as error:
+                answer.reasons.append(str(error))
+            else:
+                answer.answered.append(member)
+        return _reply(message, answer, symbols)
+
+
+def _report(
+    own: OwnRecords, context: Context, member: int, query: Query
+) -> tuple[int, ...]:
+    """Privatise one record, drawn uniformly; without any, a label drawn from nothing."""
+    labels = own.symbols(context, member)
+    label = (
+        int(labels[secrets.randbelow(len(labels))])
+        if len(labels)
+        else secrets.randbelow(len(query.class_of))  # that there are no records is private too
+    )
+    return query.answer(label, SystemBits())
+
+
+def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Query]]]:
+    """Read the question and each member's query, and hold them against each other."""
+
+    def record(name: str) -> ConfigRecord:
+        found = content.get(name)
+        return found if isinstance(found, ConfigRecord) else ConfigRecord()
+
+    question = Question.from_config(record(QUESTION))
+    if question.domain != domain.fingerprint:
+        raise QueryRefused("the server's domain is not this client's: compare both domain specs")
+    hold_to_channel(question, None, "local")
+    if question.unit != Unit.CLIENT or question.delta != 0:
+        raise QueryRefused("a privatised label protects the whole client, at delta 0")
+    built: dict[int, Query] = {}
+    queries: dict[int, tuple[int, Query]] = {}
+    for member, number in record(QUERY).items():
+        if not member.isdecimal() or type(number) is not int:
+            raise QueryRefused("the predictor's query is not readable")
+        if number not in built:
+            built[number] = Query.from_config(record(f"{QUERY}.{number}"), domain.size)
+        if built[number].channel.epsilon > question.epsilon:
+            raise QueryRefused("the channel spends more epsilon than the server claims")
+        queries[int(member)] = number, built[number]
+    return question, queries
+
+
+def _reply(message: Message, answer: Answer, symbols: ConfigRecord) -> Message:
+    content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), PHASE: symbols})
+    return Message(content, reply_to=message)

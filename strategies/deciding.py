@@ -1,0 +1,150 @@
+"""From what a check published to its verdict, and what the monitor remembers for the next one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from flwr_kld.alarm import EDetector, Evidence
+from flwr_kld.bounds import certified_lower_bound
+from flwr_kld.bounds.interval import two_sided_interval
+from flwr_kld.bounds.sensitivity import Sensitivity
+from flwr_kld.counts import NoisyCounts
+from flwr_kld.decision import decide, unmeasured
+from flwr_kld.ledger import Ledger, State
+from flwr_kld.reference import Reference
+from flwr_kld.report import Verdict
+from flwr_kld.strategies.measuring import Measured
+
+_AT_ONCE = 0.2
+"""Part of the rate of false alarms that single checks may use up; the rest is the detector's."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """How sure a decision is.
+
+    Parameters
+    ----------
+    rate : float
+        In (0, 0.5]: probability of any false alarm in `horizon` checks.
+    horizon : int
+        365 for a year of daily checks; 1 for a check that stands alone.
+    level : float
+        One-sided confidence of the bound that a report shows, in [0.5, 1).
+    resolution : float
+        "No drift" is said only by a check that would have found a drift of so many nats beyond the
+        threshold four times out of five.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    rate: float = 0.05
+    horizon: int = 365
+    level: float = 0.95
+    resolution: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 0.5:
+            raise ValueError(f"rate must be in (0, 0.5], got {self.rate}")
+        if self.horizon < 1:
+            raise ValueError(f"horizon must be at least 1 check, got {self.horizon}")
+        if not 0.5 <= self.level < 1:
+            raise ValueError(f"level must be in [0.5, 1), got {self.level}")
+        if not self.resolution > 0:
+            raise ValueError(f"resolution must be positive, got {self.resolution} nats")
+
+    @property
+    def detector(self) -> EDetector:
+        """A fresh detector of evidence over checks."""
+        return EDetector((1 - _AT_ONCE) * self.rate, self.horizon)
+
+    @property
+    def level_at_once(self) -> float:
+        """Confidence at which a single check alarms: by chance, none of a horizon's checks does."""
+        return 1 - _AT_ONCE * self.rate / self.horizon if self.horizon > 1 else 1 - self.rate
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A verdict, and what is to be remembered.
+
+    Parameters
+    ----------
+    verdict : Verdict or None
+        None if no threshold was given.
+    states : tuple[State, ...]
+        For the ledger, written together with the report.
+    """
+
+    verdict: Verdict | None
+    states: tuple[State, ...] = ()
+
+
+@dataclass
+class Decider:
+    """Decides checks in their order.
+
+    Parameters
+    ----------
+    threshold : float
+        Nats of D_θ that are tolerated.
+    alarm : Alarm
+        How sure decisions are.
+    theta : float
+        θ of D_θ.
+    reference : Reference
+        Evidence against another one does not count here.
+    """
+
+    threshold: float
+    alarm: Alarm
+    theta: float
+    reference: Reference
+    _detector: EDetector = field(init=False, repr=False)
+    _version: int = 0
+
+    def __post_init__(self) -> None:
+        self._detector = self.alarm.detector
+
+    def recall(self, ledger: Ledger, budget: str) -> None:
+        """Take up the evidence that a ledger remembers."""
+        found = ledger.state(self._name(budget))
+        if found is not None:
+            self._detector, self._version = EDetector.restore(found.value), found.version
+
+    def decide(self, measured: Measured, budget: str) -> Decided:
+        """Return the verdict of one check, and the evidence after it."""
+        first, witness = measured.first.values, measured.witness
+        if witness is None or measured.second is None or not isinstance(first, NoisyCounts):
+            why = measured.failure or "it was not asked"
+            return Decided(unmeasured(self.threshold, self.alarm.level, why))
+        counts = measured.second.values
+        if not isinstance(counts, NoisyCounts):
+            raise TypeError("a bound is certified from counts")
+        theta, threshold = self.theta, self.threshold
+        bound = certified_lower_bound(witness, counts, theta=theta, level=self.alarm.level)
+        standing = self._detector.update(
+            Evidence.of(witness, counts, theta=theta, threshold=threshold)
+        )
+        at_once = self.alarm.level_at_once
+        verdict = decide(
+            bound,
+            certified_lower_bound(witness, counts, theta=theta, level=at_once),
+            two_sided_interval(first, bound, theta=theta, level=self.alarm.level),
+            standing,
+            Sensitivity(first.plan.mass, counts.records, counts.noise.variance, theta=theta),
+            threshold=threshold,
+            resolution=self.alarm.resolution,
+        )
+        state = State(self._name(budget), self._detector.state(), self._version)
+        self._version += 1
+        return Decided(verdict, (state,))
+
+    def _name(self, budget: str) -> str:
+        """Evidence adds up under one reference, θ and threshold."""
+        against = f"{self.reference.fingerprint} {self.theta!r} {self.threshold!r} {self.alarm!r}"
+        return f"{budget}/alarm/{hashlib.sha256(against.encode()).hexdigest()[:16]}"

@@ -1,0 +1,127 @@
+"""Both exchanges of a check: one half finds where to look, the other measures there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flwr.serverapp import Grid
+
+from flwr_kld.bounds import Witness
+from flwr_kld.counts import NoisyCounts
+from flwr_kld.errors import CheckFailed
+from flwr_kld.query import QueryPlan
+from flwr_kld.strategies.asking import Asking, Published
+from flwr_kld.strategies.halves import Part
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Public: what a check published.
+
+    Parameters
+    ----------
+    first : Published
+        Counts for the estimate.
+    asked : int
+        Clients asked in all exchanges, each counted once.
+    witness : Witness or None
+        Where the first half said to look; None if only one exchange was wanted.
+    second : Published or None
+        The second half's counts of the witness's levels; None if it failed.
+    failure : str or None
+        Why it did.
+    """
+
+    first: Published
+    asked: int
+    witness: Witness | None = None
+    second: Published | None = None
+    failure: str | None = None
+
+    @property
+    def _done(self) -> list[Published]:
+        return [exchange for exchange in self.exchanges if exchange is not None]
+
+    @property
+    def survivors(self) -> int:
+        """Clients that answered everything that they were asked."""
+        total = sum(exchange.survivors for exchange in self._done)
+        twice = sum(exchange.asked for exchange in self._done) > self.asked
+        return min(exchange.survivors for exchange in self._done) if twice else total
+
+    @property
+    def traffic(self) -> tuple[float, float]:
+        """Bytes down and up for each client asked, mean."""
+        down = sum(exchange.asked * exchange.bytes_down for exchange in self._done)
+        up = sum(exchange.asked * exchange.bytes_up for exchange in self._done)
+        return down / self.asked, up / self.asked
+
+    @property
+    def dropouts(self) -> dict[str, int]:
+        """Answers that are missing, by reason, over all exchanges."""
+        return dict(sum((Counter(exchange.dropouts) for exchange in self._done), Counter()))
+
+    @property
+    def exchanges(self) -> tuple[Published | None, ...]:
+        """One for each part that was asked."""
+        return (self.first,) if self.witness is None else (self.first, self.second)
+
+
+def measure(
+    asking: Asking,
+    grid: Grid,
+    parts: Sequence[Part],
+    plan: QueryPlan,
+    *,
+    check: str,
+    group: str,
+    timeout: float,
+    theta: float,
+    level: float,
+) -> Measured:
+    """Ask one part, or two: then the second is asked what the first one's answers suggest.
+
+    Parameters
+    ----------
+    parts : Sequence[Part]
+        Whom, and for which records.
+    plan : QueryPlan
+        What the first part is asked.
+    theta, level : float
+        Of the bound that the second part is asked for.
+
+    The other parameters are those of `Asking.publish`.
+
+    Raises
+    ------
+    CheckFailed
+        If the first exchange fails. If the second does, the first one's numbers stand.
+    """
+    first, *others = parts
+    asked = len({participant for part in parts for participant in part.participants})
+    found = asking.publish(
+        grid,
+        first.participants,
+        plan.over(first.selection),
+        check=check,
+        group=group,
+        timeout=timeout,
+    )
+    if not others or not isinstance(found.values, NoisyCounts):
+        return Measured(found, asked)
+    witness = Witness.from_counts(found.values, theta=theta, level=level)
+    second = others[0].grouped()
+    try:
+        counted = asking.publish(
+            grid,
+            second.participants,
+            witness.query_plan().over(second.selection),
+            check=f"{check}-2",
+            group=group,
+            timeout=timeout,
+        )
+    except CheckFailed as error:
+        return Measured(found, asked, witness, None, str(error))
+    return Measured(found, asked, witness, counted)

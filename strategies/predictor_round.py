@@ -1,0 +1,132 @@
+"""The messages of a predictor's round: each client its own query, and one report back."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter, defaultdict
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from flwr_kld.errors import InvalidReply
+from flwr_kld.predictors import BayesMixture, Intake, Rejection
+from flwr_kld.predictors.report import Report
+from flwr_kld.privacy import Unit
+from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, Answer, Question
+from flwr_kld.strategies.cohort import Participant
+from flwr_kld.strategies.exchange import refusal
+
+_TYPE = f"query.{PREDICT_ACTION}"
+
+
+class PredictorRound:
+    """One round.
+
+    Parameters
+    ----------
+    predictor : BayesMixture
+        Whose queries are asked.
+    number : int
+        Of the round.
+    context : str
+        Public context of the labels.
+    domain : str
+        Fingerprint of what labels mean.
+    """
+
+    def __init__(self, predictor: BayesMixture, number: int, context: str, domain: str) -> None:
+        self._predictor, self._number, self._context = predictor, number, context
+        self._domain = domain
+        self._check = secrets.token_hex(8)
+        self.intake = Intake(predictor, number)
+        """Reports that were taken."""
+        self.left_out: Counter[str] = Counter()
+        """Clients and reports that were not, by reason."""
+
+    def run(self, grid: Grid, chosen: list[Participant], timeout: float) -> None:
+        """Ask everybody, wait, and take every sound report; nobody can stop the others."""
+        asked: dict[int, list[Participant]] = defaultdict(list)
+        for participant in chosen:
+            asked[participant.node].append(participant)
+        messages = [
+            Message(
+                self._content(members, len(chosen)),
+                node, _TYPE, ttl=timeout, group_id=str(self._number),
+            )
+            for node, members in asked.items()
+        ]  # fmt: skip
+        for reply in grid.send_and_receive(messages, timeout=timeout):
+            members = asked.pop(reply.metadata.src_node_id, [])
+            if not members:
+                continue  # nobody that was asked, or heard before
+            if reply.has_error():  # its text may quote a client's data
+                self.left_out[f"client error (Flower code {reply.error.code})"] += len(members)
+                continue
+            try:
+                self._read(reply.content, members)
+            except InvalidReply as error:
+                self.left_out[f"invalid reply: {error}"] += len(members)
+        self.left_out += Counter({"no reply": sum(map(len, asked.values()))})
+
+    def _content(self, members: list[Participant], asked: int) -> RecordDict:
+        """One node's question, each member's query by number, and those queries."""
+        which = {
+            str(p.member): self._predictor.query_of(self._number, str(p), self._context)
+            for p in members
+        }
+        queries = {
+            f"{QUERY}.{number}": ConfigRecord(
+                self._predictor.query(number, self._context).to_config()
+            )
+            for number in set(which.values())
+        }
+        return RecordDict(
+            {
+                QUESTION: ConfigRecord(self._question(members, asked).to_config()),
+                QUERY: ConfigRecord({**which}),
+                **queries,
+            }
+        )
+
+    def _question(self, members: list[Participant], asked: int) -> Question:
+        names = "\n".join(self._predictor.hypotheses.names)
+        return Question(
+            check=self._check,
+            domain=self._domain,
+            reference=hashlib.sha256(names.encode()).hexdigest(),
+            plan="predictor",
+            cells=1,
+            wire=b"",
+            members=[p.member for p in members],
+            trust="local",
+            epsilon=self._predictor.epsilon,
+            delta=0.0,
+            unit=str(Unit.CLIENT),
+            asked=asked,
+        )
+
+    def _read(self, content: RecordDict, members: list[Participant]) -> None:
+        record, symbols = content.get(ANSWER), content.get(PHASE)
+        answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
+        if not answer.check and answer.reasons:
+            self.left_out[refusal(answer.reasons[0])] += len(members)
+            return
+        if answer.check != self._check:
+            raise InvalidReply("the reply belongs to another round")
+        told = symbols if isinstance(symbols, ConfigRecord) else ConfigRecord()
+        refused = list(answer.reasons)
+        for participant in members:
+            sent = told.get(str(participant.member))
+            if sent is None:
+                self.left_out[refusal(refused.pop(0)) if refused else "no reply"] += 1
+            elif isinstance(sent, list) and sent and all(type(part) is int for part in sent):
+                self._take(participant, *(int(part) for part in sent))
+            else:
+                self.left_out[str(Rejection.IMPOSSIBLE)] += 1
+
+    def _take(self, participant: Participant, query: int, *symbol: int) -> None:
+        report = Report(query, symbol, self._context)
+        rejected = self.intake.take(str(participant), report, self._context)
+        if rejected is not None:
+            self.left_out[str(rejected)] += 1

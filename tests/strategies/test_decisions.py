@@ -1,0 +1,217 @@
+"""Checks that decide, in every trust model, and what the ledger keeps of them."""
+
+import json
+
+import numpy as np
+import pytest
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
+from flwr.app import ArrayRecord
+
+from flwr_kld import Reference
+from flwr_kld.clients import AggregatorKey, FirstUse, aggregate_drift_checks
+from flwr_kld.errors import CheckFailed
+from flwr_kld.ledger import AlreadyChecked, Budget, BudgetExhausted, CheckUnfinished, Ledger
+from flwr_kld.report import Outcome, Report
+from flwr_kld.strategies import (
+    Adjacency,
+    Alarm,
+    Distributed,
+    KLDrift,
+    PlainSum,
+    RotatingCohort,
+    RotatingRecords,
+    Scalar,
+    SealedSum,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+
+KEY = AggregatorKey.generate()
+SAME = tuple(REFERENCE.probabilities)
+NODES = 48
+ALONE = Alarm(horizon=1)
+
+
+def grid(shares=None, nodes=NODES, **options):
+    """Clients with 100 records each: as the reference, or in the shares of `federation`."""
+    rng = np.random.default_rng(0)
+
+    def drawn(context):
+        return rng.choice(FRUIT.names, 100, p=SAME).tolist()
+
+    records = basket if shares is None else drawn
+    return grid_of(app_of(records, secure_sum=FirstUse(), **options), nodes)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    made.set_budget(Budget(3.0, 1e-6, window_days=30))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("trust", "aggregation"),
+    [
+        (Trusted(2.0), PlainSum),
+        (Trusted(2.0), SecureSum),
+        (Trusted(2.0, adjacency=Adjacency.ADD_REMOVE), PlainSum),
+        (Distributed(2.0, min_survivors=20), SecureSum),
+    ],
+)
+def test_drift_is_found_and_none_is_not_invented(trust, aggregation):
+    def monitor():
+        return KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.05, alarm=ALONE)
+
+    drifted = monitor().check(grid())
+    assert drifted.outcome is Outcome.DRIFT, drifted.verdict.reason
+    assert 0.05 < drifted.lower_bound < 0.5
+    assert (drifted.asked, drifted.survivors) == (NODES, NODES)
+    same = monitor().check(grid(SAME))
+    assert same.outcome is not Outcome.DRIFT, same.verdict.reason
+    assert same.lower_bound <= 0.05
+
+
+def test_through_an_aggregator(tmp_path):
+    KEY.save(tmp_path / "key")
+    app = app_of(aggregator=KEY.public)
+    aggregate_drift_checks(app)
+    federation = grid_of(app, NODES + 1)
+    federation._contexts[1000 + NODES].node_config |= {
+        "drift-role": "aggregator", "drift-key": str(tmp_path / "key"),
+        "drift-memory": str(tmp_path / "memory"),
+    }  # fmt: skip
+    monitor = KLDrift(
+        REFERENCE,
+        TrustedAggregator(2.0, aggregator=KEY.public),
+        aggregation=SealedSum(),
+        threshold=0.05,
+        alarm=ALONE,
+    )
+    assert monitor.check(federation).outcome is Outcome.DRIFT
+
+
+def test_few_clients_are_split_by_record_and_pay_once(ledger):
+    """Three silos of 2,000 records: the halves are buckets, and cost ε once."""
+    silos = grid_of(app_of(lambda context: basket(context, each=2000)), 3)
+    cohort = RotatingRecords(2)
+    monitor = KLDrift(
+        REFERENCE, Trusted(1.0), cohort=cohort, threshold=0.05, alarm=ALONE, ledger=ledger
+    )
+    reports = [monitor.check(silos, key=f"day {i}") for i in range(4)]
+    assert {r.outcome for r in reports} == {Outcome.DRIFT}
+    assert ledger.spent().epsilon == pytest.approx(2.0, rel=1e-4)  # two rounds of both buckets
+    assert sum(r.records for r in reports[:2]) == pytest.approx(3000, abs=300)
+
+
+def test_evidence_adds_up_over_checks_and_restarts(ledger):
+    """Each check alone is too small to alarm; the detector alarms after some, over restarts."""
+    small = grid_of(app_of(lambda context: basket(context, each=40)), 60)
+    outcomes, standing = [], []
+    for day in range(6):
+        monitor = KLDrift(  # a new process each day
+            REFERENCE, Trusted(0.4), threshold=0.01, ledger=ledger, alarm=Alarm(resolution=9)
+        )
+        report = monitor.check(small, key=f"day {day}")
+        outcomes.append(report.outcome)
+        standing.append(report.verdict.evidence)
+    assert standing == sorted(standing)
+    assert outcomes[0] is not Outcome.DRIFT
+    assert outcomes[-1] is Outcome.DRIFT
+    assert "evidence of" in report.verdict.reason or "errs with" in report.verdict.reason
+
+
+def test_a_report_with_a_verdict_survives_json(ledger):
+    reference = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
+    monitor = KLDrift(
+        REFERENCE, Trusted(1.0), threshold=0.05, alarm=ALONE, ledger=ledger,
+        candidates={"turned round": reference},
+    )  # fmt: skip
+    report = monitor.check(grid(), key="2026-11-21")
+    again = Report.from_dict(json.loads(json.dumps(ledger.check("2026-11-21").report)))
+    assert again == report
+    assert report.candidates["turned round"] > 0.9
+    assert report.movements[0]["name"] in FRUIT.names
+    assert report.epsilon_left == pytest.approx(2.0, rel=1e-4)
+    assert (report.key, report.population) == ("2026-11-21", "default")
+
+
+def test_the_same_key_spends_and_asks_once(ledger):
+    monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
+    federation = grid()
+    monitor.check(federation, key="today")
+    spent = ledger.spent().epsilon
+    federation._lose = lambda message: pytest.fail("somebody was asked")
+    with pytest.raises(AlreadyChecked) as kept:
+        monitor.check(federation, key="today")
+    assert kept.value.entry.report["key"] == "today"
+    assert ledger.spent().epsilon == spent
+
+
+def test_an_exhausted_budget_refuses_before_anybody_is_asked(ledger):
+    monitor = KLDrift(REFERENCE, Trusted(1.6), ledger=ledger)
+    federation = grid(nodes=5)
+    monitor.check(federation, key="one")
+    federation._lose = lambda message: pytest.fail("somebody was asked")
+    with pytest.raises(BudgetExhausted, match="days"):
+        monitor.check(federation, key="two")
+    result = monitor.start(federation, ArrayRecord(), num_rounds=1)
+    assert result.evaluate_metrics_clientapp[1] == {"kld.failed": 1}
+
+
+def test_a_rotation_outlives_the_process_and_costs_each_client_one_check(ledger):
+    for day in range(4):
+        monitor = KLDrift(REFERENCE, Trusted(1.0), cohort=RotatingCohort(5), ledger=ledger)
+        monitor.check(grid(nodes=20), key=f"day {day}")
+    assert ledger.spent().epsilon == pytest.approx(1.0, rel=1e-4)
+
+
+def test_a_failed_check_has_spent_and_an_interrupted_one_never_runs_again(ledger):
+    monitor = KLDrift(REFERENCE, Trusted(1.0), ledger=ledger)
+    with pytest.raises(CheckFailed):
+        monitor.check(grid_of(lose=lambda message: True), key="silent")
+    assert ledger.check("silent").state == "failed"
+
+    class Interrupted(BaseException):
+        pass
+
+    def stop(message):
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        monitor.check(grid_of(lose=stop), key="cut")
+    assert ledger.check("cut").state == "reserved"
+    with pytest.raises(CheckUnfinished):
+        monitor.check(grid(nodes=5), key="cut")
+    assert ledger.spent().epsilon == pytest.approx(2.0, rel=1e-4)
+
+
+def test_a_second_half_that_fails_leaves_the_estimate(ledger):
+    asked = []
+
+    def lose(message):
+        check = message.content["question"]["check"]
+        asked.append(check)
+        return check.endswith("-2")
+
+    federation = grid_of(lose=lose, nodes=NODES)
+    monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
+    report = monitor.check(federation, key="half")
+    assert report.estimate > 0.1
+    assert report.outcome is Outcome.INCONCLUSIVE
+    assert report.lower_bound is None
+    assert "no reply" in report.verdict.reason
+    assert ledger.check("half").state == "settled"
+
+
+def test_what_cannot_decide():
+    with pytest.raises(ValueError, match="needs a threshold"):
+        KLDrift(REFERENCE, Trusted(1.0), alarm=Alarm())
+    with pytest.raises(ValueError, match="counts"):
+        KLDrift(REFERENCE, Trusted(1.0, release=Scalar()), threshold=0.1)
+    with pytest.raises(ValueError, match="threshold"):
+        KLDrift(REFERENCE, Trusted(1.0), threshold=-1.0)
+    for bad in ({"rate": 0.0}, {"horizon": 0}, {"level": 1.0}, {"resolution": 0.0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            Alarm(**bad)

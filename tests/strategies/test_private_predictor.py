@@ -1,0 +1,216 @@
+"""Rounds of a predictor through Flower's own messages: it learns, it caps, it rejects lies."""
+
+import numpy as np
+import pytest
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
+from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.clientapp import ClientApp
+
+from flwr_kld import Labels, Reference
+from flwr_kld.clients import answer_predictor_queries
+from flwr_kld.errors import CheckFailed
+from flwr_kld.ledger import Budget, BudgetExhausted, Ledger
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.privacy import Unit
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import KLDrift, PrivatePredictor, RotatingCohort, Trusted
+
+NOW = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
+CANDIDATES = Hypotheses({"as the reference": REFERENCE, "turned round": NOW})
+NODES = 60
+
+
+def app(records=basket, domain=FRUIT):
+    made = ClientApp()
+    answer_predictor_queries(made, records, domain)
+    return made
+
+
+def predictor(**options):
+    return PrivatePredictor(BayesMixture(CANDIDATES, epsilon=2.0), **options)
+
+
+def test_it_learns_which_candidate_the_clients_follow():
+    learning, grid = predictor(), grid_of(app(), NODES)
+    for _ in range(8):
+        report = learning.ask(grid)
+    assert report.leader == "turned round"
+    assert report.weights["turned round"] > 0.98
+    assert (report.asked, report.taken, report.rejected) == (NODES, NODES, {})
+    assert (report.round, report.reports) == (8, 8 * NODES)
+
+
+def test_flowers_own_start_gives_metrics_of_each_round():
+    learning = predictor()
+    result = learning.start(grid_of(app(), NODES), ArrayRecord(), num_rounds=3)
+    metrics = result.evaluate_metrics_clientapp
+    assert [metrics[r]["predictor.taken"] for r in (1, 2, 3)] == [NODES] * 3
+    assert set(learning.reports) == {1, 2, 3}
+
+
+def test_it_works_beside_drift_checks_in_one_app():
+    both = app_of()
+    answer_predictor_queries(both, basket, FRUIT)
+    grid = grid_of(both, NODES)
+    assert KLDrift(REFERENCE, Trusted(1.0)).check(grid).survivors == NODES
+    assert predictor().ask(grid).taken == NODES
+
+
+def test_a_report_is_a_symbol_and_nothing_else():
+    """What leaves a node: a query's number and a symbol of two."""
+    seen = []
+
+    class Watched(InProcessGrid):
+        def pull_messages(self, message_ids):
+            replies = list(super().pull_messages(message_ids))
+            seen.extend(replies)
+            return replies
+
+    predictor().ask(Watched(app(), NODES))
+    for reply in seen:
+        assert set(reply.content) == {"answer", "phase"}
+        (sent,) = reply.content["phase"].values()
+        assert len(sent) == 2
+
+
+def test_the_symbols_law_is_the_channels():
+    """All clients hold one label: symbols follow its row of the channel (5 deviations)."""
+    learning = predictor()
+    one = grid_of(app(lambda context: ["apple"] * 3), 3000)
+    learning.ask(one)
+    design = learning.predictor.design()
+    counts = np.zeros(len(design.law))
+    rows = learning.predictor._tally.together()[""]
+    counts[rows.rows] = rows.counts
+    expected = np.concatenate(
+        [
+            [q.channel.weight(int(q.class_of[0]), z) / 2**128 for z in range(q.channel.symbols)]
+            for q in design.queries
+        ]
+    )
+    asked = np.add.reduceat(counts, design.starts[:-1]).repeat(np.diff(design.starts))
+    deviation = np.sqrt(asked * expected * (1 - expected))
+    assert (abs(counts - asked * expected) <= 5 * deviation + 1e-9).all()
+
+
+def test_clients_without_records_report_like_others():
+    report = predictor().ask(grid_of(app(lambda context: []), NODES))
+    assert report.taken == NODES
+
+
+def test_another_domain_is_refused():
+    other = app(domain=Labels(["a", "b", "c", "d"]))
+    with pytest.raises(CheckFailed, match="the server's domain is not this client's"):
+        predictor().ask(grid_of(other, 3))
+
+
+def test_a_loader_that_raises_quotes_nothing():
+    def broken(context: Context) -> list[str]:
+        raise RuntimeError("the secret is durian")
+
+    with pytest.raises(CheckFailed, match=r"could not be loaded \(RuntimeError\)") as error:
+        predictor().ask(grid_of(app(broken), 3))
+    assert "durian" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        (lambda sent: [sent[0], 99], "impossible report"),
+        (lambda sent: [sent[0], -1], "impossible report"),
+        (lambda sent: [10**6, 0], "wrong query"),
+        (lambda sent: [sent[0]], "impossible report"),
+        (lambda sent: [sent[0], 0, 0], "impossible report"),
+        (lambda sent: "a text", "impossible report"),
+        (lambda sent: b"bytes", "impossible report"),
+    ],
+)
+def test_a_lying_client_is_rejected_and_counted(lie, reason):
+    class Lying(InProcessGrid):
+        def pull_messages(self, message_ids):
+            for reply in super().pull_messages(message_ids):
+                if reply.metadata.src_node_id == 1000:
+                    phase = reply.content["phase"]
+                    reply.content["phase"] = ConfigRecord({"0": lie(phase["0"])})
+                yield reply
+
+    report = predictor().ask(Lying(app(), 5))
+    assert (report.taken, report.rejected) == (4, {reason: 1})
+
+
+def test_a_report_sent_twice_counts_once():
+    class Echo(InProcessGrid):
+        def pull_messages(self, message_ids):
+            for reply in super().pull_messages(message_ids):
+                yield reply
+                yield reply
+
+    assert predictor().ask(Echo(app(), 5)).taken == 5
+
+
+def test_the_guard_caps_what_reports_cost(tmp_path):
+    (tmp_path / "guard.toml").write_text(
+        'receipts = "r.db"\nkey = "k"\n'
+        '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
+        "[check]\nmax_epsilon = 2.0\nmax_delta = 0\nmin_cohort = 2\n"
+        "[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = 0\n"
+    )
+    learning, grid = predictor(), grid_of(app(), 3)
+    for i, context in enumerate(grid._contexts.values()):
+        (tmp_path / str(i)).mkdir()
+        (tmp_path / str(i) / "guard.toml").write_text((tmp_path / "guard.toml").read_text())
+        context.node_config["drift-guard"] = str(tmp_path / str(i) / "guard.toml")
+    assert learning.ask(grid).taken == learning.ask(grid).taken == 3
+    with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 0 of 4"):
+        learning.ask(grid)
+
+
+# ------------------------------------------------------------------------------- with a ledger
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    made.set_budget(Budget(8.0, 0.0, window_days=30, unit=Unit.CLIENT))
+    return made
+
+
+def test_it_goes_on_where_a_process_before_it_ended(ledger):
+    grid = grid_of(app(), NODES)
+    first = predictor(ledger=ledger)
+    for _ in range(2):
+        last = first.ask(grid)
+    again = predictor(ledger=ledger)
+    assert (again.rounds, again.taken) == (2, 2 * NODES)
+    assert again.predictor.weights.tolist() == list(last.weights.values())
+    assert again.ask(grid).round == 3
+
+
+def test_a_round_that_broke_off_is_paid_and_skipped(ledger):
+    learning = predictor(ledger=ledger)
+    with pytest.raises(CheckFailed, match="no reply"):
+        learning.ask(grid_of(app(), 3, lose=lambda message: True))
+    again = predictor(ledger=ledger)
+    assert again.rounds == 1
+    assert ledger.check("predictor/1").state == "failed"
+    assert ledger.spent().epsilon == pytest.approx(2.0)
+    assert again.ask(grid_of(app(), 3)).round == 2
+
+
+def test_the_ledger_refuses_before_anything_is_asked(ledger):
+    learning, grid = predictor(ledger=ledger), grid_of(app(), 3)
+    for _ in range(4):
+        learning.ask(grid)
+    sent = []
+    grid._lose = lambda message: sent.append(message) or True
+    with pytest.raises(BudgetExhausted):
+        learning.ask(grid)
+    assert not sent
+
+
+def test_a_rotation_makes_a_client_pay_once_in_a_turn(ledger):
+    learning = predictor(ledger=ledger, cohort=RotatingCohort(10))
+    grid = grid_of(app(), 40)
+    for _ in range(4):
+        learning.ask(grid)
+    assert ledger.spent().epsilon == pytest.approx(2.0)
