@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-deployment check clean
+.PHONY: demo test test-deployment test-postgres check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m flwr_kld.simulations.demo --out out/demo
@@ -14,6 +14,10 @@ test: $(VENV)/ready
 # A SuperLink with TLS, authenticated SuperNodes, and nodes that are stopped and killed: 2 minutes.
 test-deployment: $(VENV)/ready
 	$(BIN)/pytest -m slow tests/deployment
+
+# The ledger's tests on a PostgreSQL server of their own; Debian's package is installed if missing.
+test-postgres: $(VENV)/ready
+	tests/ledger/postgres.sh $(BIN)/pytest tests/ledger
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .
