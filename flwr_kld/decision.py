@@ -60,7 +60,6 @@ def decide(
     outcome, reason, resolve = _outcome(
         bound, at_once, interval, standing, sensitivity, threshold, threshold + resolution
     )
-    two_sided = isinstance(interval, Interval)
     return Verdict(
         outcome=outcome,
         reason=reason,
@@ -69,7 +68,7 @@ def decide(
         lower_bound=bound.lower,
         level=bound.level,
         interval=(interval.lower, interval.upper) if isinstance(interval, Interval) else None,
-        interval_note=None if two_sided else interval.reason,
+        interval_note=interval.reason if isinstance(interval, NoInterval) else None,
         evidence=standing.evidence,
         alarm_at=standing.alarm_at,
     )

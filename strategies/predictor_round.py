@@ -77,7 +77,7 @@ class PredictorRound:
         }
         queries = {
             f"{QUERY}.{number}": ConfigRecord(
-                self._predictor.query(number, self._context).to_config()
+                {**self._predictor.query(number, self._context).to_config()}
             )
             for number in set(which.values())
         }

@@ -8,6 +8,7 @@ from flwr.serverapp.strategy import Strategy
 from readme import README, recipe_text
 
 from flwr_kld import Labels, Reference
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.secure_sum import Identity, Roster
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
@@ -71,3 +72,29 @@ def test_the_secure_recipes_check_four_nodes_with_pinned_keys(tmp_path):
     report = names["monitor"].check(InProcessGrid(dispatch, nodes=4))
     assert (report.survivors, report.records, report.aggregation) == (4, 400, "secure-sum")
     assert isinstance(names["strategy"], Strategy)
+
+
+def test_the_nightly_recipe_decides_and_runs_once(tmp_path):
+    domain = Labels(["bus", "car", "train", "walk"])
+    Reference.from_counts(domain, [310, 250, 120, 320]).save(tmp_path / "reference.npz")
+    url = f"sqlite:///{tmp_path}/drift.db"
+    Ledger(url).set_budget(Budget(1.0, 1e-6, window_days=30))
+    names: dict[str, object] = {}
+    text = recipe_text("nightly_server.py").replace("/etc/flwr-kld", str(tmp_path))
+    text = text.replace("sqlite:////var/lib/flwr-kld/drift.db", url)
+    exec(compile(text, "nightly_server.py", "exec"), names)
+    grid = InProcessGrid(recipe("client_app.py")["app"], nodes=400)
+    config = {"drift-check": "2026-11-21"}
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=config)
+    names["app"](grid, context)
+    kept = Ledger(url).check("2026-11-21")
+    assert kept.state == "settled"
+    assert kept.report["verdict"]["outcome"] == "drift"
+
+
+def test_the_predictor_recipe_learns(capsys):
+    names = recipe("predictor.py")
+    grid = InProcessGrid(names["client_app"], nodes=300)
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
+    names["server_app"](grid, context)
+    assert "300 of 300 reports" in capsys.readouterr().out.splitlines()[-1]

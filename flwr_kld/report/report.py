@@ -118,17 +118,17 @@ class Report:
     @property
     def outcome(self) -> Outcome | None:
         """The decision's outcome, if one was made."""
-        return self.verdict and self.verdict.outcome
+        return None if self.verdict is None else self.verdict.outcome
 
     @property
     def lower_bound(self) -> float | None:
         """Certified lower bound in nats, if there is one."""
-        return self.verdict and self.verdict.lower_bound
+        return None if self.verdict is None else self.verdict.lower_bound
 
     @property
     def threshold(self) -> float | None:
         """Nats that the operator tolerates, if a threshold was given."""
-        return self.verdict and self.verdict.threshold
+        return None if self.verdict is None else self.verdict.threshold
 
     @property
     def error(self) -> float:
