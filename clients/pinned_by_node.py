@@ -44,7 +44,7 @@ class PinnedByNode:
         """Return the node's long-term key."""
         return self._pinned(context).key
 
-    def roster(self, context: Context, offered: Roster) -> Roster:
+    def roster(self, context: Context, offered: str) -> Roster:
         """Return the pinned list."""
         return self._pinned(context).roster(context, offered)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -19,9 +19,11 @@ from flwr_kld.clients.own_records import Loader, OwnRecords
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
-from flwr_kld.predictors.query import Query
 from flwr_kld.privacy import SystemBits, Unit
 from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, Answer, Question
+
+if TYPE_CHECKING:
+    from flwr_kld.predictors.query import Query
 
 _USED = "flwr_kld.predicted"
 
@@ -100,6 +102,8 @@ def _report(
 
 def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Query]]]:
     """Read the question and each member's query, and hold them against each other."""
+    # Imported here: a client that is asked for counts starts without it.
+    from flwr_kld.predictors.query import Query
 
     def record(name: str) -> ConfigRecord:
         found = content.get(name)

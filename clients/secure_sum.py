@@ -29,7 +29,6 @@ from flwr_kld.protocol import (
 from flwr_kld.secure_sum import (
     ClientPolicy,
     Phase,
-    Roster,
     SecureSumError,
     Session,
     SumClient,
@@ -141,7 +140,7 @@ class _Turn:
             raise QueryRefused("the sum belongs to another check than the question")
         if terms.noise is not None and session.min_survivors < terms.noise.n_min:
             raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
-        roster = self._members.roster(self._context, Roster.from_json(terms.roster))
+        roster = self._members.roster(self._context, terms.roster)
         plan, length, bits = terms.question.plan, terms.length, terms.bits
         self._policy.check(session)  # before anything is spent
         check_question(session, roster, plan=plan, length=length, bits=bits)
@@ -168,7 +167,7 @@ class _Turn:
             state,
             self._members.identity(self._context, member),
             self._members.name(self._context, member),
-            self._members.roster(self._context, Roster.from_json(terms.roster)),
+            self._members.roster(self._context, terms.roster),
             self._policy,
         )
         request = decode(payload)

@@ -30,8 +30,11 @@ class SumMembers(Protocol):
         """Signing key of a member."""
         ...
 
-    def roster(self, context: Context, offered: Roster) -> Roster:
-        """Return the list of clients to believe, given the one that the server offers."""
+    def roster(self, context: Context, offered: str) -> Roster:
+        """Return the list of clients to believe.
+
+        `offered` is the server's list as JSON, or the fingerprint of the one that it has pinned.
+        """
         ...
 
 
@@ -64,9 +67,9 @@ class Pinned:
         """Return the node's long-term key."""
         return self.key
 
-    def roster(self, context: Context, offered: Roster) -> Roster:
+    def roster(self, context: Context, offered: str) -> Roster:
         """Return the pinned list."""
-        if offered != self.pinned:
+        if offered not in (self.pinned.fingerprint.hex(), self.pinned.to_json()):
             raise QueryRefused("the server's list of clients is not the one pinned here")
         return self.pinned
 
@@ -97,10 +100,13 @@ class FirstUse:
         context.state[_KEYS] = keys
         return identity
 
-    def roster(self, context: Context, offered: Roster) -> Roster:
+    def roster(self, context: Context, offered: str) -> Roster:
         """Return the server's list, provided that it changes no key seen before."""
+        if not offered.startswith("{"):
+            raise QueryRefused("the server pins its list of clients, and this client pins none")
+        seen = Roster.from_json(offered)
         record = context.state.get(_ROSTER)
         if isinstance(record, ConfigRecord):
-            Roster.from_json(str(record["json"])).extended(offered)
-        context.state[_ROSTER] = ConfigRecord({"json": offered.to_json()})
-        return offered
+            Roster.from_json(str(record["json"])).extended(seen)
+        context.state[_ROSTER] = ConfigRecord({"json": seen.to_json()})
+        return seen

@@ -85,7 +85,7 @@ class SumTerms:
     bits : int
         The sum is modulo 2**bits.
     roster : str
-        The server's list of clients, JSON.
+        The fingerprint of the server's pinned list of clients, or its list of first use as JSON.
     """
 
     question: Question

@@ -1,24 +1,39 @@
-"""The ServerApp of a simulation: monitor a scenario, and write down the truth beside each check."""
+"""The ServerApp of a simulation: monitor a scenario, and write down the truth beside each check.
+
+With a predictor, writers say after each check which kind of drift they follow.
+"""
 
 from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
 from flwr_kld.errors import CheckFailed
+from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.query import Partition
-from flwr_kld.simulations.scenario import Scenario
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.scenario import Drift, Scenario
 from flwr_kld.simulations.trust_models import compare_models
-from flwr_kld.strategies import HostedClients, KLDrift, RotatingCohort, Trusted
+from flwr_kld.strategies import (
+    Alarm,
+    HostedClients,
+    KLDrift,
+    PrivatePredictor,
+    RotatingCohort,
+    Trusted,
+)
 
 CHECKS_FILE = "checks.jsonl"
-"""One line a round: the report (absent if the check failed), the truth in nats."""
+"""One line a round: the report (absent if the check failed), the truth in nats, and the predictor's
+report if there is one."""
 _NODES_TIMEOUT = 120.0
 
 
@@ -44,9 +59,12 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
     ----------
     config : dict[str, Any]
         The run config: the scenario, ``checks``, ``cohort``, ``cells``, ``epsilon``,
-        ``estimator``, ``theta`` and ``out``, the folder for `CHECKS_FILE`.
+        ``estimator``, ``theta``, ``threshold``, ``predictor`` and ``out``, the folder for
+        `CHECKS_FILE`.
     """
     scenario = Scenario.from_run_config(config)
+    predictor = _predictor(scenario, config) if config["predictor"] else None
+    threshold = float(config["threshold"])
     monitor = KLDrift(
         scenario.reference,
         Trusted(epsilon=float(config["epsilon"])),
@@ -55,6 +73,8 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
         population=HostedClients(),
         estimator=str(config["estimator"]),
         theta=float(config["theta"]),
+        threshold=threshold or None,
+        alarm=Alarm(horizon=int(config["checks"])) if threshold else None,
     )
     out = Path(str(config["out"])) / CHECKS_FILE
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -69,10 +89,39 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
             )
             report = monitor.reports.get(server_round)
             line = {"round": server_round, "truth": truth, "report": report and report.to_dict()}
+            if predictor is not None:
+                line["predictor"] = predictor.ask(grid).to_dict()
             file.write(json.dumps(line) + "\n")
             return MetricRecord({"kld.truth": truth})
 
         return monitor.start(grid, num_rounds=int(config["checks"]), evaluate_fn=note)
+
+
+def _predictor(scenario: Scenario, config: dict[str, Any]) -> PrivatePredictor:
+    """Return a predictor over every kind of drift, which asks as many writers as a check."""
+    candidates = {drift: _candidate(scenario, drift) for drift in get_args(Drift)}
+    return PrivatePredictor(
+        BayesMixture(Hypotheses(candidates), epsilon=float(config["epsilon"])),
+        cohort=RotatingCohort(int(config["cohort"])),
+        population=HostedClients(),
+    )
+
+
+def _candidate(scenario: Scenario, drift: Drift) -> Reference:
+    """Return the public Π, or what virtual writers write after a drift: others than the clients."""
+    if drift == "none":
+        return scenario.reference
+    others = replace(
+        scenario,
+        writers=scenario.reference_writers,
+        drift=drift,
+        drift_from=1,
+        seed=scenario.seed + 1,
+    )
+    domain = scenario.domain
+    symbols = (domain.encode(others.write(member, 1).images) for member in others.members)
+    counts = sum(np.bincount(own, minlength=domain.size) for own in symbols)
+    return Reference.from_counts(domain, np.asarray(counts))
 
 
 def _wait_for_nodes(grid: Grid, nodes: int) -> None:

@@ -48,7 +48,9 @@ def compare_models(grid: Grid, config: dict[str, Any], at_check: int) -> None:
     at_check : int
         Simulated time: clients hold what they held at that check.
     """
-    scenario, size = Scenario.from_run_config(config), int(config["cohort"])
+    scenario = Scenario.from_run_config(config)
+    # As many as a check's estimate is about: half of them where it decides.
+    size = int(config["cohort"]) // (2 if float(config["threshold"]) else 1)
     with (Path(str(config["out"])) / MODELS_FILE).open("w", buffering=1) as file:
         for trust, aggregation in trust_models(float(config["epsilon"]), size):
             monitor = KLDrift(

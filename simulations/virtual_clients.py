@@ -9,7 +9,12 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
-from flwr_kld.clients import FirstUse, aggregate_drift_checks, host_drift_queries
+from flwr_kld.clients import (
+    FirstUse,
+    aggregate_drift_checks,
+    host_drift_queries,
+    host_predictor_queries,
+)
 from flwr_kld.domain import Domain
 from flwr_kld.sealing import AggregatorKey
 from flwr_kld.simulations.scenario import Scenario
@@ -23,8 +28,9 @@ def virtual_clients() -> ClientApp:
     """Build the app that hosts a scenario's clients; the run config says which scenario.
 
     Writers are dealt to nodes in turn, by Flower's ``partition-id`` and ``num-partitions``.
-    Simulated time is the number of the check, which messages carry as their group id. Where the
-    simulation has an aggregator, the last node is it and hosts nobody.
+    Simulated time is the number of the check, or of the predictor's round beside it, which messages
+    carry as their group id. Where the simulation has an aggregator, the last node is it and hosts
+    nobody.
     """
     aggregator = simulated_aggregator()
     app = ClientApp(mods=[_set_clock, _set_role])
@@ -42,6 +48,7 @@ def virtual_clients() -> ClientApp:
         return Scenario.from_run_config(context.run_config).domain
 
     host_drift_queries(app, records, hosted, domain, secure_sum=FirstUse(), aggregator=aggregator)
+    host_predictor_queries(app, records, hosted, domain)
     aggregate_drift_checks(app)
     return app
 

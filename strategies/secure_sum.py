@@ -15,6 +15,7 @@ from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.protocol import ANSWER, IDENTITY_ACTION, QUESTION
 from flwr_kld.secure_sum import Roster, SecureSumError, Session, SumServer, Tolerance, from_ring
+from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Collected, Exchange, refusal
 from flwr_kld.strategies.sum_run import SumRun
@@ -79,11 +80,14 @@ class SecureSum:
         strangers = people.keys() - set(roster.names)
         people = {name: p for name, p in people.items() if name not in strangers}
         counted = noise is not None and not noise.clip and noise.adjacency == Adjacency.REPLACE_ONE
-        terms = SumTerms(exchange.question([0]), noise, counted, self.bits, roster.to_json())
+        # A pinned list is known to clients: some 100 bytes a client are not sent to each of them.
+        shown = roster.to_json() if self.roster is None else roster.fingerprint.hex()
+        terms = SumTerms(exchange.question([0]), noise, counted, self.bits, shown)
         run = SumRun(exchange, people)
         run.reasons.update(refused)
         if strangers:
             run.reasons["not in the server's list of clients"] += len(strangers)
+        require(len(people), max(least, 2), "can take part in a secure sum", dict(run.reasons))
         try:
             session = Session.open(
                 roster,

@@ -8,24 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from report.samples import REPORT, decided
 
-from flwr_kld.report import Check, Report, plot_history, save_csv, save_html, save_json
+from flwr_kld.report import Check, Outcome, plot_history, save_csv, save_html, save_json
 
-REPORT = Report(
-    check="c0ffee", started="2026-11-21T02:00:00+00:00", estimate=0.25, theta=0.01,
-    estimator="posterior_counts", target="cohort", sampling=0.03, monte_carlo=0.0,
-    privacy=0.04, note=None, trust="trusted", aggregation="plain-sum",
-    mechanism="discrete-laplace", adjacency="replace-one", unit="record", epsilon=1.0,
-    delta=0.0, delivered=1.0, noise=2.8, private=True, asked=20, survivors=18,
-    dropouts={"no reply": 1, "refused: <b>injected</b>": 1}, records=1800.0, cells=4,
-    domain="d" * 64, reference="e" * 64, plan="f" * 64, seconds=0.5, bytes_down=500.0,
-    bytes_up=100.0,
-)  # fmt: skip
 CHECKS = [
     Check(1, REPORT, truth=0.26),
-    Check(2, None, truth=0.3),
+    Check(2, None, truth=0.3, failure="refused: the budget is spent"),
     Check(3, replace(REPORT, estimate=None, privacy=None, note="theta=0 is infinite here")),
     Check(4, replace(REPORT, estimate=0.5, sampling=None, monte_carlo=None), truth=0.55),
+    Check(5, decided(Outcome.DRIFT, 0.2, estimate=0.5, candidates={"a": 1.0})),
 ]
 
 
@@ -49,7 +41,8 @@ def test_html_is_self_contained_and_escapes_what_clients_sent(tmp_path: Path):
     assert "Checks &amp; balances" in text
     assert "<b>injected" not in text
     assert "&lt;b&gt;injected" in text
-    assert "0.500 ± 0.040" in text
+    assert "0.500 ± 0.050" in text
+    assert "<td>0.500<td>0.040" in text
     assert "failed: no number was released" in text
     assert "ε = 1 nats, δ = 0" in text
 
@@ -65,8 +58,11 @@ def test_html_without_a_single_report_and_with_seeded_noise(tmp_path: Path):
 def test_csv_and_json(tmp_path: Path):
     save_csv(CHECKS, tmp_path / "c.csv")
     rows = list(csv.DictReader((tmp_path / "c.csv").open()))
-    assert [r["number"] for r in rows] == ["1", "2", "3", "4"]
+    assert [r["number"] for r in rows] == ["1", "2", "3", "4", "5"]
     assert (rows[0]["estimate"], rows[0]["truth"], rows[1]["estimate"]) == ("0.25", "0.26", "")
+    assert [r["failure"] for r in rows] == ["", "refused: the budget is spent", "", "", ""]
+    decision = [rows[4][name] for name in ("outcome", "lower_bound", "threshold", "epsilon_left")]
+    assert decision == ["drift", "0.2", "0.1", "0.5"]
     save_json(CHECKS, tmp_path / "c.json")
     read = [Check.from_dict(c) for c in json.loads((tmp_path / "c.json").read_text())]
     assert read == CHECKS

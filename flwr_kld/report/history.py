@@ -54,10 +54,10 @@ def save_csv(checks: Sequence[Check], path: Path) -> None:
     """Write one row a check; divergences and errors in nats."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["number", "truth", *_COLUMNS])
+        rows.writerow(["number", "truth", "failure", *_COLUMNS])
         for check in checks:
             values = [getattr(check.report, name, None) for name in _COLUMNS]
-            rows.writerow([check.number, check.truth, *values])
+            rows.writerow([check.number, check.truth, check.failure, *values])
 
 
 def save_json(checks: Sequence[Check], path: Path) -> None:

@@ -18,7 +18,9 @@ MOMENTS = st.datetimes(
 def test_the_latest_slot_has_begun_and_no_later_one_has(now, text):
     schedule = parse_schedule(text)
     slot = latest_slot(schedule, now)
-    assert slot <= now < schedule.next_after(slot)
+    later = schedule.next_after(slot)
+    assert slot <= now < later
+    assert latest_slot(schedule, later) == later
 
 
 @given(MOMENTS, st.integers(0, 86_399))

@@ -127,7 +127,7 @@ def test_files_that_are_no_use_are_refused_in_words(hospitals, spoil, reason):
         with pytest.raises(QueryRefused, match=reason):
             ask(context, 0)
     with pytest.raises(QueryRefused, match=reason):
-        members.roster(context, hospitals.roster)
+        members.roster(context, hospitals.roster.fingerprint.hex())
     answer = identities_of(hospitals.run)
     assert json.loads(answer["answer"]) == {}
     assert reason in answer["refused"]

@@ -147,10 +147,13 @@ def test_many_checks_in_one_run_with_a_rotating_cohort():
     assert all("kld.estimate" in m for m in result.evaluate_metrics_clientapp.values())
 
 
-def pinned_federation(nodes: int = 5):
+HOSPITALS = {f"hospital-{i}": Identity.generate() for i in range(5)}
+
+
+def pinned_federation(pinned: Roster | None = None):
     """Nodes with long-term identities and a pinned list."""
-    identities = {f"hospital-{i}": Identity.generate() for i in range(nodes)}
-    roster = Roster({name: identity.public for name, identity in identities.items()})
+    nodes, identities = len(HOSPITALS), HOSPITALS
+    roster = pinned or Roster({name: identity.public for name, identity in identities.items()})
     apps = [
         app_of(secure_sum=Pinned(name, identity, roster)) for name, identity in identities.items()
     ]
@@ -282,3 +285,25 @@ def test_what_goes_wrong_inside_a_sum_is_said_by_type_only():
     report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid)
     assert report.survivors == 19
     assert report.dropouts == {"refused: the client could not go on (KeyError)": 1}
+
+
+def test_a_pinned_list_is_not_sent():
+    """Others in the list cost no client a byte."""
+    grid, roster = pinned_federation()
+    few = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
+    bytes_down = few.check(grid).bytes_down
+    assert bytes_down < 3000
+    others = Roster({f"other-{i}": Identity.generate().public for i in range(300)})
+    many = roster.extended(others)
+    grid, _ = pinned_federation(pinned=many)
+    monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=many))
+    report = monitor.check(grid)
+    assert (report.survivors, report.dropouts) == (5, {})
+    assert report.bytes_down < bytes_down + 50
+
+
+def test_clients_that_pin_no_list_take_no_part_under_one():
+    roster = Roster({f"other-{i}": Identity.generate().public for i in range(3)})
+    monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
+    with pytest.raises(CheckFailed, match="20: not in the server's list of clients"):
+        monitor.check(grid_of(SUMMING()))
