@@ -27,15 +27,16 @@ array([ 4, 46], dtype=uint32)
 """
 
 from flwr_kld.secure_sum.client import SumClient
+from flwr_kld.secure_sum.decoding import decode
 from flwr_kld.secure_sum.errors import SecureSumError
-from flwr_kld.secure_sum.graph import Collusion, Shape, Tolerance, choose_shape
+from flwr_kld.secure_sum.graph import Shape
 from flwr_kld.secure_sum.identity import Identity, Roster
 from flwr_kld.secure_sum.memory import Phase
-from flwr_kld.secure_sum.messages import decode
 from flwr_kld.secure_sum.policy import ClientPolicy
 from flwr_kld.secure_sum.ring import from_ring, require_room, to_ring
 from flwr_kld.secure_sum.server import SumResult, SumServer
 from flwr_kld.secure_sum.session import Session
+from flwr_kld.secure_sum.tolerance import Collusion, Tolerance, choose_shape
 
 __all__ = [
     "ClientPolicy",

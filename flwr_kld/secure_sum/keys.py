@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass, field
+import struct
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -19,6 +19,9 @@ TAG = 16
 """Bytes of a neighbour's confirmation of the list of survivors."""
 SEAL_OVERHEAD = 16
 _NONCE = bytes(12)  # a sealing key seals one message
+_HASH = hashes.SHA256()
+_ONE = struct.Struct("<I").pack
+_TWO = struct.Struct("<II").pack
 
 
 class OneUseKey:
@@ -58,13 +61,12 @@ def derive(
 ) -> bytes:
     """HKDF-SHA256, salted with the session's digest, for one purpose and the named parties."""
     info = b"flwr-kld secure-sum 1 " + purpose + b"\0" + parties
-    return HKDF(hashes.SHA256(), length, session, info).derive(secret)
+    return HKDF(_HASH, length, session, info).derive(secret)
 
 
 def pair(one: int, other: int) -> bytes:
     """Name two clients by cohort index, the lower first."""
-    low, high = sorted((one, other))
-    return low.to_bytes(4, "little") + high.to_bytes(4, "little")
+    return _TWO(one, other) if one < other else _TWO(other, one)
 
 
 def mask_key(own: OneUseKey, peer: bytes, session: bytes, me: int, them: int) -> bytes:
@@ -74,41 +76,32 @@ def mask_key(own: OneUseKey, peer: bytes, session: bytes, me: int, them: int) ->
 
 def self_mask_key(seed: bytes, session: bytes, me: int) -> bytes:
     """Key of a client's own mask."""
-    return derive(seed, session, b"self mask", me.to_bytes(4, "little"))
+    return derive(seed, session, b"self mask", _ONE(me))
 
 
 def commitment(seed: bytes, session: bytes, me: int) -> bytes:
     """Digest that tells the right seed from one that bad shares opened."""
-    return derive(seed, session, b"seed commitment", me.to_bytes(4, "little"))
+    return derive(seed, session, b"seed commitment", _ONE(me))
 
 
-@dataclass(frozen=True)
-class Channel:
-    """What two neighbours share for sealing shares and confirming survivors.
+def channel_keys(
+    own: OneUseKey, peer: bytes, session: bytes, me: int, them: int
+) -> tuple[bytes, bytes, bytes]:
+    """Keys that two neighbours share for sealing shares and confirming survivors.
 
-    Parameters
-    ----------
-    outward, inward : bytes
-        Sealing keys of either direction, each for one message.
-    confirm : bytes
-        Key of the confirmations.
+    Returns
+    -------
+    tuple[bytes, bytes, bytes]
+        Sealing keys outward and inward, each for one message; key of the confirmations.
     """
-
-    outward: bytes = field(repr=False)
-    inward: bytes = field(repr=False)
-    confirm: bytes = field(repr=False)
-
-    @classmethod
-    def between(cls, own: OneUseKey, peer: bytes, session: bytes, me: int, them: int) -> Channel:
-        """Agree with a neighbour."""
-        keys = derive(own.agree(peer), session, b"channel", pair(me, them), 96)
-        up, down = keys[:32], keys[32:64]
-        return cls(up, down, keys[64:]) if me < them else cls(down, up, keys[64:])
+    keys = derive(own.agree(peer), session, b"channel", pair(me, them), 96)
+    up, down, confirm = keys[:32], keys[32:64], keys[64:]
+    return (up, down, confirm) if me < them else (down, up, confirm)
 
 
 def seal(key: bytes, plain: bytes, session: bytes, sender: int, receiver: int) -> bytes:
     """Seal shares for one neighbour; 16 bytes longer."""
-    return ChaCha20Poly1305(key).encrypt(_NONCE, plain, _route(session, sender, receiver))
+    return ChaCha20Poly1305(key).encrypt(_NONCE, plain, session + _TWO(sender, receiver))
 
 
 def unseal(key: bytes, box: bytes, session: bytes, sender: int, receiver: int) -> bytes:
@@ -120,21 +113,17 @@ def unseal(key: bytes, box: bytes, session: bytes, sender: int, receiver: int) -
         If it was sealed for another session, sender or receiver, or changed on the way.
     """
     try:
-        return ChaCha20Poly1305(key).decrypt(_NONCE, box, _route(session, sender, receiver))
+        return ChaCha20Poly1305(key).decrypt(_NONCE, box, session + _TWO(sender, receiver))
     except InvalidTag:
         raise Tampered(f"the shares of client {sender} of the cohort do not open") from None
 
 
 def confirmation(key: bytes, survivors: bytes, sender: int) -> bytes:
     """Tag by which one neighbour tells another which list of survivors it signed."""
-    text = b"flwr-kld secure-sum 1 survivors\0" + sender.to_bytes(4, "little") + survivors
+    text = b"flwr-kld secure-sum 1 survivors\0" + _ONE(sender) + survivors
     return hmac.digest(key, text, "sha256")[:TAG]
 
 
 def same(one: bytes, other: bytes) -> bool:
     """Compare two tags in constant time."""
     return hmac.compare_digest(one, other)
-
-
-def _route(session: bytes, sender: int, receiver: int) -> bytes:
-    return session + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")

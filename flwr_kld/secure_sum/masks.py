@@ -27,15 +27,19 @@ def apply_masks(vector: NDArray[Any], added: list[bytes], removed: list[bytes]) 
     """
     size = vector.dtype.itemsize
     step = _CHUNK // size
-    room = memoryview(bytearray(min(_CHUNK, len(vector) * size)))
+    room = np.empty(min(step, len(vector)), dtype=vector.dtype)
+    raw = room.view(np.uint8).data
+    parts = [  # cut once, for all keys: a piece of the vector, and the room for its mask
+        (vector[start : start + step], room[:left], _ZEROS[: left * size], raw[: left * size])
+        for start in range(0, len(vector), step)
+        for left in (min(step, len(vector) - start),)
+    ]
     for keys, operation in ((added, np.add), (removed, np.subtract)):
         for key in keys:
             stream = Cipher(algorithms.ChaCha20(_key(key), _NONCE), mode=None).encryptor()
-            for start in range(0, len(vector), step):
-                part = vector[start : start + step]
-                nbytes = len(part) * size
-                stream.update_into(_ZEROS[:nbytes], room[:nbytes])
-                operation(part, np.frombuffer(room[:nbytes], dtype=vector.dtype), out=part)
+            for part, mask, zeros, into in parts:
+                stream.update_into(zeros, into)
+                operation(part, mask, out=part)
 
 
 def _key(key: bytes) -> bytes:

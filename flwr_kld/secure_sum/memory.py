@@ -34,6 +34,8 @@ class Memory:
         `Session.to_bytes`.
     index : int
         The client's place in the cohort.
+    public : bytes
+        Its own one-use public keys, 32 bytes each.
     mask_secret, seal_secret, seed : bytes
         Private keys, and the seed b of the self mask.
     peers : bytes
@@ -55,6 +57,7 @@ class Memory:
     phase: int = Phase.ADVERTISE
     session: bytes = b""
     index: int = -1
+    public: bytes = b""
     mask_secret: bytes = field(default=b"", repr=False)
     seal_secret: bytes = field(default=b"", repr=False)
     seed: bytes = field(default=b"", repr=False)

@@ -11,9 +11,14 @@ from flwr_kld.secure_sum.errors import (
     TooFewNeighbours,
     WrongSession,
 )
-from flwr_kld.secure_sum.graph import FEWEST_NEIGHBOURS, Collusion, Tolerance, require_secure
 from flwr_kld.secure_sum.identity import Roster
 from flwr_kld.secure_sum.session import Session
+from flwr_kld.secure_sum.tolerance import (
+    FEWEST_NEIGHBOURS,
+    Collusion,
+    Tolerance,
+    require_secure,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.secure_sum.errors import Malformed, ThresholdTooLow, TooFewNeighbours
-from flwr_kld.secure_sum.graph import Shape, Tolerance, choose_shape, ring_order
+from flwr_kld.secure_sum.errors import Malformed, ThresholdTooLow
+from flwr_kld.secure_sum.graph import Shape, ring_order
 from flwr_kld.secure_sum.identity import Roster
 from flwr_kld.secure_sum.ring import word
+from flwr_kld.secure_sum.tolerance import Tolerance, choose_shape
 from flwr_kld.secure_sum.wire import MAGIC, Reader, number, pack_bits, text, unpack_bits
 
 _KIND = 0
@@ -59,7 +60,7 @@ class Session:
 
     def __post_init__(self) -> None:
         word(self.bits)
-        n, k, t = len(self.cohort), self.shape.neighbours, self.shape.threshold
+        n = len(self.cohort)
         if not (0 < len(self.check.encode()) <= _LONGEST_TEXT and len(self.plan) <= _LONGEST_TEXT):
             raise Malformed("a session needs a check id and a plan of at most 255 bytes")
         if len(self.roster) != 32 or not 0 < self.length <= _LONGEST_VECTOR:
@@ -69,12 +70,7 @@ class Session:
             raise Malformed("a cohort is two clients or more of the roster")
         if (np.diff(positions) <= 0).any():
             raise Malformed("a cohort names each client once, in the roster's order")
-        if not 1 <= k < n or (k % 2 and k != n - 1):
-            raise TooFewNeighbours("neighbours must be even, or everybody else")
-        if 2 * t <= k + 1:
-            raise ThresholdTooLow(f"{t} of {k + 1} holders is no majority")
-        if t > k + 1:
-            raise TooFewNeighbours(f"{k + 1} holders can never gather {t} shares")
+        self.shape.require_ring(n)
         if not n < 2 * self.min_survivors <= 2 * n:
             raise ThresholdTooLow("the survivors of a sum are more than half of its cohort")
 

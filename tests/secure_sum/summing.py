@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -20,6 +20,7 @@ from flwr_kld.secure_sum import (
     decode,
 )
 from flwr_kld.secure_sum.errors import TooFewSurvivors
+from flwr_kld.secure_sum.messages import signed_text
 
 PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.AGREE, Phase.UNMASK)
 NEVER = 5
@@ -139,3 +140,29 @@ def exact_or_given_up(total: Sum, leaves) -> bool:
     assert result.survivors == tuple(total.server.name(i) for i in np.flatnonzero(alive))
     assert np.array_equal(result.values, total.vectors[alive].sum(0, dtype=total.vectors.dtype))
     return True
+
+
+CLIENTS = 5
+
+
+def fresh(session=None, **options) -> Sum:
+    """A sum of ones that has not begun."""
+    session = session or session_of(CLIENTS)
+    return Sum(session, np.ones((session.size, session.length), np.uint32), **options)
+
+
+def at(phase: Phase, session=None, **options) -> Sum:
+    """A sum of ones that has come to this phase."""
+    return fresh(session, **options).until(phase)
+
+
+def ask(total: Sum, i: int, phase: Phase, message) -> bytes:
+    """Send a client what the server should not have."""
+    data = message if isinstance(message, bytes) else message.to_bytes()
+    return total.answer(i, phase, data)
+
+
+def signed_again(total: Sum, message):
+    """What a client that lies would send: other content under its own good signature."""
+    text = signed_text(total.session.digest, message.kind, message.sender, message.body())
+    return replace(message, signature=total.who[total.server.name(message.sender)].sign(text))

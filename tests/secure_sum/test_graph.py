@@ -9,14 +9,12 @@ from scipy import stats
 
 from flwr_kld.secure_sum import Collusion, Shape, Tolerance, choose_shape
 from flwr_kld.secure_sum.errors import ThresholdTooLow, TooFewNeighbours
-from flwr_kld.secure_sum.graph import (
+from flwr_kld.secure_sum.graph import neighbour_table, neighbours_of, ring_order
+from flwr_kld.secure_sum.tolerance import (
     FEWEST_NEIGHBOURS,
     abort_probability,
     leak_probability,
-    neighbour_table,
-    neighbours_of,
     require_secure,
-    ring_order,
     tail,
 )
 

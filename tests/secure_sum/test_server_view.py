@@ -2,9 +2,11 @@
 
 import numpy as np
 from scipy import stats
-from secure_sum.summing import Sum, session_of
+from secure_sum.summing import PHASES, Sum, session_of
 
-from flwr_kld.secure_sum import Phase, decode
+from flwr_kld.secure_sum import Phase, decode, keys
+from flwr_kld.secure_sum.masks import apply_masks
+from flwr_kld.secure_sum.shamir import combine
 
 FALSE_ALARM = 1e-6
 LENGTH = 40_000
@@ -90,6 +92,29 @@ def test_with_the_same_randomness_data_only_shift_the_view():
         masked.append(others)
     assert np.array_equal(np.array(masked[2]) - np.array(masked[0]), after - before)
     assert masked[1] == masked[3]  # every other message is the same, byte for byte
+
+
+def test_a_vector_that_comes_too_late_stays_hidden():
+    # Called dropped out, its client's pairwise masks are opened; then the self mask must hide it.
+    vectors = counts(3)
+    total = Sum(session_of(4, length=LENGTH, check="late"), vectors).until(Phase.MASK)
+    late, seed = 3, total.client(3).state()["seed"]
+    sent = decode(total.answer(late, Phase.MASK, total.requests.pop(late)))
+    for phase in PHASES[Phase.MASK :]:
+        total.step(phase)
+    assert np.array_equal(total.server.result().values, vectors[:late].sum(0))
+
+    collected, digest = total.server._collected, total.session.digest
+    (secret,) = combine(collected.shares[[late]], collected.held[[late]], 3)
+    masks = [
+        keys.mask_key(keys.OneUseKey(secret), advert[:32].tobytes(), digest, late, peer)
+        for peer, advert in enumerate(collected.adverts[:late])
+    ]
+    view = np.frombuffer(sent.values, "<u4").copy()
+    apply_masks(view, masks, [])  # the lower of two clients added, so this one subtracted
+    assert looks_uniform(view)
+    apply_masks(view, [], [keys.self_mask_key(seed, digest, late)])
+    assert np.array_equal(view, vectors[late])  # so the self mask is all that hid it
 
 
 def test_nothing_shows_a_value():

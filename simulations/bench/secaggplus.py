@@ -1,0 +1,107 @@
+"""One round of Flower's own SecAgg+ in this process: its workflow, its mod, no network."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.client.mod.secure_aggregation.secaggplus_mod import secaggplus_mod
+from flwr.clientapp import ClientApp
+from flwr.common import (
+    Code,
+    FitRes,
+    Status,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+)
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+from flwr.compat.common import recorddict_compat as compat
+from flwr.server.client_manager import SimpleClientManager
+from flwr.server.compat.grid_client_proxy import GridClientProxy
+from flwr.server.compat.legacy_context import LegacyContext
+from flwr.server.strategy import FedAvg
+from flwr.server.workflow import SecAggPlusWorkflow
+from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD
+from flwr.server.workflow.constant import Key as WorkflowKey
+from numpy.typing import NDArray
+
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+
+_CLIP = 1024.0
+_FINEST = 2 * _CLIP / 2**22  # its quantiser's step
+
+
+def secaggplus_ms(
+    vectors: NDArray[np.uint32], neighbours: int, threshold: int, dropped: NDArray[np.bool_]
+) -> float:
+    """Average the vectors, counts below 1,024; hold the result against the truth.
+
+    Parameters
+    ----------
+    vectors : NDArray[np.uint32]
+        Shape [n, cells].
+    neighbours, threshold : int
+        k, so that a secret has k + 1 shares, and t that open it.
+    dropped : NDArray[np.bool_]
+        Shape [n]: who leaves before it sends its vector.
+
+    Returns
+    -------
+    float
+        CPU milliseconds per client, server included. There are no signatures and no consistency
+        round in it: SecAgg+ has none.
+    """
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    n = len(vectors)
+    grid = InProcessGrid(_app(vectors), n, lose=lambda message: _lost(message, dropped))
+    context = _context(grid, *vectors.shape)
+    workflow = SecAggPlusWorkflow(
+        num_shares=neighbours + 1,
+        reconstruction_threshold=threshold,
+        max_weight=1.0,
+        clipping_range=_CLIP,
+    )
+    began = time.process_time()
+    workflow(grid, context)
+    seconds = time.process_time() - began
+    (mean,) = parameters_to_ndarrays(
+        compat.arrayrecord_to_parameters(context.state.array_records[MAIN_PARAMS_RECORD], True)
+    )
+    if np.abs(mean - vectors[~dropped].mean(0)).max() > _FINEST:
+        raise RuntimeError("the SecAgg+ average is wrong")
+    return 1e3 * seconds / n
+
+
+def _app(vectors: NDArray[np.uint32]) -> ClientApp:
+    app = ClientApp(mods=[secaggplus_mod])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        own = vectors[int(context.node_config["partition-id"])].astype(float)
+        result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters([own]), 1, {})
+        return Message(compat.fitres_to_recorddict(result, True), reply_to=message)
+
+    return app
+
+
+def _lost(message: Message, dropped: NDArray[np.bool_]) -> bool:
+    stage = message.content.config_records[RECORD_KEY_CONFIGS].get(Key.STAGE)
+    node = message.metadata.dst_node_id
+    return bool(stage == Stage.COLLECT_MASKED_VECTORS and dropped[node - 1000])
+
+
+def _context(grid: InProcessGrid, n: int, cells: int) -> LegacyContext:
+    clients = SimpleClientManager()
+    for node in grid.get_node_ids():
+        clients.register(GridClientProxy(node, grid, 1))
+    context = LegacyContext(
+        Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={}),
+        strategy=FedAvg(fraction_fit=1.0, min_fit_clients=n, min_available_clients=n),
+        client_manager=clients,
+    )
+    start = ndarrays_to_parameters([np.zeros(cells)])
+    context.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({WorkflowKey.CURRENT_ROUND: 1})
+    context.state.array_records[MAIN_PARAMS_RECORD] = compat.parameters_to_arrayrecord(start, True)
+    return context
