@@ -79,8 +79,12 @@ class Clipping:
         mapped = np.array(labels)
         for i in np.flatnonzero(bits.words(len(mapped)) < np.uint64(self.resampled)):
             cell = uniform_below(self.total, bits)
-            mapped[i] = np.searchsorted(np.cumsum(self.cells), cell, side="right")
+            mapped[i] = np.searchsorted(self._ends, cell, side="right")
         return mapped
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.cumsum(self.cells)
 
     def predict(self, weights: Floats) -> Floats:
         """p̂: the weighted mixture after h_t, gathered from cells to labels (line 6), shape [M]."""

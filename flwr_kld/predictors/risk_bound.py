@@ -3,7 +3,7 @@
 If hypothesis j is true, reports are drawn by its design and the mixture predicts before each of
 them (uniform prior, no share), then for every T
 
-    E Σ_{t=1}^T KL(f_j || p_t)  <=  ½ Σ_{i≠j} KL(f_j || f_i) / (1 - BC_ij),
+    E Σ_{t=1}^T KL(f_j || p_t)  <=  Σ_{i≠j} min(½ KL(f_j || f_i), 1) / (1 - BC_ij),
 
 with BC_ij the Bhattacharyya coefficient of one report. The paper's bounds grow as √T.
 Proof note: ``docs/proofs/bayes-mixture.md``.
@@ -40,5 +40,5 @@ def kl_risk_bound(design: Design, *, batch: int = 1) -> Floats:
     divergence = design.laws.divergences
     apart = 1 - design.affinities**batch
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(divergence == 0, 0.0, batch * divergence / apart)
-    return np.asarray(terms.sum(axis=1) / 2)
+        terms = np.where(divergence == 0, 0.0, batch * np.minimum(divergence / 2, 1) / apart)
+    return np.asarray(terms.sum(axis=1))

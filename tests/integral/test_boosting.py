@@ -66,7 +66,7 @@ def test_f_stays_within_a_quarter_and_the_density_in_the_symmetric_box(epsilon, 
     boosted = boost(
         points(generator.dirichlet(np.ones(6)), base.mass), wild, mbde_steps(epsilon, rounds)
     )
-    assert np.abs(boosted.fitted).max() <= epsilon / 4
+    assert np.abs(boosted.fitted).max() <= epsilon / 4 * (1 + 1e-12)
     assert Mollifier.symmetric(epsilon).contains(tilted(base.mass, boosted.fitted), base)
 
 

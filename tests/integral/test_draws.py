@@ -90,6 +90,16 @@ def test_rejection_draws_follow_the_exact_law_with_its_fallback(tries):
     assert fits(draws, ideal) == (tries is None)  # misses of 1e-4 do not show; those of 3 tries do
 
 
+@pytest.mark.parametrize(("below", "drawn"), [(1, 0), (0, 1)])
+def test_a_try_is_accepted_for_exactly_its_share_of_32_bit_words(below, drawn):
+    """One try on the point 0, then the fallback to the point 1, from scripted words."""
+    law = RejectionLaw(finite_base([0.5, 0.5]), lambda s: np.full(len(s), 0.1), 2.0, tries=1)
+    (chance,) = law._chances(np.array([0])).tolist()
+    word = (chance - below) << 32 | 0xFFFFFFFF  # the low half does not matter
+    low, high = 0, 1 << 63
+    assert law.draw(1, ScriptedBits(low, high + 1, word)).tolist() == [drawn]
+
+
 def test_all_tries_are_looked_at_whatever_is_accepted():
     """Time does not depend on the data: F sees the same number of points in every case."""
     seen = []

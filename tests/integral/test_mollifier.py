@@ -18,13 +18,14 @@ def kl(p, q) -> float:
     return float(p[seen] @ np.log(p[seen] / q[seen]))
 
 
+TINY = 1e-280
 DIVERGENCES = {
     "KL": kl,
     "TV": lambda p, q: float(np.maximum(p - q, 0).sum()),
     "Hellinger": lambda p, q: 1 - float(np.sqrt(p * q).sum()),
     "chi2": lambda p, q: float((p**2 / q).sum()),
-    "chi2 reversed": lambda p, q: float((q**2 / np.maximum(p, 1e-200)).sum()) if p.min() > 0 else 0,
-    "KL reversed": lambda p, q: kl(q, p) if p.min() > 0 else 0.0,
+    "chi2 reversed": lambda p, q: float((q**2 / p).sum()) if p.min() > TINY else 0.0,
+    "KL reversed": lambda p, q: kl(q, p) if p.min() > TINY else 0.0,
 }
 
 

@@ -10,7 +10,8 @@ from predictors.candidates import named, random_laws
 
 from flwr_kld.domain import Labels
 from flwr_kld.errors import InvalidReply
-from flwr_kld.predictors import BayesMixture, Hypotheses, Report, Reports
+from flwr_kld.predictors import DESIGNS, BayesMixture, Hypotheses, Report, Reports
+from flwr_kld.predictors.design import Design
 from flwr_kld.reference import Reference
 
 TABLE = random_laws(4, 11).probabilities
@@ -159,9 +160,7 @@ def test_a_stored_state_names_its_queries_so_another_search_does_not_matter(monk
     predictor = BayesMixture(named(TABLE), 1.0, design="design")
     predictor.update(batch(predictor, random_pairs(predictor, 50)))
     state = json.loads(json.dumps(predictor.state()))
-    monkeypatch.setitem(
-        __import__("flwr_kld.predictors.bayes_mixture", fromlist=["DESIGNS"]).DESIGNS, "design", None
-    )
+    monkeypatch.setitem(DESIGNS, "design", None)  # nobody searches again
     restored = BayesMixture(named(TABLE), 1.0, design="design")
     restored.restore(state)
     assert restored.design().asks_as(predictor.design())
@@ -252,9 +251,7 @@ def test_an_unreadable_state_is_refused_and_changes_nothing(change):
 def test_counts_of_other_queries_are_refused():
     wide, narrow = (BayesMixture(named(TABLE), 1.0, design=d) for d in ("k-rr", "mlq"))
     wide.update(batch(wide, [[0, 10]]))
-    state = narrow.state() | {
-        key: wide.state()[key] for key in ("rounds", "contexts", "queries")
-    }
+    state = narrow.state() | {key: wide.state()[key] for key in ("rounds", "contexts", "queries")}
     with pytest.raises(ValueError, match="other queries"):
         narrow.restore(state)
 
@@ -294,10 +291,12 @@ def test_bad_arguments_are_refused(arguments):
         BayesMixture(named(TABLE), **({"epsilon": 1.0} | arguments))
 
 
-def test_a_hundred_hypotheses_and_a_hundred_rounds_fit_in_a_megabyte():
-    predictor = BayesMixture(named(random_laws(100, 200).probabilities), 1.0)
+def test_a_hundred_hypotheses_and_the_rounds_of_a_strategy_fit_in_a_megabyte():
+    predictor = BayesMixture(named(random_laws(100, 20).probabilities), 4.0, design="ovr")
+    asked = Design.of(predictor.hypotheses.at(), 4.0, [f"cells/5/{n}" for n in range(100)])
+    predictor._designs[""] = asked  # more rows than a search ends up with
     pairs = random_pairs(predictor, 20_000)
-    for number in range(64):  # dense rounds: nearly every row of the law occurs in each
+    for number in range(64):
         predictor.update(batch(predictor, pairs[number:], number))
     assert len(json.dumps(predictor.state())) < 1_000_000
 
