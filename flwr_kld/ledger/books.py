@@ -15,7 +15,7 @@ from flwr_kld.ledger.budget import DAY, Budget
 from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import Entry, Purpose, Release, utc
-from flwr_kld.ledger.errors import LedgerError
+from flwr_kld.ledger.errors import LedgerError, damaged
 from flwr_kld.ledger.parts import Clients, Parts, RecordBuckets, pack, unpack
 from flwr_kld.ledger.schema import budgets, checks, clock, costs, participants, spends
 from flwr_kld.privacy import Adjacency, Unit
@@ -57,15 +57,18 @@ def budget_of(connection: Connection, population: str) -> Budget:
             f"population {population!r} has no budget: set one with "
             f"Ledger.set_budget(Budget(…, population={population!r}))"
         )
-    return Budget(
-        epsilon=row.epsilon / 10**NANO,
-        delta=row.delta / 10**ATTO,
-        window_days=row.seconds / DAY,
-        population=population,
-        adjacency=Adjacency(row.adjacency),
-        unit=Unit(row.unit),
-        composition=row.composition,
-    )
+    try:
+        return Budget(
+            epsilon=row.epsilon / 10**NANO,
+            delta=row.delta / 10**ATTO,
+            window_days=row.seconds / DAY,
+            population=population,
+            adjacency=Adjacency(row.adjacency),
+            unit=Unit(row.unit),
+            composition=row.composition,
+        )
+    except ValueError:
+        raise damaged("a budget") from None
 
 
 def put_budget(connection: Connection, budget: Budget, now: int) -> None:
@@ -269,6 +272,20 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
     return [_entry(row, tuple(of_check[row.number])) for row in rows]
 
 
+def read_json(text: str, what: str) -> Any:
+    """Read a JSON column.
+
+    Raises
+    ------
+    LedgerUnavailable
+        If it is damaged.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise damaged(what) from None
+
+
 def _entry(row: Row[Any], releases: tuple[Release, ...]) -> Entry:
     return Entry(
         number=row.number,
@@ -278,7 +295,7 @@ def _entry(row: Row[Any], releases: tuple[Release, ...]) -> Entry:
         started=utc(row.started),
         ended=None if row.ended is None else utc(row.ended),
         state=row.state,
-        report=None if row.report is None else json.loads(row.report),
+        report=None if row.report is None else read_json(row.report, "a report"),
         note=row.note,
         releases=releases,
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from flwr_kld.guard.amounts import ATTO, NANO, shown, spent
 from flwr_kld.ledger.budget import UNBOUNDED, Budget
-from flwr_kld.ledger.errors import LedgerUnavailable
+from flwr_kld.ledger.errors import damaged
 from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, Unit
 from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.privacy.hockey_stick import exp_below
@@ -206,7 +206,7 @@ class Cost:
         except (TypeError, ValueError):
             whole = False
         if not whole:
-            raise LedgerUnavailable("a cost in the ledger is damaged: restore it from a backup")
+            raise damaged("a cost")
         return cost
 
     def _header(self) -> dict[str, Any]:

@@ -17,6 +17,11 @@ class LedgerUnavailable(LedgerError):
     """The database cannot be opened, read or written; says which and why."""
 
 
+def damaged(what: str) -> LedgerUnavailable:
+    """Say that a row is not what was written."""
+    return LedgerUnavailable(f"{what} in the ledger is damaged: restore it from a backup")
+
+
 class BudgetExhausted(LedgerError):
     """A check does not fit into the budget of the people it would ask.
 

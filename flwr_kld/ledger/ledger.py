@@ -137,7 +137,9 @@ class Ledger:
         if not key or not charges:
             raise ValueError("a check needs a key and at least one charge")
         with self._database.writing("reserved in") as connection:
-            seconds = books.tick(connection, _clock(now))
+            seen = books.tick(connection, _clock(now))  # kept even if the check is refused
+        with self._database.writing("reserved in") as connection:
+            seconds = books.time_seen(connection, seen)
             budget = books.budget_of(connection, population)
             self._make_way(connection, population, key)
             asked = [(c.cost, _spend(connection, budget, c, seconds)) for c in charges]

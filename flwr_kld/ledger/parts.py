@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.ledger.cost import Cost
-from flwr_kld.ledger.errors import LedgerUnavailable
+from flwr_kld.ledger.errors import damaged
 
 _MOST_BUCKETS = 1 << 20
 
@@ -123,6 +123,4 @@ def unpack(packed: bytes) -> NDArray[np.int64]:
     try:
         return np.cumsum(np.frombuffer(zlib.decompress(packed), dtype="<u4"), dtype=np.int64)
     except (zlib.error, ValueError):
-        raise LedgerUnavailable(
-            "a list of people in the ledger is damaged: restore it from a backup"
-        ) from None
+        raise damaged("a list of people") from None

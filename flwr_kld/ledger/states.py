@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from flwr_kld.ledger.books import read_json
 from flwr_kld.ledger.errors import LedgerError
 from flwr_kld.ledger.schema import states
 
@@ -35,7 +36,7 @@ class State:
 def read_state(connection: Connection, name: str) -> State | None:
     """Return a state, if there is one."""
     row = connection.execute(select(states).where(states.c.name == name)).one_or_none()
-    return None if row is None else State(name, json.loads(row.value), row.version)
+    return None if row is None else State(name, read_json(row.value, "a state"), row.version)
 
 
 def write_state(connection: Connection, state: State, now: int) -> State:

@@ -5,8 +5,10 @@
 # installs it where it is missing.
 set -euo pipefail
 
-find_server() { ls -d /usr/lib/postgresql/*/bin "$(dirname "$(command -v initdb || echo /none/)")" 2>/dev/null | sort -V | tail -1; }
-programs=$(find_server)
+find_server() { # the newest of Debian's, or whatever is on the PATH
+    { ls -d /usr/lib/postgresql/*/bin || dirname "$(command -v initdb)"; } 2>/dev/null | sort -V | tail -1
+}
+programs=$(find_server || true)
 if [[ ! -x $programs/initdb ]]; then
     # The package's own cluster is neither needed nor made.
     mkdir -p /etc/postgresql-common/createcluster.d
@@ -28,12 +30,11 @@ stop() {
 }
 trap stop EXIT
 
-cd_back=$PWD
-cd "$folder"
+cd "$folder" # which the server's user may enter
 "${as_server[@]}" "$programs/initdb" --pgdata "$folder/data" --username ledger --auth trust \
     --encoding UTF8 --no-locale >/dev/null
 "${as_server[@]}" "$programs/pg_ctl" --pgdata "$folder/data" --log "$folder/log" --wait \
     --options "-c listen_addresses='' -c unix_socket_directories='$folder' -c max_connections=60" start >/dev/null
-cd "$cd_back"
+cd "$OLDPWD"
 
 FLWR_KLD_TEST_POSTGRES="postgresql://ledger@/postgres?host=$folder" "$@"

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger.books import pure
 
@@ -51,14 +51,14 @@ def spends_in_window(draw, least=0, most=8):
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(spends=spends_in_window())
 def test_the_sum_is_that_of_the_most_charged_person(spends):
     truth = max(added(asked_of(person, spends), SUM) for person in persons())
     assert worst(spends, SUM).epsilon == truth
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(spends=spends_in_window(), new=spends_in_window(least=1, most=3))
 def test_only_the_touched_count_for_a_check(spends, new):
     together = [*spends, *new]
@@ -67,7 +67,7 @@ def test_only_the_touched_count_for_a_check(spends, new):
     assert worst(together, SUM, touched=new).epsilon == truth
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(spends=spends_in_window())
 def test_with_distributions_it_is_the_tighter_bound_of_the_worst_person(spends):
     def needed(person):

@@ -19,7 +19,7 @@ from alembic.migration import MigrationContext
 from ledger.books import REPORT, ask, forked, joined
 from ledger.conftest import NOW
 
-from flwr_kld.ledger import Budget, Ledger, LedgerUnavailable
+from flwr_kld.ledger import Budget, Ledger, LedgerUnavailable, State
 from flwr_kld.ledger.migrations import versions
 from flwr_kld.ledger.schema import REVISION, VERSION_TABLE, metadata
 
@@ -144,6 +144,7 @@ def test_a_ledger_with_torn_pages_lets_nothing_start(tmp_path):
     [
         "UPDATE costs SET epsilon = 1",
         "UPDATE spends SET members = costs.noise FROM costs",
+        "UPDATE budgets SET unit = 'nobody'",
     ],
 )
 def test_a_damaged_row_lets_nothing_start(ledger, statement):
@@ -152,8 +153,17 @@ def test_a_damaged_row_lets_nothing_start(ledger, statement):
     for attempt in (
         lambda: ledger.reserve("2", ask(0.1, "a"), now=NOW),
         lambda: ledger.spent(now=NOW),
-        ledger.history,
     ):
+        with pytest.raises(LedgerUnavailable, match="damaged: restore it from a backup"):
+            attempt()
+
+
+def test_damaged_reports_and_states_are_noticed(ledger):
+    reservation = ledger.reserve("1", ask(0.1, "a"), now=NOW)
+    ledger.settle(reservation, REPORT, states=[State("alarm", 1)], now=NOW)
+    alter(ledger, "UPDATE checks SET report = 'torn'")
+    alter(ledger, "UPDATE states SET value = ''")
+    for attempt in (ledger.history, lambda: ledger.check("1"), lambda: ledger.state("alarm")):
         with pytest.raises(LedgerUnavailable, match="damaged: restore it from a backup"):
             attempt()
 

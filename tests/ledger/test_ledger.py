@@ -66,7 +66,7 @@ def test_a_settled_key_gives_its_report_and_spends_once(ledger):
 def test_a_key_that_was_cut_off_has_spent_and_never_runs_again(ledger):
     ledger.reserve("monday", ask(0.25), now=NOW)
     with pytest.raises(CheckUnfinished, match=r"cut off\. Its budget is spent"):
-        ledger.reserve("monday", ask(0.25), now=NOW + 40 * DAY)
+        ledger.reserve("monday", ask(0.25), now=NOW + 3 * DAY)
     run(ledger, "tuesday", ask(0.25))
     assert spent(ledger) == 0.5
 
@@ -185,6 +185,14 @@ def test_a_clock_that_goes_backwards_frees_nothing(ledger):
     assert ledger.check("2").started == datetime.fromtimestamp(NOW + 100 * DAY, UTC)
     with pytest.raises(BudgetExhausted):
         ledger.reserve("3", ask(0.1), now=NOW + 130 * DAY)
+
+
+def test_a_time_seen_at_a_refusal_is_kept(ledger):
+    run(ledger, "1", ask(1.0, "a"))
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", ask(0.1, "a"), now=NOW + 5 * DAY)
+    ledger.reserve("2", ask(0.1, "b"), now=NOW)
+    assert ledger.check("2").started == datetime.fromtimestamp(NOW + 5 * DAY, UTC)
 
 
 def test_populations_have_budgets_of_their_own(ledger):

@@ -75,7 +75,9 @@ def needed(spends, budget):
 
 @pytest.mark.parametrize("composition", ["sum", "pld"])
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(tried=attempts)
 def test_nobody_is_charged_more_than_the_budget(empty, quick_folder, composition, tried):

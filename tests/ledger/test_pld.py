@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.common import DifferentialPrivacyParameters
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger.books import pure
 
@@ -82,7 +82,7 @@ def test_one_release_against_every_outcome(table, shifts, delta):
     assert true_epsilon(pair, delta) <= got <= true_epsilon(pair, usable(delta)) + 1e-7
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kinds=st.lists(st.sampled_from([(t, s) for t in TABLES[:3] for s in (1, 2)]), min_size=2,
                    max_size=3),
