@@ -38,6 +38,8 @@ class CertifiedBound:
         sees of it.
     standard_error : float
         Of `point`: sampling, clustering in clients, and noise together.
+    independent_error : float
+        What it would be if records were independent and counts exact.
     level : float
         Confidence, one-sided.
     theta : float
@@ -53,6 +55,7 @@ class CertifiedBound:
     lower: float
     point: float
     standard_error: float
+    independent_error: float
     level: float
     theta: float
     groups: int
@@ -87,9 +90,9 @@ def certified_lower_bound(
     """
     check_theta(theta)
     check_level(level)
-    counts = in_groups(noisy, len(witness.values))
-    limit = ratio_limit(witness.f @ counts, counts.sum(axis=0).astype(np.float64), level)
-    least, most = float(witness.f.min()), float(witness.f.max())
+    counts, f = in_groups(noisy, len(witness.values)), witness.f
+    limit = ratio_limit(f @ counts, counts.sum(axis=0).astype(np.float64), level)
+    least, most = float(f.min()), float(f.max())
 
     def divergence(mean: float) -> float:
         """Right-hand side at ``E_P f = mean``, rounded downwards; f lies within its own range."""
@@ -98,10 +101,13 @@ def certified_lower_bound(
 
     point = most if math.isnan(limit.point) else min(max(limit.point, least), most)
     whole = (1 - theta) * point + theta * witness.reference_mean
+    share = np.maximum(counts.sum(axis=1), 0) / max(int(counts.sum()), 1)
+    spread = math.sqrt(float(share @ (f - point) ** 2) / noisy.records)
     return CertifiedBound(
         lower=divergence(limit.upper),
         point=divergence(point),
         standard_error=(1 - theta) * limit.deviation / whole,
+        independent_error=(1 - theta) * spread / whole,
         level=level,
         theta=theta,
         groups=counts.shape[1],

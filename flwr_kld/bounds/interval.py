@@ -98,15 +98,17 @@ def two_sided_interval(
     # Var Σ p φ(r) by the delta method, and Σ p φ'' Var(r) / 2 with φ'' = φ'².
     by_noise = noise * float(((p * slope / expected) ** 2).sum())
     of_records = max(float((p * seen) @ slope**2 - ((p * seen) @ slope) ** 2), 0.0) / records
-    of_groups = bound.standard_error**2 * bound.records / records
-    by_cohort = max(of_records * bound.design_effect.upper, of_groups)
+    effect = bound.design_effect.upper
+    if bound.independent_error > 0:  # D_θ moves along the witness: that direction counts most
+        effect = max(effect, (bound.standard_error / bound.independent_error) ** 2)
+    by_cohort = of_records * effect
     noise_bias = noise * float(p @ (slope / expected) ** 2) / 2
     record_bias = float(p @ (slope**2 * seen / expected)) / 2
     variance = by_noise + by_cohort
     degrees = (bound.groups - 1) * (variance / by_cohort) ** 2 if by_cohort > 0 else math.inf
     margin = float(student.ppf((1 + level) / 2, degrees)) * math.sqrt(variance)
     plain = float(p @ score(ratio, theta)) - noise_bias
-    lower = plain - bound.design_effect.upper * record_bias - margin
+    lower = plain - effect * record_bias - margin
     upper = plain - record_bias + margin
     ceiling = -math.log(theta)
     return Interval(min(max(lower, 0.0), ceiling), min(max(upper, 0.0), ceiling), level)

@@ -1,0 +1,234 @@
+"""Populations of clients whose law over a plan's cells is known, and halves of cohorts from them.
+
+Their records are alike within clients in three ways: not at all, by a Dirichlet law around the
+population's, or as writers are who redraw real digits each in a hand of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.clients.handwriting import Handwriting, StylePopulation, WriterResampler, load_digits
+from flwr_kld.counts import NoisyCounts
+from flwr_kld.estimate.score import Floats
+from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, sample
+from flwr_kld.query import QueryPlan
+
+Counts = NDArray[np.int64]
+OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
+
+
+class Cohorts(Protocol):
+    """Where halves of cohorts come from."""
+
+    shares: Floats
+    """P of the population over the cells, shape [cells]."""
+
+    def half(self, groups: int, rng: np.random.Generator) -> Counts:
+        """Draw one half-cohort's counts, shape [cells, groups]."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Independent:
+    """Records that are independent of each other.
+
+    Parameters
+    ----------
+    shares : Floats
+        P over the cells.
+    records : int
+        In a half.
+    """
+
+    shares: Floats
+    records: int
+
+    def half(self, groups: int, rng: np.random.Generator) -> Counts:
+        """Draw one half-cohort's counts, shape [cells, groups]."""
+        each = np.repeat(self.shares / groups, groups)
+        return rng.multinomial(self.records, each).reshape(-1, groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Clustered:
+    """Clients whose laws are Dirichlet around P.
+
+    Parameters
+    ----------
+    shares : Floats
+        P over the cells.
+    clients : int
+        In a half.
+    records : int
+        Of a client: the mean of a geometric law, so that some have many.
+    alike : float
+        Concentration of the Dirichlet law; small for clients who differ much.
+    """
+
+    shares: Floats
+    clients: int
+    records: int
+    alike: float
+
+    def half(self, groups: int, rng: np.random.Generator) -> Counts:
+        """Draw one half-cohort's counts, shape [cells, groups]: whole clients in groups."""
+        laws = rng.standard_gamma(self.alike * self.shares, (self.clients, len(self.shares)))
+        laws /= laws.sum(axis=1, keepdims=True)
+        held = rng.multinomial(rng.geometric(1 / self.records, self.clients), laws)
+        counts = np.zeros((groups, len(self.shares)), dtype=np.int64)
+        np.add.at(counts, rng.integers(groups, size=self.clients), held)
+        return counts.T
+
+
+@dataclass(frozen=True, eq=False)
+class Silos:
+    """The same few clients at each check, with new records: records fall into groups.
+
+    Parameters
+    ----------
+    laws : Floats
+        Of each client, shape [clients, cells].
+    records : int
+        Of a client.
+    """
+
+    laws: Floats
+    records: int
+
+    @cached_property
+    def shares(self) -> Floats:
+        """P over the cells: of these very clients."""
+        mean: Floats = self.laws.mean(axis=0)
+        return mean
+
+    def half(self, groups: int, rng: np.random.Generator) -> Counts:
+        """Draw one half-cohort's counts, shape [cells, groups]."""
+        each = np.repeat(self.laws / groups, groups, axis=1)
+        return rng.multinomial(self.records, each).sum(axis=0).reshape(-1, groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Hands:
+    """What each of many writers may write: a pool of symbols for each.
+
+    Parameters
+    ----------
+    symbols : NDArray[np.int64]
+        All pools, one after the other.
+    start, size : NDArray[np.int64]
+        Of each writer's pool, shape [writers].
+    """
+
+    symbols: NDArray[np.int64]
+    start: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, data: Handwriting) -> Hands:
+        """Take what each writer of a data set wrote."""
+        order = np.argsort(data.writer, kind="stable")
+        _, start, size = np.unique(data.writer[order], return_index=True, return_counts=True)
+        symbols = data.patterns().encode(data.images[order])
+        return cls(symbols, start.astype(np.int64), size.astype(np.int64))
+
+    @classmethod
+    def virtual(
+        cls,
+        writers: range,
+        records: int,
+        *,
+        styles: StylePopulation | None = None,
+        digits: tuple[int, ...] | None = None,
+    ) -> Hands:
+        """Make virtual writers of scikit-learn's digits, who mostly write `digits` if given."""
+        resampler = WriterResampler(load_digits(1), seed=1, styles=styles)
+        mix = None
+        if digits is not None:
+            mix = np.where(np.isin(resampler.digits, digits), 0.7 / len(digits), 0.0)
+            mix += 0.3 / 8 * (mix == 0)
+        parts = [resampler.writer(i, records, mix) for i in writers]
+        encode = parts[0].patterns().encode
+        pools = np.concatenate([encode(part.images) for part in parts])
+        starts = np.arange(len(parts), dtype=np.int64) * records
+        return cls(pools, starts, np.full(len(parts), records, dtype=np.int64))
+
+    def law(self, domain_size: int) -> Floats:
+        """P over symbols of a population of these writers, shape [domain_size]."""
+        weight = np.repeat(1 / self.size, self.size) / len(self.size)
+        return np.bincount(self.symbols, weight, domain_size)
+
+    def write(
+        self, who: NDArray[np.int64], records: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Let these writers write anew: symbols, shape [len(who), records]."""
+        place = (rng.random((len(who), records)) * self.size[who, None]).astype(np.int64)
+        return self.symbols[self.start[who, None] + place]
+
+
+@dataclass(frozen=True, eq=False)
+class Writers:
+    """Clients who are writers; part of what they write may have drifted.
+
+    Parameters
+    ----------
+    plan : QueryPlan
+        Cells.
+    usual, drifted : Hands
+        Undrifted and drifted writers.
+    part : float
+        Of each client's records that is drifted, in [0, 1].
+    clients, records : int
+        In a half, and of a client.
+    """
+
+    plan: QueryPlan
+    usual: Hands
+    drifted: Hands
+    part: float
+    clients: int
+    records: int
+
+    @cached_property
+    def shares(self) -> Floats:
+        """P over the cells."""
+        size = self.plan.reference.domain.size
+        laws = self.usual.law(size), self.drifted.law(size)
+        law = (1 - self.part) * laws[0] + self.part * laws[1]
+        return np.bincount(self.plan.cell_of, law, self.plan.cells)
+
+    def half(self, groups: int, rng: np.random.Generator) -> Counts:
+        """Draw one half-cohort's counts, shape [cells, groups]: whole clients in groups."""
+        symbols = self._written(self.usual, rng)
+        if self.part:
+            other = self._written(self.drifted, rng)
+            symbols = np.where(rng.random(symbols.shape) < self.part, other, symbols)
+        place = self.plan.cell_of[symbols] * groups + rng.integers(groups, size=(len(symbols), 1))
+        return np.bincount(place.reshape(-1), minlength=self.plan.cells * groups).reshape(
+            -1, groups
+        )
+
+    def _written(self, hands: Hands, rng: np.random.Generator) -> NDArray[np.int64]:
+        who = rng.integers(len(hands.size), size=self.clients)
+        return hands.write(who, self.records, rng)
+
+
+def published(counts: Counts, plan: QueryPlan, event: PrivacyEvent, bits: BitSource) -> NoisyCounts:
+    """Noise one half's counts, shape [cells, groups], as a release does."""
+    clear = counts.reshape(-1)
+    noisy = clear + sample(event.table, len(clear), bits)
+    exact = event.adjacency is Adjacency.REPLACE_ONE
+    records = float((clear if exact else noisy).sum())
+    return NoisyCounts(noisy, max(records, 1.0), event, plan, bits.private)
+
+
+def merged(counts: Counts, level_of: NDArray[np.int32]) -> Counts:
+    """Add cells up by level, [cells, groups] to [levels, groups]."""
+    total = np.zeros((int(level_of.max()) + 1, counts.shape[1]), dtype=np.int64)
+    np.add.at(total, level_of, counts)
+    return total

@@ -1,0 +1,312 @@
+"""Integral privacy for sampling: the paper's Algorithm 1, ours, and the exact optimum.
+
+Run ``python -m flwr_kld.simulations.studies.integral [--out DIR] [--quick] [--network]``. Domains,
+budgets and metrics are the paper's (Section 5) plus real 4x4 patterns. Methods:
+
+- ``MBDE, tree``: Algorithm 1 as printed, T = 3, with our default weak learner;
+- ``MBDE, network``: the same with the paper's network (minutes a fit; ``--network``);
+- ``ours``: free boosting, cooled on held-out records, projected into the symmetric box, and into
+  boxes for data on a share s of the base;
+- ``optimum``: the projection of the truth itself, which nobody can exceed in that box.
+
+Writes ``integral.csv`` (every setting), ``integral_curves.png`` (the paper's Figure 4),
+``integral_ring.png`` (Figure 3) and ``integral_random.png`` (Figures 5 and 6).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from flwr_kld._extras import require
+from flwr_kld.integral import Mollifier, Network, Tree, WeakLearner, project
+from flwr_kld.integral.boosting import tilted
+from flwr_kld.integral.fit import boost_freely, cooled, mbde_boosted
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.simulations.studies.integral_domains import (
+    Floats,
+    StudyDomain,
+    mixture,
+    patterns,
+    random_gaussians,
+    ring,
+)
+
+EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
+SHARES = (None, 0.1, 0.02)
+ROUNDS_PRINTED = 3
+REPEATS = 4
+_SHOWN = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Of the epsilons, those in the printed tables."""
+_COLOURS = {"Q0": "0.6", "MBDE": "C0", "ours": "C1", "optimum": "C2"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one domain at one epsilon; divergences in nats."""
+
+    domain: str
+    repeat: int
+    method: str
+    epsilon: float
+    kl: float
+    drop: float
+    nll: float
+    mode_coverage: float
+    seconds: float
+
+
+def box_of(epsilon: float, share: float | None) -> Mollifier:
+    """Symmetric, or for data on a share of the base."""
+    if share is None:
+        return Mollifier.symmetric(epsilon)
+    return Mollifier.asymmetric(epsilon, share)
+
+
+def named(method: str, share: float | None) -> str:
+    """Name of a method in a box."""
+    return method if share is None else f"{method}, s={share:g}"
+
+
+def densities(
+    domain: StudyDomain, epsilons: tuple[float, ...], learners: dict[str, WeakLearner]
+) -> Iterator[tuple[str, float, Floats, float]]:
+    """Yield (method, epsilon, density, seconds); epsilon 0 is the base."""
+    base = domain.base
+    yield "Q0", 0.0, base.mass, 0.0
+    began = time.perf_counter()
+    log_ratio, held = boost_freely(domain.records, base, bits=SeededBits(1))
+    boosting = time.perf_counter() - began
+    for epsilon in epsilons:
+        for name, learner in learners.items():
+            began = time.perf_counter()
+            boosted = mbde_boosted(
+                domain.records, base, epsilon, learner=learner, rounds=ROUNDS_PRINTED
+            )
+            density = tilted(base.mass, boosted.fitted)
+            yield f"MBDE, {name}", epsilon, density, time.perf_counter() - began
+        for share in SHARES:
+            box = box_of(epsilon, share)
+            began = time.perf_counter()
+            density = cooled(log_ratio, base, box, held)
+            taken = boosting + time.perf_counter() - began
+            yield named("ours", share), epsilon, density, taken
+            began = time.perf_counter()
+            density = project(domain.truth, base, box)
+            yield named("optimum", share), epsilon, density, time.perf_counter() - began
+
+
+def measure(
+    domain: StudyDomain,
+    repeat: int,
+    epsilons: tuple[float, ...],
+    learners: dict[str, WeakLearner],
+    keep: Callable[[str, float, Floats], None],
+) -> list[Row]:
+    """All methods on one domain; `keep` is shown every density."""
+    start = domain.kl(domain.base.mass)
+    rows = []
+    for method, epsilon, density, seconds in densities(domain, epsilons, learners):
+        keep(method, epsilon, density)
+        kl = domain.kl(density)
+        rows.append(
+            Row(
+                domain.name, repeat, method, epsilon, kl, start - kl, domain.nll(density),
+                domain.mode_coverage(density), seconds,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def find(rows: list[Row], domain: str, method: str, epsilon: float) -> list[Row]:
+    """Rows of one setting; the base's do not depend on epsilon."""
+    wanted = 0.0 if method == "Q0" else epsilon
+    return [r for r in rows if (r.domain, r.method, r.epsilon) == (domain, method, wanted)]
+
+
+def show(rows: list[Row], epsilons: tuple[float, ...], console: Console) -> None:
+    """Print the KL drop by domain, method and epsilon, and how near ours comes to the optimum."""
+    shown = [e for e in epsilons if e in _SHOWN]
+    for domain in dict.fromkeys(r.domain.split()[0] for r in rows):
+        here = [r for r in rows if r.domain.startswith(domain)]
+        start = np.mean([r.kl for r in here if r.method == "Q0"])
+        table = Table(title=f"{domain}: drop of KL(P ‖ Q) from {start:.3f}, nats", box=SIMPLE)
+        for heading in ("method", *(f"ε {e:g}" for e in shown), "seconds"):
+            table.add_column(heading, justify="right")
+        for method in dict.fromkeys(r.method for r in here if r.epsilon):
+            mine = [r for r in here if r.method == method]
+            drops = [np.mean([r.drop for r in mine if r.epsilon == e]) for e in shown]
+            seconds = np.median([r.seconds for r in mine])
+            table.add_row(method, *(f"{d:.4f}" for d in drops), f"{seconds:.2f}")
+        console.print(table)
+    nearest = []
+    for r in rows:
+        if r.method == "ours":
+            (best,) = (
+                o for o in find(rows, r.domain, "optimum", r.epsilon) if o.repeat == r.repeat
+            )
+            nearest.append((r.drop / best.drop, r.domain, r.epsilon))
+    share, domain, epsilon = min(nearest)
+    console.print(
+        f"ours, symmetric: at least {share:.1%} of the optimum's drop in all {len(nearest)} "
+        f"settings (least on {domain} at ε = {epsilon:g})"
+    )
+
+
+def save(rows: list[Row], out: Path) -> None:
+    """Write every row to ``integral.csv``."""
+    with (out / "integral.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Row.__dataclass_fields__)
+        writer.writerows([*vars(row).values()] for row in rows)
+
+
+def colour_of(method: str) -> str:
+    """One colour a method, whatever its box."""
+    return _COLOURS[method.partition(",")[0]]
+
+
+def plot_curves(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None:
+    """Draw the paper's Figure 4: NLL and mode coverage against epsilon."""
+    domains = [d for d in ("ring", "mixture", "patterns") if any(r.domain == d for r in rows)]
+    figure = _figure((4 * len(domains), 6))
+    panels = figure.subplots(2, len(domains), sharex=True, squeeze=False)
+    methods = list(dict.fromkeys(r.method for r in rows))
+    for column, domain in enumerate(domains):
+        for axes, metric in zip(panels[:, column], ("nll", "mode_coverage"), strict=True):
+            for method in methods:
+                points = [find(rows, domain, method, e) for e in epsilons]
+                if not all(points):
+                    continue
+                axes.plot(
+                    epsilons, [getattr(p[0], metric) for p in points], color=colour_of(method),
+                    marker="" if method == "Q0" else ".", label=method,
+                    linestyle={"": "-", " s=0.1": "--", " s=0.02": ":", " network": "-."}.get(
+                        method.partition(",")[2], "-"
+                    ),
+                )  # fmt: skip
+            axes.set(xscale="log", title=f"{domain}: {metric.replace('_', ' ')}")
+            _tidy(axes)
+        panels[1, column].set_xlabel("ε of one draw  [nats]")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    figure.savefig(out / "integral_curves.png", dpi=130)
+
+
+def plot_ring(pictures: dict[tuple[str, float], Floats], domain: StudyDomain, out: Path) -> None:
+    """Draw the paper's Figure 3: densities, one row a method, one column an epsilon."""
+    methods = [m for m in dict.fromkeys(m for m, _ in pictures) if m != "Q0" and "s=" not in m]
+    epsilons = sorted({e for _, e in pictures if e}, reverse=True)
+    side = round(domain.base.size**0.5)
+    middles = domain.base.features[:: side + 1, 0]
+    figure = _figure((1.5 * len(epsilons), 1.6 * len(methods)))
+    panels = figure.subplots(len(methods), len(epsilons), sharex=True, sharey=True, squeeze=False)
+    for row, method in enumerate(methods):
+        for column, epsilon in enumerate(epsilons):
+            axes = panels[row, column]
+            relative = pictures[method, epsilon] / domain.base.mass
+            density = (relative * domain.base_density).reshape(side, side)
+            axes.contourf(middles, middles, density.T, levels=24, cmap="viridis")
+            axes.set(xlim=(-2.3, 2.3), ylim=(-2.3, 2.3), aspect="equal", xticks=[], yticks=[])
+            if row == 0:
+                axes.set_title(f"ε = {epsilon:g}", fontsize=9)
+        panels[row, 0].set_ylabel(method, fontsize=9)
+    figure.savefig(out / "integral_ring.png", dpi=130)
+
+
+def plot_random(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None:
+    """Draw the paper's Figures 5 and 6: mean and deviation over repeats, by epsilon and m."""
+    numbers = sorted({int(r.domain.split()[1]) for r in rows if r.domain.startswith("random")})
+    methods = ("MBDE, tree", "ours", "optimum")
+    figure = _figure((4 * len(methods), 10))
+    panels = figure.subplots(4, len(methods), squeeze=False)
+    parts = [
+        (metric, moment) for metric in ("nll", "mode_coverage") for moment in (np.mean, np.std)
+    ]
+    for row, (metric, moment) in enumerate(parts):
+        values = np.array(
+            [
+                [
+                    [
+                        moment([getattr(r, metric) for r in find(rows, f"random {n}", method, e)])
+                        for e in epsilons
+                    ]
+                    for n in numbers
+                ]
+                for method in methods
+            ]
+        )
+        for axes, method, of_method in zip(panels[row], methods, values, strict=True):
+            image = axes.imshow(
+                of_method, origin="lower", aspect="auto", vmin=values.min(), vmax=values.max()
+            )
+            axes.set_xticks(range(len(epsilons)), [f"{e:g}" for e in epsilons], fontsize=7)
+            axes.set_yticks(range(len(numbers)), numbers, fontsize=7)
+            axes.set_title(f"{method}: {metric.replace('_', ' ')}, {moment.__name__}", fontsize=9)
+            axes.set(xlabel="ε", ylabel="m")
+        figure.colorbar(image, ax=panels[row])
+    figure.savefig(out / "integral_random.png", dpi=130)
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    return require("matplotlib.figure", extra="plots").Figure(size, layout="constrained")
+
+
+def _tidy(axes: Any) -> None:
+    axes.grid(axis="y", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def main() -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=Path("out/integral"), help="folder to write")
+    parser.add_argument("--quick", action="store_true", help="two epsilons, few random domains")
+    parser.add_argument("--network", action="store_true", help="also the paper's network, slow")
+    arguments = parser.parse_args()
+    epsilons = (1.0, 5.0) if arguments.quick else EPSILONS
+    numbers, repeats = ((1, 5), 2) if arguments.quick else (range(1, 11), REPEATS)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    learners: dict[str, WeakLearner] = {"tree": Tree()}
+    slow: dict[str, WeakLearner] = {"network": Network()} if arguments.network else {}
+    named_domains = [(make, 0, learners | slow) for make in (ring, mixture, patterns)]
+    random_domains = [
+        (lambda seed, n=n: random_gaussians(n, seed), repeat, learners)
+        for n in numbers
+        for repeat in range(repeats)
+    ]
+    rows: list[Row] = []
+    pictures: dict[tuple[str, float], Floats] = {}
+    jobs = [*named_domains, *random_domains]
+    for make, repeat, with_learners in track(jobs, description="domains", console=console):
+        domain = make(repeat)
+        kept: dict[tuple[str, float], Floats] = {}
+
+        def keep(method: str, epsilon: float, density: Floats, kept: Any = kept) -> None:
+            kept[method, epsilon] = density
+
+        rows += measure(domain, repeat, epsilons, with_learners, keep)
+        if domain.name == "ring":
+            pictures, pictured = kept, domain
+    show(rows, epsilons, console)
+    save(rows, arguments.out)
+    plot_curves(rows, epsilons, arguments.out)
+    plot_ring(pictures, pictured, arguments.out)
+    plot_random(rows, epsilons, arguments.out)
+    console.print(f"Saved integral.csv and three figures in {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()
