@@ -1,0 +1,147 @@
+"""A reference, checks and a predictor on one ledger, over a SuperLink that is started anew.
+
+Three runs of one app, as a scheduler would start them: what a run leaves is in the ledger's file.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flower_deployment import Deployment
+
+from flwr_kld import Reference
+from flwr_kld.divergence import skewed_divergence
+from flwr_kld.ledger import Budget, Ledger
+
+NODES = 3
+APP = Path(__file__).parent / "apps" / "monitored"
+USUAL = {"bus": 310, "car": 250, "train": 120, "walk": 320}
+"""What each node holds, until its data move."""
+BUDGET = Budget(10.0, 1e-6, window_days=30, composition="sum")  # what is spent simply adds up
+JUNE, JULY, AUGUST = "build:june", "check:july learn", "check:july check:august learn"
+"""The runs' steps; by August the nodes' data have moved."""
+
+
+@dataclass
+class Story:
+    """What came of the runs."""
+
+    steps: list[dict]
+    """All steps in order."""
+    reference: Reference
+    """The one that clients made in June."""
+
+    def of(self, name: str) -> list[dict]:
+        """All steps of one name."""
+        return [step for step in self.steps if step["step"] == name]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("monitored")
+
+
+@pytest.fixture(scope="module")
+def ledger(home: Path) -> Ledger:
+    """The operator's view of the file that every run opens for itself."""
+    made = Ledger(f"sqlite:///{home}/drift.db")
+    made.set_budget(BUDGET)
+    return made
+
+
+@pytest.fixture(scope="module")
+def deployment(home: Path) -> Iterator[Deployment]:
+    running = Deployment(home)
+    try:
+        running.start()
+        for i in range(NODES):
+            running.add_node(f"node{i}", f"partition-id={i} num-partitions={NODES}")
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def story(deployment: Deployment, ledger: Ledger, home: Path) -> Story:
+    reference = home / "reference.npz"
+
+    def run(steps: str, moved: str = "false") -> list[dict]:
+        printed = deployment.run(
+            APP, "--run-config",
+            f'nodes={NODES} ledger="sqlite:///{home}/drift.db" reference="{reference}" '
+            f'steps="{steps}" moved={moved}',
+            timeout=300,
+        )  # fmt: skip
+        found = [json.loads(line) for line in re.findall(r"STEP (\{.*\})", printed)]
+        assert [step["step"] for step in found] == steps.split(), printed[-5000:]
+        assert "Traceback" not in printed
+        return found
+
+    steps = run(JUNE) + run(JULY)
+    deployment.stop_superlink()
+    deployment.start()
+    steps += run(AUGUST, moved="true")
+    return Story(steps, Reference.load(reference))
+
+
+def test_history_is_continuous(story: Story, ledger: Ledger):
+    kept = ledger.history()
+    assert [entry.key for entry in kept] == ["june", "july", "predictor/1", "august", "predictor/2"]
+    assert {entry.state for entry in kept} == {"settled"}
+    taken = [step for step in story.steps if "refused" not in step]
+    for entry, step in zip(kept, taken, strict=True):
+        assert entry.report.items() <= step.items()
+
+
+def test_the_budget_is_continuous(story: Story, ledger: Ledger):
+    """Each step spends what its report says, of what the one before has left."""
+    total = 0.0
+    for step in story.steps:
+        total += 0 if "refused" in step else step.get("delivered", step["epsilon"])
+        assert step["spent"] == pytest.approx(total, abs=1e-7), step["step"]
+        if "epsilon_left" in step:
+            assert step["epsilon_left"] == pytest.approx(BUDGET.epsilon - total, abs=1e-7)
+    assert ledger.spent().epsilon == story.steps[-1]["spent"]
+
+
+def test_a_key_runs_once(story: Story):
+    _, again = story.of("check:july")
+    assert again["refused"] == "AlreadyChecked"
+
+
+def test_the_predictor_goes_on_where_it_was(story: Story):
+    first, second = story.of("learn")
+    assert (first["round"], second["round"]) == (1, 2)
+    assert (first["reports"], second["reports"]) == (NODES, 2 * NODES)
+    assert first["rejected"] == second["rejected"] == {}
+    assert len(set(first["before"].values())) == 1  # it knew nothing
+    assert second["before"] == first["weights"] != second["weights"]
+
+
+def test_clients_make_a_reference_over_a_secure_sum(story: Story):
+    (made,) = story.of("build:june")
+    assert (made["trust"], made["aggregation"]) == ("distributed", "secure-sum")
+    assert (made["survivors"], made["records"]) == (NODES, NODES * sum(USUAL.values()))
+    assert 0 < made["delivered"] < made["epsilon"]  # one survivor more than the noise needs
+    assert made["reference"] == story.reference.fingerprint
+    shares = [n / sum(USUAL.values()) for _, n in sorted(USUAL.items())]
+    assert skewed_divergence(story.reference.probabilities, shares, 0.0) < 1e-3
+
+
+def test_no_false_alarm_while_nothing_moves(story: Story):
+    july, _ = story.of("check:july")
+    assert july["private"]
+    assert (july["survivors"], july["reference"]) == (NODES, story.reference.fingerprint)
+    assert july["estimate"] < 0.05
+    assert july["verdict"]["outcome"] == "no drift"
+
+
+def test_a_move_is_drift(story: Story):
+    (august,) = story.of("check:august")
+    assert august["reference"] == story.reference.fingerprint
+    assert august["estimate"] > 0.3  # 0.46 in truth
+    assert august["verdict"]["outcome"] == "drift"
+    assert august["verdict"]["lower_bound"] > august["verdict"]["threshold"]
