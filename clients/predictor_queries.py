@@ -87,9 +87,7 @@ def host_predictor_queries(
         return _reply(message, answer, symbols)
 
 
-def _report(
-    own: OwnRecords, context: Context, member: int, query: Query
-) -> tuple[int, ...]:
+def _report(own: OwnRecords, context: Context, member: int, query: Query) -> tuple[int, ...]:
     """Privatise one record, drawn uniformly; without any, a label drawn from nothing."""
     labels = own.symbols(context, member)
     label = (

@@ -104,7 +104,8 @@ class Sensitivity:
         mass = self.mass[self.mass > 0]
         _, size = np.unique(np.floor(np.log(mass) / _LOG_STEP), return_inverse=True)
         weight = np.bincount(size, mass)
-        return self.records * np.bincount(size, mass**2) / weight, weight
+        expected = self.records * np.bincount(size, mass**2) / weight
+        return expected, np.asarray(weight, dtype=np.float64)
 
 
 def errors_for_one_check(level: float, power: float, groups: int = GROUPS) -> float:

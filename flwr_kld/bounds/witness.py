@@ -140,7 +140,7 @@ class Witness:
         # One level certifies 0 and learns nothing: what is below 0 today may add up over checks.
         _, level_of, f, p = max(offers[1:] or offers, key=lambda offer: offer[0])
         values = tuple(Fraction(math.ceil(x * FIXED_POINT), FIXED_POINT) for x in f.tolist())
-        return cls(plan, level_of, values, p)
+        return cls(plan, level_of, values, np.asarray(p, dtype=np.float64))
 
     def query_plan(self) -> QueryPlan:
         """Return what the second half is asked: the cells, merged by level."""

@@ -12,13 +12,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.predictors.laws import Floats, Laws
+from flwr_kld.predictors.laws import Laws
 
 ClassMap = NDArray[np.uint16]
 """Shape [M], in 0 .. C-1."""
 
 MOST_CLASSES = 1 << 16
-_GRID = float(1 << 30)
 _BLOCK = 32
 
 
@@ -46,13 +45,13 @@ def likeliest(laws: Laws) -> ClassMap:
 
 
 def cells(laws: Laws, bits: int, number: int) -> ClassMap:
-    """Cut the labels into ``2**bits`` cells by public random directions among the hypotheses.
+    """Cut the labels into ``2**bits`` cells by Scheffé's sets between random public groups.
 
-    A direction gives a label the sign of ``Σ_j ±_j (√(f_j / f̄) - mean)``: sums of square roots are
-    what Hellinger distances between the hypotheses are made of.
+    Each bit splits the hypotheses into two groups and asks which one makes the label likelier, that
+    is for the sign of ``Σ_j ±f_j``.
     """
     taken = range(number * bits, (number + 1) * bits)
-    signs = [_directions(laws, d // _BLOCK)[d % _BLOCK] for d in taken]
+    signs = [_splits(laws, d // _BLOCK)[d % _BLOCK] for d in taken]
     return np.asarray((1 << np.arange(bits)) @ np.array(signs)).astype(np.uint16)
 
 
@@ -72,20 +71,12 @@ def hadamard(laws: Laws, row: int) -> ClassMap:
 
 
 @lru_cache(maxsize=8)
-def _directions(laws: Laws, block: int) -> NDArray[np.bool_]:
-    """Signs of the labels in `_BLOCK` directions, shape [_BLOCK, M]."""
-    count = _BLOCK * laws.hypotheses
-    digest = hashlib.shake_256(f"flwr-kld directions {block}".encode()).digest(-(-count // 8))
-    bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[:count]
-    signs = np.where(bits == 1, 1.0, -1.0).reshape(_BLOCK, laws.hypotheses)
-    # Integers far below 2**53: the product is exact in whatever order it is summed.
-    return np.asarray(signs @ _roots(laws) > 0)
-
-
-@lru_cache(maxsize=1)
-def _roots(laws: Laws) -> Floats:
-    """Centred ``√(f_j / f̄)`` on an integer grid, shape [K, M]."""
-    mean = laws.mean
-    roots = np.sqrt(laws.probabilities / np.where(mean > 0, mean, 1.0))
-    centred = roots - roots.mean(axis=0)
-    return np.asarray(np.rint(_GRID * centred), dtype=np.float64)
+def _splits(laws: Laws, block: int) -> NDArray[np.bool_]:
+    """Which group makes each label likelier, for `_BLOCK` splits of the hypotheses, [_BLOCK, M]."""
+    k = laws.hypotheses
+    digest = hashlib.shake_256(f"flwr-kld splits {block}".encode()).digest(-(-_BLOCK * k // 8))
+    bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[: _BLOCK * k]
+    signs = np.where(bits == 1, 1.0, -1.0).reshape(_BLOCK, k)
+    # On a grid of integers whose sums stay below 2**53, the product is exact in whatever order.
+    grid = np.rint(np.ldexp(laws.probabilities - laws.mean, 52 - k.bit_length()))
+    return np.asarray(signs @ grid > 0)

@@ -28,7 +28,7 @@ _RATE = 8.0
 """Within 2 % of the linear program's value at K = 10 and 100, which takes minutes there."""
 _GRAIN = 1 << 12
 """Weights are multiples of about 1 / 4096; rarer queries are left out."""
-_DIRECTIONS = 192
+_SPLITS = 192
 _PARTITIONS = 16
 _FINEST = 6
 _MOST_PAIRED = 24
@@ -64,7 +64,7 @@ def query_pool(laws: Laws, epsilon: float) -> list[str]:
     names += [f"ovr/{j}" for j in range(k)]
     if k <= _MOST_PAIRED:
         names += [f"pair/{i}/{j}" for i, j in combinations(range(k), 2)]
-    names += [f"cells/1/{n}" for n in range(_DIRECTIONS)]
+    names += [f"cells/1/{n}" for n in range(_SPLITS)]
     # Randomised response pays off up to about e**epsilon + 1 classes.
     finest = min(_FINEST, math.ceil(math.log2(math.exp(min(epsilon, 50.0)) + 1)))
     for bits in range(2, finest + 1 if epsilon >= 1 else 2):

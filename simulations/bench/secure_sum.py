@@ -90,8 +90,9 @@ def side_by_side(neighbours: list[int], cells: int, repeats: int, console: Conso
     """Compare at n=100 with the same neighbours, threshold and dropouts.
 
     Both open a secret with the fewest holders that withstand 4% of lying clients, as `choose_shape`
-    does; SecureSum's clients hold it against their default policy. SecureSum and its floor are medians of runs before and after SecAgg+'s one round, which is
-    long: so all three meet the same machine.
+    does; SecureSum's clients hold it against their default policy. SecureSum and its floor are
+    medians of runs before and after SecAgg+'s one round, which is long: so all three meet the same
+    machine.
     """
     table = Table(title=f"n=100, {cells} cells: CPU ms per client, server included")
     for head in ("k", "t", "dropped", "SecureSum", "SecAgg+", "ratio", "floor", "ratio at floor"):

@@ -26,8 +26,10 @@ OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
 class Cohorts(Protocol):
     """Where halves of cohorts come from."""
 
-    shares: Floats
-    """P of the population over the cells, shape [cells]."""
+    @property
+    def shares(self) -> Floats:
+        """P of the population over the cells, shape [cells]."""
+        ...
 
     def half(self, groups: int, rng: np.random.Generator) -> Counts:
         """Draw one half-cohort's counts, shape [cells, groups]."""
@@ -110,7 +112,8 @@ class Silos:
     def half(self, groups: int, rng: np.random.Generator) -> Counts:
         """Draw one half-cohort's counts, shape [cells, groups]."""
         each = np.repeat(self.laws / groups, groups, axis=1)
-        return rng.multinomial(self.records, each).sum(axis=0).reshape(-1, groups)
+        drawn: Counts = rng.multinomial(self.records, each).sum(axis=0).reshape(-1, groups)
+        return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,14 +164,14 @@ class Hands:
     def law(self, domain_size: int) -> Floats:
         """P over symbols of a population of these writers, shape [domain_size]."""
         weight = np.repeat(1 / self.size, self.size) / len(self.size)
-        return np.bincount(self.symbols, weight, domain_size)
+        return np.asarray(np.bincount(self.symbols, weight, domain_size), dtype=np.float64)
 
     def write(
         self, who: NDArray[np.int64], records: int, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """Let these writers write anew: symbols, shape [len(who), records]."""
         place = (rng.random((len(who), records)) * self.size[who, None]).astype(np.int64)
-        return self.symbols[self.start[who, None] + place]
+        return np.asarray(self.symbols[self.start[who, None] + place])
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +203,8 @@ class Writers:
         size = self.plan.reference.domain.size
         laws = self.usual.law(size), self.drifted.law(size)
         law = (1 - self.part) * laws[0] + self.part * laws[1]
-        return np.bincount(self.plan.cell_of, law, self.plan.cells)
+        by_cell = np.bincount(self.plan.cell_of, law, self.plan.cells)
+        return np.asarray(by_cell, dtype=np.float64)
 
     def half(self, groups: int, rng: np.random.Generator) -> Counts:
         """Draw one half-cohort's counts, shape [cells, groups]: whole clients in groups."""

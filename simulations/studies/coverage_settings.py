@@ -173,7 +173,7 @@ def _moved(
 ) -> Floats:
     """P over the cells of a population at this D_θ."""
     law = Drift(plan.reference, shape).at(nats, theta)
-    return np.bincount(plan.cell_of, law, plan.cells)
+    return np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
 
 
 def _writers(event: PrivacyEvent, coarse: int | None = None) -> list[Setting]:
@@ -224,7 +224,7 @@ def _equal_cells(reference: Reference, cells: int) -> QueryPlan:
     p = reference.probabilities
     before = np.cumsum(p) - p
     cell_of = np.minimum(before * cells, cells - 1).astype(np.int32)
-    _, cell_of = np.unique(cell_of, return_inverse=True)
+    cell_of = np.unique(cell_of, return_inverse=True)[1].astype(np.int32)
     one = np.ones(int(cell_of.max()) + 1)
     head = np.full(len(one), HEAD)
     return QueryPlan(reference, cell_of.astype(np.int32), 0 * one, one, head)

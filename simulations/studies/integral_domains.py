@@ -90,13 +90,13 @@ class Gaussians:
                 axis = np.diff(norm.cdf(edges, middle, deviation))
                 mass = np.multiply.outer(mass, axis).ravel()
             total += mass
-        return total / total.sum()
+        return np.asarray(total / total.sum())
 
     def base_nll(self) -> float:
         """``-E ln N(x; 0, I)``: a matter of second moments."""
         centres = np.array(self.centres)
         square = (centres**2).sum(axis=1) + centres.shape[1] * np.square(self.deviations)
-        return centres.shape[1] / 2 * math.log(2 * math.pi) + float(square.mean()) / 2
+        return float(centres.shape[1] / 2 * math.log(2 * math.pi) + square.mean() / 2)
 
 
 def ring(seed: int) -> StudyDomain:

@@ -54,7 +54,7 @@ class Row:
 def clipped(values: NDArray[np.int64], floor: float) -> Floats:
     """Clip at 0, normalise, mix with the uniform law."""
     kept = np.maximum(values, 0).astype(np.float64)
-    return (1 - floor) * kept / max(kept.sum(), 1.0) + floor / len(kept)
+    return np.asarray((1 - floor) * kept / max(kept.sum(), 1.0) + floor / len(kept))
 
 
 def study(populations: dict[str, Floats], records: tuple[int, ...], repeats: int) -> Iterator[Row]:

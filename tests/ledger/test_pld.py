@@ -16,7 +16,7 @@ from flwr_kld.privacy import Adjacency, PrivacyEvent, calibrated_gaussian, calib
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
 from flwr_kld.privacy.share_event import calibrate_shares
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 RATE = 1 - 2**-20
 """Of a discrete Laplace table, times its scale."""
@@ -134,13 +134,16 @@ def test_discrete_gaussian_agrees_with_dp_accounting(sigma, times):
     assert expected - 1e-7 <= got <= expected + 1e-6
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "times"), [(0.1, 0.0, 30), (0.25, 1e-8, 12)])
-def test_a_bare_guarantee_agrees_with_dp_accounting(epsilon, delta, times):
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "times", "at"),
+    [(0.1, 0.0, 30, 1e-6), (0.25, 1e-8, 12, 1e-6), (0.5, 0.01, 5, 0.1)],
+)
+def test_a_bare_guarantee_agrees_with_dp_accounting(epsilon, delta, times, at):
     other = pld.from_privacy_parameters(
         DifferentialPrivacyParameters(epsilon, delta), value_discretization_interval=epsilon
     )
-    expected = other.self_compose(times).get_epsilon_for_delta(1e-6)
-    got = composed_epsilon(((pure(epsilon, delta=delta), times),), 1e-6)
+    expected = other.self_compose(times).get_epsilon_for_delta(at)
+    got = composed_epsilon(((pure(epsilon, delta=delta), times),), at)
     assert expected - 1e-7 <= got <= expected + 1e-6
 
 
@@ -168,6 +171,17 @@ def test_tables_beat_bare_guarantees_and_both_beat_the_sum():
     cost = Cost.of(calibrated_laplace(0.05, 0.0, Adjacency.REPLACE_ONE))
     table, bare = (composed_epsilon(((c, 50),), 1e-6) for c in (cost, cost.bare()))
     assert table < 0.75 * bare < 0.75 * 50 * 0.05
+
+
+def test_what_falls_off_the_end_of_a_table_is_lost():
+    """Two coins: a move of one leaves a quarter of the outcomes without a counterpart."""
+    coins = NoiseTable((TOTAL // 4, TOTAL // 2, TOTAL // 4))
+    cost = event(coins, (1,))
+    assert composed_epsilon(((cost, 1),), 0.2499) == math.inf
+    assert composed_epsilon(((cost, 1),), 0.26) == pytest.approx(
+        true_epsilon(outcomes(coins, 1), 0.26), abs=1e-9
+    )
+    assert composed_epsilon(((cost, 2),), 0.43) == math.inf  # 1 - (3/4)**2 = 0.4375
 
 
 def test_ten_percent_less_noise_is_noticed():

@@ -47,11 +47,10 @@ def test_maps_ask_what_their_names_say():
     assert len(set(asks("cells/2/0"))) > 2
 
 
-def test_cells_are_signs_of_sums_of_centred_roots():
+def test_cells_are_scheffes_sets_between_groups_of_hypotheses():
     laws = random_laws(9, 30)
-    roots = np.sqrt(laws.probabilities / laws.mean)
-    roots -= roots.mean(axis=0)
-    every = np.array(np.meshgrid(*[[-1, 1]] * 9)).reshape(9, -1).T @ roots > 0
+    signs = np.array(np.meshgrid(*[[-1, 1]] * 9)).reshape(9, -1).T
+    every = signs @ (laws.probabilities - laws.mean) > 0
     maps = [named_query(laws, f"cells/1/{number}", 1.0).class_of for number in range(40)]
     assert all((every == one).all(axis=1).any() for one in maps)
     assert len({one.tobytes() for one in maps}) > 30

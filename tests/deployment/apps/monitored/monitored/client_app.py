@@ -1,22 +1,34 @@
-"""One app that answers drift checks, secure sums and a predictor."""
+"""One app that answers drift checks, secure sums and a predictor; some nodes lie to the latter."""
 
-from flwr.app import Context
+from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import ClientAppCallable
 
 from flwr_kld import Labels
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
+from flwr_kld.protocol import PHASE, PREDICT_ACTION
 
-USUAL = {"bus": 310, "car": 250, "train": 120, "walk": 320}
-MOVED = {"bus": 100, "car": 120, "train": 580, "walk": 200}
+USUAL = {"bus": 3100, "car": 2500, "train": 1200, "walk": 3200}
+MOVED = {"bus": 1000, "car": 1200, "train": 5800, "walk": 2000}
 labels = Labels(sorted(USUAL))
-app = ClientApp()
 
 
 def records(context: Context) -> list[str]:
-    """A thousand trips, the same number of each kind on every node."""
+    """Ten thousand trips, the same number of each kind on every node."""
     counts = MOVED if context.run_config["moved"] else USUAL
     return [name for name, n in counts.items() for _ in range(n)]
 
 
+def lie(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Report a symbol that cannot be, if this node's config says so."""
+    reply = call_next(message, context)
+    predicting = message.metadata.message_type == f"query.{PREDICT_ACTION}"
+    if predicting and context.node_config["lies"]:
+        said = reply.content[PHASE]
+        reply.content[PHASE] = ConfigRecord({who: [query, 99] for who, (query, _) in said.items()})
+    return reply
+
+
+app = ClientApp(mods=[lie])
 answer_drift_queries(app, records, labels, secure_sum=FirstUse())
 answer_predictor_queries(app, records, labels)
