@@ -11,7 +11,8 @@ demo: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/pytest
 
-# A SuperLink with TLS, authenticated SuperNodes, and nodes that are stopped and killed: 2 minutes.
+# SuperLinks with TLS and authenticated SuperNodes, nodes that are stopped and killed, and a SuperLink
+# that is started anew between checks: 4 minutes.
 test-deployment: $(VENV)/ready
 	$(BIN)/pytest -m slow tests/deployment
 

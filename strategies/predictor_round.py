@@ -15,7 +15,7 @@ from flwr_kld.predictors.report import Report
 from flwr_kld.privacy import Unit
 from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, Answer, Question
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import refusal
+from flwr_kld.strategies.exchange import failure, refusal
 
 _TYPE = f"query.{PREDICT_ACTION}"
 
@@ -56,12 +56,15 @@ class PredictorRound:
             )
             for node, members in asked.items()
         ]  # fmt: skip
+        nodes = set(asked)
         for reply in grid.send_and_receive(messages, timeout=timeout):
-            members = asked.pop(reply.metadata.src_node_id, [])
-            if not members:
-                continue  # nobody that was asked, or heard before
+            node = reply.metadata.src_node_id
+            members = asked.pop(node, [])
+            if not members:  # nobody that was asked, or heard before
+                self.left_out[str(Rejection.REPEATED)] += node in nodes
+                continue
             if reply.has_error():  # its text may quote a client's data
-                self.left_out[f"client error (Flower code {reply.error.code})"] += len(members)
+                self.left_out[failure(reply.error)] += len(members)
                 continue
             try:
                 self._read(reply.content, members)

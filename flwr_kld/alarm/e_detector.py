@@ -79,7 +79,7 @@ class EDetector:
         self.rate, self.horizon = rate, horizon
         self._checks = 0
         self._sums: Floats = np.zeros(len(STAKES))
-        self._squares = self._degrees = 0.0  # of the groups of past checks, about their means
+        self._squares = self._degrees = 0.0  # of the spread of the groups of past checks
 
     def update(self, evidence: Evidence) -> Standing:
         """Take in one check. The same checks in the same order always end in the same state."""
@@ -90,7 +90,7 @@ class EDetector:
         grown = np.prod(1 + np.clip(stakes * excess, -_LOSS, _GAIN), axis=1)
         sums = (self._sums + 1 / self.horizon) * grown
         self._sums = np.minimum(sums, _CEILING / self.rate)
-        self._squares = _MEMORY * self._squares + float(((excess - excess.mean()) ** 2).sum())
+        self._squares = _MEMORY * self._squares + (groups - 1) * evidence.spread
         self._degrees = _MEMORY * self._degrees + groups - 1
         self._checks += 1
         return self.standing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flwr_kld.bounds.witness import SLACK, Witness, in_groups
-from flwr_kld.estimate.score import check_theta
+from flwr_kld.estimate.score import Floats, check_theta
 
 if TYPE_CHECKING:
     from flwr_kld.counts import NoisyCounts
@@ -24,6 +24,9 @@ class Evidence:
     excess : tuple[float, ...]
         Of each group, in standard deviations as they were predicted before the second half was
         asked. If D_θ is at most the threshold, each has a mean of at most 0.
+    spread : float
+        Variance of the groups around their common E_P f, over its prediction. It sizes the bets of
+        later checks.
     threshold : float
         In nats.
 
@@ -34,13 +37,16 @@ class Evidence:
     """
 
     excess: tuple[float, ...]
+    spread: float
     threshold: float
 
     def __post_init__(self) -> None:
         if len(self.excess) < 2:
             raise ValueError("evidence needs at least two groups")
-        if not all(map(math.isfinite, (*self.excess, self.threshold))):
+        if not all(map(math.isfinite, (*self.excess, self.threshold, self.spread))):
             raise ValueError("evidence must be finite")
+        if self.spread < 0:
+            raise ValueError("a spread must be at least 0")
 
     @classmethod
     def of(
@@ -61,14 +67,22 @@ class Evidence:
         """
         check_theta(theta)
         check_threshold(threshold)
-        counts = in_groups(noisy, len(witness.values))
-        groups = counts.shape[1]
+        counts, f = in_groups(noisy, len(witness.values)), witness.f
+        groups, size = counts.shape[1], counts.sum(axis=0)
+
+        def predicted(short: Floats) -> float:
+            """Variance of a group's ``Σ short`` if records are independent."""
+            sampling = noisy.records / groups * float(witness.share @ short**2)
+            return sampling + noisy.noise.variance * float(short @ short)
+
         least = math.exp(witness.log_mean - threshold) * (1 - SLACK)
-        short = (least - theta * witness.reference_mean) / (1 - theta) - SLACK - witness.f
-        sampling = noisy.records / groups * float(witness.share @ short**2)
-        predicted = math.sqrt(sampling + noisy.noise.variance * float(short @ short))
-        excess = short @ counts / predicted if predicted > 0 else np.zeros(groups)
-        return cls(tuple(excess.tolist()), threshold)
+        short = (least - theta * witness.reference_mean) / (1 - theta) - SLACK - f
+        mean = float(f @ counts.sum(axis=1)) / max(int(size.sum()), 1)
+        around = (mean - f) @ counts
+        ought, varies = predicted(short), predicted(mean - f)
+        excess = short @ counts / math.sqrt(ought) if ought > 0 else np.zeros(groups)
+        spread = float(around @ around) / (groups - 1) / varies if varies > 0 else 1.0
+        return cls(tuple(excess.tolist()), spread, threshold)
 
 
 def check_threshold(threshold: float) -> None:

@@ -55,6 +55,18 @@ def cells(laws: Laws, bits: int, number: int) -> ClassMap:
     return np.asarray((1 << np.arange(bits)) @ np.array(signs)).astype(np.uint16)
 
 
+def side(laws: Laws, code: int) -> ClassMap:
+    """On which side of a plane a label lies: the sign of ``Σ_j c_j f_j``, see `side_code`."""
+    coefficients = np.frombuffer(code.to_bytes(laws.hypotheses, "big"), dtype=np.int8)
+    return np.asarray(coefficients @ _grid(laws, 7) > 0).astype(np.uint16)
+
+
+def side_code(coefficients: NDArray[np.float64]) -> int:
+    """Write coefficients c, shape [K], as one number, rounded to 127ths of the largest."""
+    rounded = np.rint(127 * coefficients / np.abs(coefficients).max())
+    return int.from_bytes(rounded.astype(np.int8).tobytes(), "big")
+
+
 def hashed(laws: Laws, classes: int, number: int) -> ClassMap:
     """Hash the labels to `classes` classes, the same way for any laws."""
     digest = hashlib.shake_256(f"flwr-kld hash {classes} {number}".encode())
@@ -77,6 +89,14 @@ def _splits(laws: Laws, block: int) -> NDArray[np.bool_]:
     digest = hashlib.shake_256(f"flwr-kld splits {block}".encode()).digest(-(-_BLOCK * k // 8))
     bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[: _BLOCK * k]
     signs = np.where(bits == 1, 1.0, -1.0).reshape(_BLOCK, k)
-    # On a grid of integers whose sums stay below 2**53, the product is exact in whatever order.
-    grid = np.rint(np.ldexp(laws.probabilities - laws.mean, 52 - k.bit_length()))
-    return np.asarray(signs @ grid > 0)
+    return np.asarray(signs @ _grid(laws, 0) > 0)
+
+
+@lru_cache(maxsize=2)
+def _grid(laws: Laws, bits: int) -> NDArray[np.float64]:
+    """``f_j - f̄`` on a grid of integers, shape [K, M].
+
+    Sums with coefficients of so many bits stay below 2**53: they are exact in whatever order.
+    """
+    room = 52 - bits - laws.hypotheses.bit_length()
+    return np.asarray(np.rint(np.ldexp(laws.probabilities - laws.mean, room)))

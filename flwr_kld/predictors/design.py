@@ -7,7 +7,7 @@ one row for each (query, symbol) that can be reported.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -123,21 +123,6 @@ class Design:
         if ((symbols < 0) | (symbols >= np.diff(self.starts)[queries])).any():
             raise InvalidReply("a report's symbol is impossible for its query")
         return np.asarray(self.starts[queries] + symbols)
-
-    def only(self, chosen: Iterable[int], weights: Iterable[int]) -> Design:
-        """Return the design of some of these queries, with other weights."""
-        chosen = list(map(int, chosen))
-        rows = [np.arange(self.starts[q], self.starts[q + 1]) for q in chosen]
-        design = Design(
-            self.laws,
-            [self.names[q] for q in chosen],
-            list(map(int, weights)),
-            [self.queries[q] for q in chosen],
-            self.law[np.concatenate(rows)],
-            np.array([len(own) for own in rows], dtype=np.int64),
-        )
-        design.searched = True
-        return design
 
     def asks_as(self, other: Design) -> bool:
         """Whether the other asks the same queries, as often, about the same laws."""

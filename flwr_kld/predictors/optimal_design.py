@@ -5,7 +5,8 @@ queries. The design maximises the smallest *efficiency* over pairs: information 
 the pair's own best query. (Maximising the smallest information itself would spend all reports on
 the two hypotheses that are nearest twins, however little that could gain.) It is the value of a
 zero-sum game between weights on queries and weights on pairs, which optimistic multiplicative
-weights on both sides play out (Rakhlin and Sridharan 2013).
+weights on both sides play out (Rakhlin and Sridharan 2013). The pool of queries grows as they play:
+against the pairs that are worst served, new sets of labels are climbed to.
 Proof note: ``docs/proofs/bayes-mixture.md``.
 """
 
@@ -20,14 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from flwr_kld.predictors.class_maps import side_code
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.laws import Floats, Laws
 
-_ROUNDS = 600
+_STEPS, _SHORT = 600, 150
+"""Steps of the last game (within 2 % of its value) and of those that the pool grows by."""
 _RATE = 8.0
-"""Within 2 % of the linear program's value at K = 10 and 100, which takes minutes there."""
 _GRAIN = 1 << 12
 """Weights are multiples of about 1 / 4096; rarer queries are left out."""
+_GROWTHS, _REPLIES, _CLIMB = 6, 32, 8
 _SPLITS = 192
 _PARTITIONS = 16
 _FINEST = 6
@@ -43,14 +46,60 @@ def optimal_design(laws: Laws, epsilon: float) -> Design:
     Pairs that no query of the pool tells apart are left out of the game.
     """
     names = query_pool(laws, epsilon)
-    pool = Design.of(laws, epsilon, names)
-    information = pair_information(pool)
+    information = pair_information(Design.of(laws, epsilon, names))
+    for seed in range(_GROWTHS if laws.hypotheses > 2 else 0):
+        replies = best_replies(laws, _play(information, _SHORT)[1], seed)
+        if not replies:  # no two hypotheses differ here
+            break
+        information = np.vstack([information, pair_information(Design.of(laws, epsilon, replies))])
+        names += replies
+    weights = np.rint(_GRAIN * _play(information, _STEPS)[0]).astype(np.int64)
+    chosen = np.flatnonzero(weights)
+    design = Design.of(laws, epsilon, [names[q] for q in chosen], weights[chosen].tolist())
+    design.searched = True
+    return design
+
+
+def _play(information: Floats, steps: int) -> tuple[Floats, Floats]:
+    """Weights of the queries [queries], and what each pair's information is worth [pairs]."""
     best = information.max(axis=0)
     told = best > _INDISTINGUISHABLE
-    mixture = maximin((information[:, told] / best[told]).astype(np.float32))
-    weights = np.rint(_GRAIN * mixture).astype(np.int64)
-    chosen = np.flatnonzero(weights)
-    return pool.only(chosen, weights[chosen])
+    if not told.any():
+        return np.asarray(np.eye(1, len(information))[0]), np.zeros(len(best))
+    queries, pairs = maximin((information[:, told] / best[told]).astype(np.float32), steps)
+    worth = np.zeros(len(best))
+    worth[told] = pairs / best[told]
+    return queries, worth
+
+
+def best_replies(laws: Laws, worth: Floats, seed: int) -> list[str]:
+    """Names of sets of labels that tell apart the pairs that are worth most.
+
+    Each climbs on ``Σ_ij worth_ij (f_i(S) - f_j(S))²``, which information is proportional to where
+    it is small: the set of largest linear part at the present one is better, unless it is the same.
+
+    Parameters
+    ----------
+    worth : Floats
+        Of the pairs i < j, shape [pairs].
+    seed : int
+        Of the public sets that the climb starts from.
+    """
+    k = laws.hypotheses
+    between = np.zeros((k, k))
+    between[np.triu_indices(k, 1)] = worth
+    between += between.T
+    laplacian = np.diag(between.sum(axis=1)) - between
+    if not worth.any():
+        return []
+    towards = laws.probabilities - laws.mean
+    coefficients = np.random.default_rng(seed).choice([-1.0, 1.0], (_REPLIES, k))
+    for _ in range(_CLIMB):
+        sets = np.where(coefficients @ towards > 0, 1.0, -1.0)
+        coefficients = sets @ towards.T @ laplacian
+    # A set and its complement are the same question.
+    one_way = [c * np.sign(c[np.abs(c).argmax()]) for c in coefficients if c.any()]
+    return list(dict.fromkeys(f"side/{side_code(c)}" for c in one_way))
 
 
 def query_pool(laws: Laws, epsilon: float) -> list[str]:
@@ -82,30 +131,30 @@ def pair_information(design: Design) -> Floats:
     return np.maximum(information, 0.0)
 
 
-def maximin(payoff: NDArray[np.floating[Any]]) -> Floats:
-    """Mixture of rows whose smallest mean payoff over the columns is nearly largest.
+def maximin(payoff: NDArray[np.floating[Any]], steps: int = _STEPS) -> tuple[Floats, Floats]:
+    """Nearly optimal mixtures of both players: the averages of their steps.
 
     Parameters
     ----------
     payoff : NDArray
-        Shape [rows, columns], in [0, 1].
+        Shape [rows, columns], in [0, 1]: to the player who mixes rows, from the other.
 
     Returns
     -------
-    Floats
-        Weights of the rows, shape [rows], summing to 1: the average of the players' steps.
+    tuple[Floats, Floats]
+        Weights of the rows, shape [rows], and of the columns, shape [columns].
     """
     rows, columns = payoff.shape
-    if not columns:
-        return np.asarray(np.eye(1, rows)[0])
-    row_score, column_score, average = np.zeros(rows), np.zeros(columns), np.zeros(rows)
+    scores = [np.zeros(rows), np.zeros(columns)]
+    averages = [np.zeros(rows), np.zeros(columns)]
     gain, loss = payoff.mean(axis=1), payoff.mean(axis=0)
     row, column = np.full(rows, 1 / rows), np.full(columns, 1 / columns)
-    for _ in range(_ROUNDS):
+    for _ in range(steps):
         last_gain, gain = gain, payoff @ column.astype(payoff.dtype)
         last_loss, loss = loss, row.astype(payoff.dtype) @ payoff
-        row_score += _RATE * (2 * gain - last_gain)  # each guesses that the other repeats itself
-        column_score -= _RATE * (2 * loss - last_loss)
-        row, column = softmax(row_score), softmax(column_score)
-        average += row / _ROUNDS
-    return average
+        scores[0] += _RATE * (2 * gain - last_gain)  # each guesses that the other repeats itself
+        scores[1] -= _RATE * (2 * loss - last_loss)
+        row, column = softmax(scores[0]), softmax(scores[1])
+        averages[0] += row / steps
+        averages[1] += column / steps
+    return averages[0], averages[1]

@@ -28,6 +28,7 @@ _MAPS: dict[str, Callable[..., ClassMap]] = {
     "pair": class_maps.pair,
     "mlq": class_maps.likeliest,
     "cells": class_maps.cells,
+    "side": class_maps.side,
     "hash": class_maps.hashed,
     "hadamard": class_maps.hadamard,
 }
@@ -121,7 +122,7 @@ def named_query(laws: Laws, name: str, epsilon: float) -> Query:
     subset = rest[-1:] == ["subset"]
     try:
         class_of = _MAPS[kind](laws, *(int(part) for part in (rest[:-1] if subset else rest)))
-    except (KeyError, TypeError, IndexError):
+    except (KeyError, TypeError, IndexError, OverflowError):
         raise ValueError(f"there is no query named {name!r}") from None
     channel = SubsetSelection if subset else RandomisedResponse
     return Query(class_of, channel(max(2, int(class_of.max()) + 1), epsilon))

@@ -53,8 +53,8 @@ class Report:
     dropouts : dict[str, int]
         Clients left out, by reason.
     records : float
-        Number of records: exact under replace-one adjacency, otherwise estimated or the public
-        normaliser.
+        Number of records that the estimate is about; with a threshold, of the first half. Exact
+        under replace-one adjacency, otherwise estimated or the public normaliser.
     cells : int
         Length of the count vector.
     domain, reference, plan : str

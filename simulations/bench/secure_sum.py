@@ -120,9 +120,12 @@ def _with_floor(
     leaves: NDArray[np.int64],
     repeats: int,
 ) -> list[tuple[float, float]]:
+    truth = vectors[leaves > Phase.MASK].sum(0, dtype=np.uint32)
     costs = []
     for _ in range(repeats):
-        _, cost = federation.run(vectors, shape=shape, leaves=leaves)
+        result, cost = federation.run(vectors, shape=shape, leaves=leaves)
+        if not np.array_equal(result.values, truth):
+            raise RuntimeError("a sum is wrong")
         costs.append((cost.total_ms, floor_ms(shape.neighbours)))
     return costs
 

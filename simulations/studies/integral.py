@@ -141,7 +141,8 @@ def show(rows: list[Row], epsilons: tuple[float, ...], console: Console) -> None
     for domain in dict.fromkeys(r.domain.split()[0] for r in rows):
         here = [r for r in rows if r.domain.startswith(domain)]
         start = np.mean([r.kl for r in here if r.method == "Q0"])
-        table = Table(title=f"{domain}: drop of KL(P ‖ Q) from {start:.3f}, nats", box=SIMPLE)
+        title = f"{domain}: drop of KL(P ‖ Q) from {start:.3f}, nats"
+        table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0))
         for heading in ("method", *(f"ε {e:g}" for e in shown), "seconds"):
             table.add_column(heading, justify="right")
         for method in dict.fromkeys(r.method for r in here if r.epsilon):

@@ -16,6 +16,8 @@ from flwr_kld import Reference
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.ledger import Budget, Ledger
 
+pytestmark = pytest.mark.slow
+
 NODES, LIARS = 3, 1
 APP = Path(__file__).parent / "apps" / "monitored"
 USUAL = {"bus": 3100, "car": 2500, "train": 1200, "walk": 3200}

@@ -281,6 +281,13 @@ def test_quantile_cuts_keep_many_values_apart_by_mass():
     assert (log_odds[2:] > 0.5).all()
 
 
+def test_a_value_on_a_cut_falls_where_it_did_in_fitting():
+    features = np.arange(201.0)[:, None]
+    target = (features[:, 0] >= 100) / 101
+    tree = Tree(depth=1, bins=2).fit(features, target, np.full(201, 1 / 201), 1000)
+    assert tree(np.array([[100.0]])) > 0.5 > -0.5 > tree(np.array([[99.0]]))
+
+
 @pytest.mark.parametrize("options", [{"depth": 0}, {"depth": 17}, {"bins": 1}, {"prior": 0.0}])
 def test_impossible_trees_are_refused(options):
     with pytest.raises(ValueError, match="a tree needs"):

@@ -15,6 +15,7 @@ from flwr_kld.integral import (
     reference_from_draws,
 )
 from flwr_kld.integral.denoise import denoised_shares
+from flwr_kld.integral.recommend import _expected_draws
 from flwr_kld.privacy import Adjacency, SeededBits, calibrated_gaussian, calibrated_laplace, sample
 from flwr_kld.query import Partition
 
@@ -150,6 +151,18 @@ def test_the_way_depends_on_records_and_draws():
     assert str(few).startswith("draw exemplars")
     assert few.box.epsilon == 1.0
     assert long.box.epsilon == pytest.approx(0.01)
+
+
+def test_the_expected_kl_of_mixed_draws_is_the_mean_over_their_references():
+    base = Reference.from_counts(Labels(list(range(6))), np.ones(6))
+    truth, law = zipf(6), 0.5 * zipf(6) + 0.5 / 6
+    expected, weight = _expected_draws(
+        truth, base.probabilities, [law], 10, np.random.default_rng(0)
+    )
+    samples = np.random.default_rng(0).multinomial(10, law, size=8)
+    made = [reference_from_draws(base, np.repeat(np.arange(6), s), weight=weight) for s in samples]
+    assert 0 < weight < 1
+    assert expected == pytest.approx(np.mean([kl(truth, r.probabilities) for r in made]))
 
 
 def test_expectations_of_a_recommendation_are_met():

@@ -145,7 +145,8 @@ def test_a_report_sent_twice_counts_once():
                 yield reply
                 yield reply
 
-    assert predictor().ask(Echo(app(), 5)).taken == 5
+    report = predictor().ask(Echo(app(), 5))
+    assert (report.taken, report.rejected) == (5, {"repeated report": 5})
 
 
 def test_the_guard_caps_what_reports_cost(tmp_path):

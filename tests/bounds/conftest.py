@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from flwr_kld.counts import NoisyCounts
+from flwr_kld.domain import Labels
+from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, SeededBits, calibrated_laplace
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query import Partition
+from flwr_kld.reference import Reference
+
+SILENT = PrivacyEvent("none", NoiseTable((1 << 128,)), (1, -1), np.inf, 0.0, Adjacency.REPLACE_ONE)
+
+
+@pytest.fixture(scope="session")
+def plan_for():
+    """Give each symbol of a law its own cell."""
+
+    def make(p, cells=None):
+        reference = Reference(Labels(list(range(len(p)))), np.asarray(p, dtype=float))
+        recipe = Partition(cells or max(len(p), 16))
+        return recipe.draw(reference, np.random.default_rng(0))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def publish():
+    """Noise cell counts, shape [cells] or [cells, groups]; epsilon=inf adds nothing."""
+
+    def make(plan, counts, epsilon=np.inf, seed=0):
+        clear = np.asarray(counts, dtype=np.int64).reshape(-1)
+        event = SILENT
+        if epsilon < np.inf:
+            event = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE)
+            noise = sample(event.table, len(clear), SeededBits(seed))
+        else:
+            noise = 0
+        return NoisyCounts(clear + noise, max(float(clear.sum()), 1.0), event, plan, False)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def in_cells():
+    """Law over a plan's cells from one over symbols."""
+    return lambda plan, law: np.bincount(plan.cell_of, law, plan.cells)
+
+
+@pytest.fixture(scope="session")
+def spread():
+    """A law whose ln ratio to p is about normal with this deviation."""
+
+    def make(p, amount, seed=0):
+        q = np.asarray(p) * np.exp(amount * np.random.default_rng(seed).standard_normal(len(p)))
+        return q / q.sum()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def zipf():
+    def law(size, slope=0.9):
+        p = np.arange(1, size + 1) ** -float(slope)
+        return p / p.sum()
+
+    return law
