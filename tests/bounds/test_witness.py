@@ -63,7 +63,7 @@ def test_means_are_rounded_against_the_bound(drifted):
     levels = witness.level_of[witness.plan.cell_of]
     p = [Fraction(x) for x in witness.plan.reference.probabilities.tolist()]
     mass = [
-        sum((p[i] for i in np.flatnonzero(levels == l)), Fraction()) for l in range(len(witness.f))
+        sum((p[i] for i in np.flatnonzero(levels == k)), Fraction()) for k in range(len(witness.f))
     ]
     total = sum(mass)
     exact = sum((m * f for m, f in zip(mass, witness.values, strict=True)), Fraction()) / total
