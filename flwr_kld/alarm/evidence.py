@@ -73,7 +73,7 @@ class Evidence:
         def predicted(short: Floats) -> float:
             """Variance of a group's ``Σ short`` if records are independent."""
             sampling = noisy.records / groups * float(witness.share @ short**2)
-            return float(sampling + noisy.noise.variance * float(short @ short)
+            return float(sampling + noisy.noise.variance * (short @ short))
 
         least = math.exp(witness.log_mean - threshold) * (1 - SLACK)
         short = (least - theta * witness.reference_mean) / (1 - theta) - SLACK - f
@@ -88,4 +88,4 @@ class Evidence:
 def check_threshold(threshold: float) -> None:
     """Raise ValueError unless ``0 <= threshold < inf``."""
     if not 0 <= threshold < math.inf:
-        raise ValueError(f"a threshold must be at least 0 nats, got {threshold}"))
+        raise ValueError(f"a threshold must be at least 0 nats, got {threshold}")
