@@ -19,8 +19,9 @@ _LEAST_GAIN = 1e-9
 class Tree:
     """Decision trees that maximise the likelihood of 'data or model?'.
 
-    Against the paper's network (equation 13) it is some hundred times faster and as good on the
-    paper's domains: ``simulations/studies/integral.py``.
+    Over a thousand times faster than the paper's network (equation 13), and as good under Algorithm
+    1 but for the ring (a drop of .32 against .36 at epsilon = 1), in
+    ``simulations/studies/integral.py``.
 
     Parameters
     ----------

@@ -240,10 +240,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/predictors"), help="folder to write")
     parser.add_argument("--quick", action="store_true", help="M = 1000, T = 10,000, two repeats")
     parser.add_argument("--labels", type=int, nargs="*", default=LABELS, help="values of M")
+    parser.add_argument("--repeats", type=int, default=8, help="instances of each setting")
     arguments = parser.parse_args()
     labels = (1_000,) if arguments.quick else tuple(arguments.labels)
     horizons = (10_000,) if arguments.quick else HORIZONS
-    repeats = 2 if arguments.quick else 8
+    repeats = 2 if arguments.quick else arguments.repeats
 
     console = Console()
     settings = [

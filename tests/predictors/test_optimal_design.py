@@ -95,7 +95,7 @@ def test_replies_are_sets_that_serve_the_pairs_they_are_climbed_to_for():
 
 
 def test_growing_the_pool_pays_with_many_hypotheses():
-    laws = random_laws(60, 300)
+    laws = random_laws(30, 200)
     pool = pair_information(Design.of(laws, 1.0, query_pool(laws, 1.0)))
     efficiency = pool / pool.max(axis=0)
     without = (maximin(efficiency)[0] @ efficiency).min()
