@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,11 +51,12 @@ def design_effect(counts: NDArray[np.int64], noise: float) -> DesignEffect:
     size = counts.sum(axis=0)
     share = np.maximum(counts.sum(axis=1), 0) / max(int(size.sum()), 1)
     spread = float(((counts - np.outer(share, size)) ** 2).sum())
-    spread -= noise * (groups - 1) * float((1 - 2 * share + levels * share**2).sum())
+    by_noise = noise * (groups - 1) * float((1 - 2 * share + levels * share**2).sum())
     each = share * (1 - share)
     expected = (groups - 1) * float(size.mean()) * float(each.sum())
     if not expected > 0:
         return DesignEffect(1.0, 1.0)
-    value = max(spread / expected, 1.0)
     degrees = (groups - 1) * float(each.sum()) ** 2 / float(each @ each)
-    return DesignEffect(value, value * degrees / float(chi2.ppf(1 - _CONFIDENCE, degrees)))
+    most = spread * degrees / float(chdtri(degrees, _CONFIDENCE))
+    value, upper = (max((total - by_noise) / expected, 1.0) for total in (spread, most))
+    return DesignEffect(value, upper)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from flwr_kld.bounds.witness import check_level
 from flwr_kld.estimate.score import check_theta, score, score_slope
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _DEVIATIONS, _RECORDS = 3.0, 3.0
 """Noise deviations, and records, that θ N Π must reach in each cell."""
+_MANY = 1e9
+"""Degrees of freedom from which on Student's law is the normal one."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,10 @@ def two_sided_interval(
     noise_bias = noise * float(p @ (slope / expected) ** 2) / 2
     record_bias = float(p @ (slope**2 * seen / expected)) / 2
     variance = by_noise + by_cohort
-    degrees = (bound.groups - 1) * (variance / by_cohort) ** 2 if by_cohort > 0 else math.inf
-    margin = float(student.ppf((1 + level) / 2, degrees)) * math.sqrt(variance)
+    # Welch and Satterthwaite: only the cohort's part rests on the groups.
+    known = (variance / by_cohort) ** 2 if by_cohort > 0 else _MANY
+    degrees = min((bound.groups - 1) * known, _MANY)
+    margin = float(stdtrit(degrees, (1 + level) / 2)) * math.sqrt(variance)
     plain = float(p @ score(ratio, theta)) - noise_bias
     lower = plain - effect * record_bias - margin
     upper = plain - record_bias + margin

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from flwr_kld.estimate.score import Floats
 
@@ -85,7 +85,7 @@ def _critical(excess: Floats, level: float) -> float:
         Shape [J], of mean 0.
     """
     groups = len(excess)
-    quantile = float(student.ppf(level, groups - 1))
+    quantile = float(stdtrit(groups - 1, level))
     spread = math.sqrt(float(excess @ excess) / groups)
     if groups < 3 or spread == 0:
         return quantile

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from flwr_kld.bounds.witness import GROUPS, check_level
 from flwr_kld.estimate.score import Floats, check_theta, score
@@ -112,7 +112,7 @@ def errors_for_one_check(level: float, power: float, groups: int = GROUPS) -> fl
     """Return how many standard errors above the threshold one check finds with this power."""
     check_level(level)
     check_level(power)
-    return float(student.ppf(level, groups - 1) + student.ppf(power, groups - 1))
+    return float(stdtrit(groups - 1, level) + stdtrit(groups - 1, power))
 
 
 def errors_for_checks(
@@ -124,7 +124,7 @@ def errors_for_checks(
     ``d``, and has to grow by ``ln(horizon / rate)``. inf if so few checks cannot alarm.
     """
     check_level(power)
-    sure = float(student.ppf(power, math.inf))
+    sure = float(ndtri(power))
     sizes = np.geomspace(0.05, 20.0, 400)
     growth = checks * sizes**2 / 2 / (1 + sizes**2 / groups)
     enough = np.flatnonzero(growth - sure * sizes * math.sqrt(checks) >= math.log(horizon / rate))

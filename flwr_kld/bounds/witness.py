@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from flwr_kld.bounds.levels import best_levels
 from flwr_kld.bounds.shares import expected_shares
@@ -123,7 +123,7 @@ class Witness:
             raise ValueError("a witness is learnt from counts in one group")
         records = noisy.records if next_records is None else next_records
         noise = groups * (next_noise or noisy.noise).variance / records**2
-        quantile = float(student.ppf(level, groups - 1))
+        quantile = float(stdtrit(groups - 1, level))
         shares = expected_shares(noisy, theta=theta)
         mixed = (1 - theta) * shares + theta * plan.mass
         caps = np.array([cap for cap in _CAPS if cap < bound] + [bound])[:, None]

@@ -83,7 +83,8 @@ def _inclusion(p: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
     if left[certain] <= 0:
         inclusion[certain:] = 0
     else:
-        inclusion[certain:] = left[certain] / tail[certain] * p[certain:]
+        # the share of the tail first: budget / tail overflows if the tail is subnormal
+        inclusion[certain:] = np.minimum(1, left[certain] * (p[certain:] / tail[certain]))
     return inclusion
 
 
