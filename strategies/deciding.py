@@ -78,10 +78,14 @@ class Decided:
         None if no threshold was given.
     states : tuple[State, ...]
         For the ledger, written together with the report.
+    design_effect : float
+        Variance of a cohort's counts over that of as many independent records, at most; 1 where no
+        second half tells.
     """
 
     verdict: Verdict | None
     states: tuple[State, ...] = ()
+    design_effect: float = 1.0
 
 
 @dataclass
@@ -136,13 +140,19 @@ class Decider:
             certified_lower_bound(witness, counts, theta=theta, level=at_once),
             two_sided_interval(first, bound, theta=theta, level=self.alarm.level),
             standing,
-            Sensitivity(first.plan.mass, counts.records, counts.noise.variance, theta=theta),
+            Sensitivity(
+                first.plan.mass,
+                counts.records,
+                counts.noise.variance,
+                theta=theta,
+                design_effect=bound.design_effect.value,
+            ),
             threshold=threshold,
             resolution=self.alarm.resolution,
         )
         state = State(self._name(budget), self._detector.state(), self._version)
         self._version += 1
-        return Decided(verdict, (state,))
+        return Decided(verdict, (state,), bound.design_effect.upper)
 
     def _name(self, budget: str) -> str:
         """Evidence adds up under one reference, θ and threshold."""

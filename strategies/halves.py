@@ -13,10 +13,8 @@ from flwr_kld.query import Selection
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
 
-_CLIENTS_A_GROUP = 10
-"""With fewer clients a group, records are grouped instead."""
-_MANY = 40
-"""A cohort of so many clients is split by client, a smaller one by record."""
+_MANY = 4 * GROUPS
+"""A cohort of so many clients is split and grouped by client, a smaller one by record."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +32,6 @@ class Part:
     participants: list[Participant]
     selection: Selection
 
-    def grouped(self) -> Part:
-        """Return the same records in `GROUPS` groups: of clients, or of records if they are few.
-
-        Groups of records say how much the records vary within these very clients: the clients
-        count as fixed then.
-        """
-        many = len(self.participants) >= GROUPS * _CLIENTS_A_GROUP
-        by: Literal["client", "record"] = "client" if many else "record"
-        return Part(self.participants, replace(self.selection, groups=GROUPS, by=by))
-
 
 def halves(
     chosen: list[Participant],
@@ -53,6 +41,9 @@ def halves(
     generator: np.random.Generator,
 ) -> tuple[Part, Part]:
     """Split at random by client, or each client's records where clients are few.
+
+    The second half answers in `GROUPS` groups of clients. Where clients are few, in groups of
+    records: these say how much the records vary within these very clients, who count as fixed.
 
     Parameters
     ----------
@@ -71,6 +62,7 @@ def halves(
     -------
     tuple[Part, Part]
         Nobody who is hidden is in both: what each costs, the check costs (parallel composition).
+        The second one in groups.
 
     Raises
     ------
@@ -79,9 +71,11 @@ def halves(
     """
     if unit is Unit.CLIENT:
         require(len(chosen), 2 * least, "were drawn into the cohort's two halves")
-    if unit is Unit.CLIENT or len(chosen) >= max(_MANY, 2 * least):
-        order = [chosen[i] for i in generator.permutation(len(chosen))]
-        middle = len(order) // 2
-        return Part(order[:middle], selection), Part(order[middle:], selection)
-    first, second = selection.halves()
-    return Part(chosen, first), Part(chosen, second)
+    if unit is Unit.RECORD and len(chosen) < max(_MANY, 2 * least):
+        first, second = selection.halves()
+        return Part(chosen, first), Part(chosen, replace(second, groups=GROUPS, by="record"))
+    by: Literal["client", "record"] = "client" if len(chosen) >= _MANY else "record"
+    order = [chosen[i] for i in generator.permutation(len(chosen))]
+    middle = len(order) // 2
+    grouped = replace(selection, groups=GROUPS, by=by)
+    return Part(order[:middle], selection), Part(order[middle:], grouped)

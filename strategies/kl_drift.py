@@ -205,6 +205,7 @@ class KLDrift(Strategy):
                     estimator=self.estimator,
                     theta=self.theta,
                     candidates=self.candidates,
+                    design_effect=decided.design_effect,
                 ),
                 trust=self.trust.name,
                 aggregation=self.aggregation.name,

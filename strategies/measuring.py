@@ -112,7 +112,7 @@ def measure(
     if not others or not isinstance(found.values, NoisyCounts):
         return Measured(found, asked)
     witness = Witness.from_counts(found.values, theta=theta, level=level)
-    second = others[0].grouped()
+    second = others[0]
     try:
         counted = asking.publish(
             grid,

@@ -25,13 +25,14 @@ def read(
     estimator: str | Estimator,
     theta: float,
     candidates: Mapping[str, Reference] | None = None,
+    design_effect: float = 1.0,
 ) -> dict[str, Any]:
     """Return the fields of a `Report` that follow from the published values alone."""
     event, plan = published.event, published.plan
     if isinstance(published, NoisyScalar):
         reading = _read_scalar(published)
     else:
-        reading = _read_counts(published, estimator, theta)
+        reading = _read_counts(published, estimator, theta, design_effect)
     return {
         **reading,
         "candidates": (
@@ -67,7 +68,7 @@ def _read_scalar(published: NoisyScalar) -> dict[str, Any]:
 
 
 def _read_counts(
-    published: NoisyCounts, estimator: str | Estimator, theta: float
+    published: NoisyCounts, estimator: str | Estimator, theta: float, design_effect: float
 ) -> dict[str, Any]:
     noise = math.sqrt(published.noise.variance)
     try:
@@ -78,6 +79,7 @@ def _read_counts(
             **nothing, "theta": theta, "estimator": str(estimator), "note": str(error),
             "noise": noise,
         }  # fmt: skip
+    movements = explain(published, reading, most=_MOVEMENTS, design_effect=design_effect)
     return {
         "estimate": reading.value,
         "theta": reading.theta,
@@ -88,7 +90,7 @@ def _read_counts(
         "privacy": reading.error.privacy,
         "note": None,
         "noise": noise,
-        "movements": tuple(m.to_dict() for m in explain(published, reading, most=_MOVEMENTS)),
+        "movements": tuple(movement.to_dict() for movement in movements),
     }
 
 

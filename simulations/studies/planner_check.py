@@ -46,7 +46,6 @@ from flwr_kld.reference import Reference
 TOLERANCE = 0.25
 _FACTORS = (0.6, 0.75, 0.9, 1.1, 1.35, 1.7)
 """Divergences beyond the threshold that are simulated, relative to the predicted smallest."""
-_CLIENTS_A_GROUP = 10
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class Federation:
             self.first_half(), theta=setting.theta, groups=setting.groups, level=setting.level
         )
         rest = setting.clients - setting.answering
-        many = rest >= setting.groups * _CLIENTS_A_GROUP
+        many = setting.clients >= 4 * setting.groups
         grouped = Selection(groups=setting.groups, by="client" if many else "record")
         second = self._publish(rest, witness.query_plan().over(grouped))
         return certified_lower_bound(

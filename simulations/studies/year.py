@@ -3,9 +3,9 @@
 Run ``python -m flwr_kld.simulations.studies.year [--years 200] [--workers 2] [--out DIR]``.
 14,600 people write digits, each in a hand of their own (scikit-learn's images, redrawn). Each day
 the next 200 of them are asked, half for counts and half for a bound, so that everyone is asked five
-times a year at ε = 0.2: (1, 1e-6) a year with room to spare. Witness, noise tables, evidence and
-alarm are the product's own; Flower's messages and the ledger are left out, and `releases` says what
-a ledger would have to book.
+times a year at ε = 0.2: (1, 1e-6) a year, and no more. Witness, noise tables, evidence and alarm
+are the product's own; Flower's messages are left out. What is spent does not hang on the data, so
+one year of it is enough: a ledger books it day by day, and dp-accounting computes it anew.
 
 Years without drift, years whose D_θ is exactly the threshold, and years in which from day 200 on
 everybody writes more 1s and 7s: so many that what the witness sees lies 1 or 2 standard errors of a
@@ -17,127 +17,42 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.alarm import EDetector, Evidence
-from flwr_kld.bounds import GROUPS, Witness, certified_lower_bound
-from flwr_kld.clients.handwriting import load_digits
-from flwr_kld.counts import NoisyCounts
-from flwr_kld.divergence import skewed_divergence
-from flwr_kld.estimate.score import Floats
-from flwr_kld.privacy import Adjacency, PrivacyEvent, SeededBits, calibrated_laplace
-from flwr_kld.query import Partition
-from flwr_kld.reference import Reference
-from flwr_kld.simulations.studies.cohorts import Hands, merged, published
+from flwr_kld.bounds import certified_lower_bound
+from flwr_kld.ledger import Budget
+from flwr_kld.simulations.studies.year_ledger import Price, price_of
+from flwr_kld.simulations.studies.year_world import COHORT, PEOPLE, THETA, World
 from flwr_kld.strategies.deciding import Alarm
 
 DAYS, DRIFT_FROM = 365, 200
-PEOPLE, COHORT, RECORDS = 14_600, 200, 50
-"""In all, asked a day, and fresh records of each of them."""
-EPSILON, CELLS, THETA, THRESHOLD = 0.2, 100, 0.01, 0.05
+THRESHOLD = 0.05
 SIZES = (1.0, 2.0)
 """Of the drift, in standard errors of one check."""
-_WRITTEN = 100
-"""Images that a person's records are drawn from."""
-_PAST = range(1_000_000, 1_003_000)
 _PATIENCE = 100
 """Days after the drift at which a year is given up."""
-_TRIALS, _STEPS = 100, 8
+_TRIALS, _STEPS = 400, 10
 """Checks at each of so many candidates for a drift of the wanted size."""
 ALARM = Alarm(horizon=DAYS)
-People = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Release:
-    """One noisy release, for a ledger: on the records of whom, and at what cost.
-
-    Parameters
-    ----------
-    people : People
-        Whose records are counted.
-    event : PrivacyEvent
-        What each of them pays.
-    """
-
-    people: People
-    event: PrivacyEvent
-
-
-class World:
-    """Everything that is the same in all years."""
-
-    def __init__(self) -> None:
-        self.usual = Hands.virtual(range(PEOPLE), _WRITTEN)
-        self.drifted = Hands.virtual(range(PEOPLE), _WRITTEN, digits=(1, 7))
-        domain, past = load_digits(1).patterns(), Hands.virtual(_PAST, _WRITTEN)
-        reference = Reference.from_probabilities(domain, past.law(domain.size))
-        self.plan = Partition(CELLS).draw(reference, np.random.default_rng(0))
-        self.event = calibrated_laplace(EPSILON, 0.0, Adjacency.REPLACE_ONE)
-        laws = [hands.law(domain.size) for hands in (self.usual, self.drifted)]
-        self._shares = [np.bincount(self.plan.cell_of, law, self.plan.cells) for law in laws]
-
-    def shares(self, part: float) -> Floats:
-        """P over the cells if this part of what is written has drifted."""
-        usual, drifted = self._shares
-        mixed: Floats = (1 - part) * usual + part * drifted
-        return mixed
-
-    def divergence(self, part: float) -> float:
-        """D_θ over the cells, in nats."""
-        return skewed_divergence(self.plan.mass, self.shares(part), THETA)
-
-    def releases(self, people: People) -> tuple[Release, Release]:
-        """Say what one check publishes of whom: two halves that share nobody."""
-        half = len(people) // 2
-        return Release(people[:half], self.event), Release(people[half:], self.event)
-
-    def check(
-        self, people: People, part: float, rng: np.random.Generator
-    ) -> tuple[Witness, NoisyCounts]:
-        """Run one check on these people's records of the day."""
-        first, second = self.releases(people)
-        bits = SeededBits(int(rng.integers(2**63)))
-        counts = np.bincount(self._cells(first.people, part, rng), minlength=self.plan.cells)
-        noisy = published(counts[:, None], self.plan, first.event, bits)
-        witness = Witness.from_counts(noisy, theta=THETA, level=ALARM.level)
-        place = self._cells(second.people, part, rng).reshape(len(second.people), -1) * GROUPS
-        place += rng.integers(GROUPS, size=(len(second.people), 1))
-        counts = np.bincount(place.reshape(-1), minlength=self.plan.cells * GROUPS)
-        exact = merged(counts.reshape(-1, GROUPS), witness.level_of)
-        return witness, published(exact, witness.query_plan(), second.event, bits)
-
-    def _cells(self, people: People, part: float, rng: np.random.Generator) -> NDArray[np.int64]:
-        symbols = self.usual.write(people, RECORDS, rng)
-        if part:
-            other = self.drifted.write(people, RECORDS, rng)
-            symbols = np.where(rng.random(symbols.shape) < part, other, symbols)
-        return self.plan.cell_of[symbols].reshape(-1).astype(np.int64)
-
-    def seen(self, witness: Witness, part: float) -> float:
-        """Return what a witness sees of D_θ, exactly, in nats."""
-        mean = float(np.bincount(witness.level_of, self.shares(part)) @ witness.f)
-        whole = (1 - THETA) * mean + THETA * witness.reference_mean
-        return witness.log_mean - math.log(whole)
+BUDGET = Budget(1.0, 1e-6, window_days=DAYS)
 
 
 @lru_cache(maxsize=1)
 def world() -> World:
     """Return the world, built once a process."""
-    return World()
+    return World(ALARM.level)
 
 
 @dataclass(frozen=True)
@@ -228,6 +143,14 @@ def year_at_the_threshold(year: int, part: float) -> list[Days]:
     return [live(Scenario("at the threshold", part, 1, DAYS), year, ALARM.detector)]
 
 
+def price(folder: Path) -> Price:
+    """Book a year's checks."""
+    days = range(1, DAYS + 1)
+    file, event = folder / "drift.db", world().event
+    file.unlink(missing_ok=True)
+    return price_of(event, BUDGET, people=PEOPLE, cohort=COHORT, days=days, file=file)
+
+
 def part_where(excess: Callable[[float], float]) -> float:
     """Return the part that must drift for an increasing function to reach 0."""
     low, high = 0.0, 1.0
@@ -270,8 +193,8 @@ def summary(found: Sequence[Days]) -> list[dict[str, Any]]:
     return rows
 
 
-def show(rows: Sequence[dict[str, Any]], console: Console) -> None:
-    """Print one table."""
+def show(rows: Sequence[dict[str, Any]], spent: Price, console: Console) -> None:
+    """Print alarms and delays, and what they cost."""
     table = Table(title=f"{DAYS} daily checks, D_θ tolerated up to {THRESHOLD} nats")
     for heading in ("scenario", "years", "false alarm by evidence", "of either kind",
                     "median days by evidence", "of either kind", "90 % within"):  # fmt: skip
@@ -282,6 +205,10 @@ def show(rows: Sequence[dict[str, Any]], console: Console) -> None:
         cells = [f"{row[key]:.3g}" if key in row else "" for key in keys]
         table.add_row(row["scenario"], str(row["years"]), *cells)
     console.print(table)
+    console.print(
+        f"ledger: asked {spent.asked} times a year, ε = {spent.ledger:.7f} of {BUDGET.epsilon:g} "
+        f"at δ = {BUDGET.delta:g}; by dp-accounting {spent.dp_accounting:.7f}"
+    )
 
 
 def plot(found: Sequence[Days], path: Path) -> None:
@@ -315,14 +242,13 @@ def plot(found: Sequence[Days], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def save(found: Sequence[Days], rows: Sequence[dict[str, Any]], out: Path) -> None:
+def save(found: Sequence[Days], rows: Sequence[dict[str, Any]], spent: Price, out: Path) -> None:
     """Write every year and the summary."""
-    out.mkdir(parents=True, exist_ok=True)
     with (out / "year.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["scenario", "year", "by_evidence", "at_once", "most_evidence"])
         writer.writerows([d.scenario, d.year, d.by_evidence, d.at_once, max(d.path)] for d in found)
-    (out / "year.json").write_text(json.dumps(rows, indent=2))
+    (out / "year.json").write_text(json.dumps({"rows": rows, "spent": asdict(spent)}, indent=2))
     plot(found, out / "year.png")
 
 
@@ -333,6 +259,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--out", type=Path, default=Path("out/year"), help="folder to write")
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     console = Console()
     with console.status("looking for drifts of the wanted sizes"):
         parts = [part_where(partial(_missing, size)) for size in SIZES]
@@ -346,13 +273,14 @@ def main() -> None:
         jobs = [pool.submit(year_with_and_without, year, parts) for year in years]
         half = years[: max(options.years // 2, 1)]
         jobs += [pool.submit(year_at_the_threshold, year, boundary) for year in half]
+        booked = pool.submit(price, options.out)
         task = progress.add_task("living years", total=len(jobs))
         for job in jobs:
             found += job.result()
             progress.advance(task)
-    rows = summary(found)
-    show(rows, console)
-    save(found, rows, options.out)
+    rows, spent = summary(found), booked.result()
+    show(rows, spent, console)
+    save(found, rows, spent, options.out)
     console.print(f"written to {options.out}")
 
 

@@ -205,6 +205,22 @@ def test_a_second_half_that_fails_leaves_the_estimate(ledger):
     assert ledger.check("half").state == "settled"
 
 
+@pytest.mark.parametrize("alike", [False, True])
+def test_clients_who_hold_one_kind_each_explain_nothing_beyond_chance(alike):
+    """If each holds but one kind, 100 clients tell no more than 100 records do."""
+    rng = np.random.default_rng(3)
+
+    def records(context):
+        return rng.choice(FRUIT.names, 1 if alike else 100, p=SAME).tolist() * (100 if alike else 1)
+
+    monitor = KLDrift(REFERENCE, Trusted(2.0), threshold=0.05, alarm=ALONE)
+    found = [monitor.check(grid_of(app_of(records), 200)) for _ in range(3)]
+    assert not any(m["beyond_chance"] for report in found for m in report.movements)
+    assert Outcome.DRIFT not in {report.outcome for report in found}
+    deviation = np.mean([m["deviation"] for report in found for m in report.movements])
+    assert (deviation > 0.03) == alike
+
+
 def test_what_cannot_decide():
     with pytest.raises(ValueError, match="needs a threshold"):
         KLDrift(REFERENCE, Trusted(1.0), alarm=Alarm())

@@ -40,9 +40,17 @@ def test_nobody_hidden_is_asked_twice_and_nobody_is_left_out(clients, least, uni
 
 def test_many_clients_are_grouped_by_client_and_few_by_record():
     rng = np.random.default_rng(0)
-    for clients, by in ((400, "client"), (3, "record")):
+    for clients, unit, least, by in (
+        (400, Unit.RECORD, 2, "client"),
+        (40, Unit.RECORD, 2, "client"),
+        (39, Unit.RECORD, 2, "record"),
+        (150, Unit.RECORD, 100, "record"),  # halves of whole clients would be too small
+        (40, Unit.CLIENT, 2, "client"),
+        (39, Unit.CLIENT, 2, "record"),
+    ):
         chosen = [Participant(i) for i in range(clients)]
-        _, second = halves(chosen, EVERYTHING, 2, Unit.RECORD, rng)
-        grouped = second.grouped().selection
-        assert (grouped.groups, grouped.by) == (GROUPS, by)
-        assert grouped.residues == second.selection.residues
+        first, second = halves(chosen, EVERYTHING, least, unit, rng)
+        assert (first.selection.groups, second.selection.groups) == (1, GROUPS)
+        assert second.selection.by == by
+        if by == "client":  # who taught the witness is not asked again
+            assert not set(first.participants) & set(second.participants)
