@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from flwr_kld.cli.show import checks_table
 from flwr_kld.report import (
     Check,
     plot_history,
@@ -23,6 +20,7 @@ from flwr_kld.report import (
     who_saw_what,
 )
 from flwr_kld.sealing import AggregatorKey
+from flwr_kld.simulations.following import follow, read_checks
 from flwr_kld.simulations.local_superlink import local_superlink
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
 from flwr_kld.simulations.trust_models import MODELS_FILE
@@ -65,14 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         superlink.run(APP, nodes=NODES, config=config) as run,
     ):
         try:
-            checks = _follow(run, out / CHECKS_FILE, console)
+            checks = follow(run, out / CHECKS_FILE, CHECKS, timeout=_TIMEOUT, console=console)
         finally:
             run.kill()
-    models = _read(out / MODELS_FILE)
+    models = read_checks(out / MODELS_FILE)
     if len(checks) < CHECKS or len(models) < MODELS:
         console.print(f"[red]The run ended early: see {out / 'flower.log'}[/]")
         return 4
-    console.print(_table(checks))
+    console.print(checks_table(checks, title="KL(reference ‖ clients)"))
     console.print(_models_table(models), *_who_saw_what(models), sep="\n")
     console.print(_FIRST_USE)
     title = "Private drift checks on handwriting"
@@ -91,36 +89,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("report.html", "history.png", "checks.csv", "checks.json", "models.csv"):
         console.print(f"  {out / name}")
     return 0
-
-
-def _follow(run: subprocess.Popen[bytes], file: Path, console: Console) -> list[Check]:
-    """Show progress while the run writes its checks down; return them."""
-    checks: list[Check] = []
-    give_up = time.monotonic() + _TIMEOUT
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    )  # fmt: skip
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("starting Flower and Ray", total=CHECKS)
-        ended = False
-        while not ended and time.monotonic() < give_up:
-            ended = run.poll() is not None
-            checks = _read(file)
-            if checks:
-                last = checks[-1].report
-                said = "failed" if last is None else f"{last.estimate:.3f} nats"
-                progress.update(
-                    task, completed=len(checks), description=f"check {len(checks)}: {said}"
-                )
-            time.sleep(0.2)
-    return checks
-
-
-def _read(file: Path) -> list[Check]:
-    if not file.exists():
-        return []
-    whole = file.read_text().rpartition("\n")[0]  # the last line may still be in writing
-    return [Check.from_dict(json.loads(line)) for line in whole.splitlines()]
 
 
 def _models_table(models: Sequence[Check]) -> Table:
@@ -147,33 +115,6 @@ def _who_saw_what(models: Sequence[Check]) -> Iterator[str]:
     for report in (model.report for model in models):
         if report:
             yield f"  [bold]{report.trust} + {report.aggregation}[/]: {who_saw_what(report)}"
-
-
-def _table(checks: Sequence[Check]) -> Table:
-    table = Table(
-        title="KL(reference ‖ clients) in nats",
-        caption="at least: certified at 95 %; estimate, truth: of the first half; ε = 1 a check",
-    )
-    columns = ("check", "verdict", "at least", "estimate", "± s.d.", "truth", "clients", "s")
-    for name in columns:
-        table.add_column(name, justify="right")
-    for check in checks:
-        report = check.report
-        if report is None:
-            table.add_row(str(check.number), "failed")
-            continue
-        table.add_row(
-            str(check.number),
-            str(report.outcome),
-            f"{max(report.lower_bound or 0.0, 0.0):.3f}",
-            f"{report.estimate:.3f}",
-            f"{report.error:.3f}",
-            f"{check.truth:.3f}",
-            f"{report.survivors}/{report.asked}",
-            f"{report.seconds:.2f}",
-            style="bold" if check.number >= DRIFT_FROM else "",
-        )
-    return table
 
 
 if __name__ == "__main__":

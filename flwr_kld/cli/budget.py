@@ -13,6 +13,7 @@ from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.show import utc
 from flwr_kld.ledger import Budget, Spent
 from flwr_kld.ledger import Ledger as OpenLedger
+from flwr_kld.ledger.budget import Composition
 from flwr_kld.privacy import Adjacency, Unit
 
 
@@ -28,6 +29,10 @@ def budget(
     days: Annotated[float, typer.Option(help="Length of its rolling window.")] = 30.0,
     adjacency: Annotated[Adjacency, typer.Option(help="What it hides.")] = Adjacency.REPLACE_ONE,
     unit: Annotated[Unit, typer.Option(help="Whose: a record's, or a client's.")] = Unit.RECORD,
+    composition: Annotated[
+        Composition,
+        typer.Option(help="pld, or sum where someone picks the next check by the last report."),
+    ] = "pld",
     as_json: AsJson = False,
 ) -> None:
     """Show what the person charged most has spent in the window, and what is left."""
@@ -35,7 +40,8 @@ def budget(
         books = existing_ledger(ledger)
     else:
         books = OpenLedger(ledger)
-        books.set_budget(Budget(epsilon, delta, days, population, adjacency=adjacency, unit=unit))
+        terms = Budget(epsilon, delta, days, population, adjacency, unit, composition)
+        books.set_budget(terms)
     spent = books.spent(population)
     if as_json:
         print_json(_as_dict(spent))

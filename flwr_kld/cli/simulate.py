@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import time
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flwr_kld.cli.demo import require_simulation
 from flwr_kld.cli.options import AsJson
@@ -18,7 +15,6 @@ from flwr_kld.cli.show import checks_table, failures
 from flwr_kld.report import Check, plot_history, save_csv, save_html, save_json
 
 _RESULTS = "checks.jsonl"
-_POLL = 0.2
 
 
 def simulate(
@@ -39,6 +35,9 @@ def simulate(
         typer.Option(help="What changes: nothing, the mix of digits, or the handwriting."),
     ] = "digits",
     drift_from: Annotated[int, typer.Option(min=1, help="First check with drift.")] = 5,
+    threshold: Annotated[
+        float, typer.Option(min=0, help="Nats to tolerate; 0 for estimates without decisions.")
+    ] = 0.0,
     cells: Annotated[int, typer.Option(min=16, help="Cells of the query.")] = 1000,
     epsilon: Annotated[float, typer.Option(help="Of each check, in nats.")] = 1.0,
     estimator: Annotated[str, typer.Option(help="Name of the estimator.")] = "posterior_counts",
@@ -56,7 +55,7 @@ def simulate(
         "source": source, "writers": writers, "records": records, "nodes": nodes, "checks": checks,
         "cohort": cohort, "drift": drift, "drift-from": drift_from, "cells": cells,
         "epsilon": float(epsilon), "estimator": estimator, "theta": float(theta), "seed": seed,
-        "out": str(out),
+        "threshold": float(threshold), "out": str(out),
     }  # fmt: skip
     found = _run(config, out, nodes=nodes, checks=checks, timeout=timeout)
     if len(found) < checks:
@@ -81,6 +80,7 @@ def _run(
 ) -> list[Check]:
     """Run the app on a SuperLink of its own and follow what it writes down."""
     from flwr_kld import simulations  # an extra
+    from flwr_kld.simulations.following import follow
     from flwr_kld.simulations.local_superlink import local_superlink
 
     app = Path(simulations.__path__[0]) / "drift_app"
@@ -89,31 +89,6 @@ def _run(
         superlink.run(app, nodes=nodes, config=config) as run,
     ):
         try:
-            return _follow(run, out / _RESULTS, checks, timeout)
+            return follow(run, out / _RESULTS, checks, timeout=timeout, console=messages)
         finally:
             run.kill()
-
-
-def _follow(run: subprocess.Popen[bytes], file: Path, checks: int, timeout: float) -> list[Check]:
-    found: list[Check] = []
-    give_up = time.monotonic() + timeout
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    )  # fmt: skip
-    with Progress(*columns, console=messages) as progress:
-        task = progress.add_task("starting Flower and Ray", total=checks)
-        ended = False
-        while not ended and time.monotonic() < give_up:
-            ended = run.poll() is not None
-            found = _read(file)
-            if found:
-                progress.update(task, completed=len(found), description="checking")
-            time.sleep(_POLL)
-    return found
-
-
-def _read(file: Path) -> list[Check]:
-    if not file.exists():
-        return []
-    whole = file.read_text().rpartition("\n")[0]  # the last line may still be in writing
-    return [Check.from_dict(json.loads(line)) for line in whole.splitlines()]

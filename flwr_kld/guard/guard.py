@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.amounts import ATTO, NANO, shown, spent
 from flwr_kld.guard.key import node_identity
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Receipt, Receipts, Spend
+from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
 from flwr_kld.protocol import Question
 from flwr_kld.secure_sum import ClientPolicy
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flwr_kld.guard.amounts import ATTO, NANO, limit
+from flwr_kld.privacy.amounts import ATTO, NANO, limit
 from flwr_kld.protocol import TRUST_MODELS
 from flwr_kld.secure_sum import ClientPolicy, Collusion
 

@@ -17,7 +17,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.amounts import ATTO, NANO, shown
+from flwr_kld.privacy.amounts import ATTO, NANO, shown
 from flwr_kld.secure_sum import Identity
 
 _PATIENCE = 30.0

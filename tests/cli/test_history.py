@@ -85,11 +85,15 @@ def test_report_refuses_what_it_cannot_write(cli, url, tmp_path, settled):
 
 def test_budget_is_set_and_shown(cli, tmp_path):
     url = f"sqlite:///{tmp_path / 'new.db'}"
-    done = cli("budget", "--ledger", url, "--set", 2, "--days", 365, "--unit", "client", "--json")
+    done = cli(
+        "budget", "--ledger", url, "--set", 2, "--days", 365, "--unit", "client",
+        "--composition", "sum", "--json",
+    )  # fmt: skip
     shown = json.loads(done.stdout)
     assert (shown["epsilon"], shown["left"], shown["window_days"]) == (2.0, 2.0, 365.0)
     assert (shown["unit"], shown["frees_at"]) == ("client", None)
     assert Ledger(url).budget().epsilon == 2.0
+    assert Ledger(url).budget().composition == "sum"
 
 
 def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):

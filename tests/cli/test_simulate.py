@@ -71,12 +71,13 @@ def superlink(monkeypatch):
 def test_simulate_hands_its_options_to_the_app_and_writes_files(cli, superlink, tmp_path):
     done = cli(
         "simulate", "--out", tmp_path, "--checks", 3, "--drift", "writers", "--epsilon", 2,
-        "--drift-from", 2, "--json",
+        "--drift-from", 2, "--threshold", 0.1, "--json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert (superlink.app / "pyproject.toml").is_file()
     config = superlink.config
     assert (config["checks"], config["drift"], config["drift-from"]) == (3, "writers", 2)
+    assert config["threshold"] == 0.1
     assert repr(config["epsilon"]) == "2.0"  # an app's run config keeps its types
     assert [c["round"] for c in json.loads(done.stdout)] == [1, 2, 3]
     for name in ("report.html", "history.png", "checks.csv", "checks.json"):

@@ -7,7 +7,7 @@ import pytest
 from guard.files import FILE, example, guard_file
 
 from flwr_kld.guard import GuardFileError, read_limits
-from flwr_kld.guard.amounts import ATTO, NANO, limit, shown, spent
+from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown, spent
 from flwr_kld.secure_sum import ClientPolicy, Collusion
 
 

@@ -1,0 +1,63 @@
+"""What a running simulation has written down so far."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from flwr_kld.report import Check
+
+_POLL = 0.2
+
+
+def follow(
+    run: subprocess.Popen[bytes], file: Path, total: int, *, timeout: float, console: Console
+) -> list[Check]:
+    """Show progress until a run ends, or takes more than `timeout` seconds; return its checks.
+
+    Parameters
+    ----------
+    run : subprocess.Popen
+        ``flwr run``.
+    file : Path
+        Where its app writes a line for each check.
+    total : int
+        Checks to come.
+    timeout : float
+        Seconds.
+    console : Console
+        For the progress bar.
+    """
+    checks: list[Check] = []
+    give_up = time.monotonic() + timeout
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    )  # fmt: skip
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("starting Flower and Ray", total=total)
+        ended = False
+        while not ended and time.monotonic() < give_up:
+            ended = run.poll() is not None
+            checks = read_checks(file)
+            if checks:
+                last = checks[-1].report
+                none = last is None or last.estimate is None
+                said = "no number" if none else f"{last.estimate:.3f} nats"
+                progress.update(
+                    task, completed=len(checks), description=f"check {len(checks)}: {said}"
+                )
+            time.sleep(_POLL)
+    return checks
+
+
+def read_checks(file: Path) -> list[Check]:
+    """Read the whole lines of a file that may still be growing, or not be there yet."""
+    if not file.exists():
+        return []
+    whole = file.read_text().rpartition("\n")[0]
+    return [Check.from_dict(json.loads(line)) for line in whole.splitlines()]
