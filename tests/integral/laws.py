@@ -25,7 +25,7 @@ def data_sets(symbols: int, sizes) -> list[np.ndarray]:
 
 def box_weights(law: BoxLaw) -> list[int]:
     """Integer weights that draws follow, read from the categorical that draws them."""
-    bounds = [0, *law._law._bounds]
+    bounds = [0, *law._law._cumulative._bounds]
     return [high - low for low, high in pairwise(bounds)]
 
 
