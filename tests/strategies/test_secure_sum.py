@@ -11,6 +11,7 @@ from flwr.app import ConfigRecord
 from flwr_kld.clients import FirstUse, Pinned
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.errors import CheckFailed
+from flwr_kld.ledger import Cost
 from flwr_kld.secure_sum import ClientPolicy, Identity, Roster
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
@@ -307,3 +308,13 @@ def test_clients_that_pin_no_list_take_no_part_under_one():
     monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
     with pytest.raises(CheckFailed, match="20: not in the server's list of clients"):
         monitor.check(grid_of(SUMMING()))
+
+
+def test_what_survivors_cost_is_never_too_little_and_of_few_kinds():
+    trust = Distributed(1.0, min_survivors=16)
+    exact = [Cost.of_shares(trust.noise_terms.event(), n) for n in range(16, 33)]
+    booked = [trust.cost(n) for n in range(16, 33)]
+    assert booked[0] == trust.cost() == exact[0]
+    assert all(b.epsilon >= e.epsilon for b, e in zip(booked, exact, strict=True))
+    assert booked[-1].epsilon < 0.95 * booked[0].epsilon
+    assert len(set(booked)) == 9
