@@ -163,7 +163,7 @@ def plot(bounds: Sequence[Row], intervals: Sequence[Row], path: Path) -> None:
             ax.errorbar(share, place, xerr=error, fmt="o", markersize=4, color=color, label=label)
         ax.axvline(LEVEL, color="#444444", linewidth=1)
         ax.set_yticks(place, [row["setting"] for row in rows], fontsize=7)
-        ax.set(title=title, xlim=(min(0.8, ax.get_xlim()[0]), 1.005))
+        ax.set(title=title, xlabel="share of runs", xlim=(min(0.8, ax.get_xlim()[0]), 1.005))
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False, loc="lower left")
     figure.savefig(path, dpi=130)
