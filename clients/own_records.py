@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from flwr_kld.counts import ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.privacy import Adjacency
 from flwr_kld.protocol import Question
 from flwr_kld.query import record_ids
 
@@ -52,6 +53,12 @@ class OwnRecords:
         DomainError, InvalidReply, QueryRefused
             What is wrong with the records, without saying any.
         """
+        positions_shift = question.adjacency == Adjacency.ADD_REMOVE  # as records come and go
+        if self.ids is None and positions_shift and question.selected.by_id:
+            raise QueryRefused(
+                "records are picked by id and the check hides whether one is there: it needs "
+                "record_ids="
+            )
         symbols = self.symbols(context, member)
         ids = self._ids(context, member, len(symbols))
         selection = question.selected
@@ -60,7 +67,7 @@ class OwnRecords:
             pick = np.random.default_rng(secrets.randbits(128))
             kept = pick.choice(np.flatnonzero(kept), question.clip, replace=False)
         symbols, ids = symbols[kept], ids[kept]
-        group = selection.group_of(ids, f"{context.node_id}:{member}")
+        group = selection.group_of(ids)
         try:
             return ClientCounts.count(
                 symbols, cell_of, question.cells, group=group, groups=selection.groups

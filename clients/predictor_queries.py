@@ -23,7 +23,7 @@ from flwr_kld.privacy import SystemBits, Unit
 from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, Answer, Question
 
 if TYPE_CHECKING:
-    from flwr_kld.predictors.query import Query
+    from flwr_kld.predictors.predictor import Question as Asked
 
 _USED = "flwr_kld.predicted"
 
@@ -87,21 +87,22 @@ def host_predictor_queries(
         return _reply(message, answer, symbols)
 
 
-def _report(own: OwnRecords, context: Context, member: int, query: Query) -> tuple[int, ...]:
+def _report(own: OwnRecords, context: Context, member: int, query: Asked) -> tuple[int, ...]:
     """Privatise one record, drawn uniformly; without any, a label drawn from nothing."""
     labels = own.symbols(context, member)
     label = (
         int(labels[secrets.randbelow(len(labels))])
         if len(labels)
-        else secrets.randbelow(len(query.class_of))  # that there are no records is private too
+        else secrets.randbelow(query.labels)  # that there are no records is private too
     )
     return query.answer(label, SystemBits())
 
 
-def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Query]]]:
+def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Asked]]]:
     """Read the question and each member's query, and hold them against each other."""
-    # Imported here: a client that is asked for counts starts without it.
+    # Imported here: a client that is asked for counts starts without them.
     from flwr_kld.predictors.query import Query
+    from flwr_kld.predictors.score_query import ScoreQuery
 
     def record(name: str) -> ConfigRecord:
         found = content.get(name)
@@ -111,17 +112,20 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
     if question.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     hold_to_channel(question, None, "local")
-    if question.unit != Unit.CLIENT or question.delta != 0:
-        raise QueryRefused("a privatised label protects the whole client, at delta 0")
-    built: dict[int, Query] = {}
-    queries: dict[int, tuple[int, Query]] = {}
+    if question.unit != Unit.CLIENT:
+        raise QueryRefused("a privatised label protects the whole client")
+    built: dict[int, Asked] = {}
+    queries: dict[int, tuple[int, Asked]] = {}
     for member, number in record(QUERY).items():
         if not member.isdecimal() or type(number) is not int:
             raise QueryRefused("the predictor's query is not readable")
         if number not in built:
-            built[number] = Query.from_config(record(f"{QUERY}.{number}"), domain.size)
-        if built[number].channel.epsilon > question.epsilon:
-            raise QueryRefused("the channel spends more epsilon than the server claims")
+            config = record(f"{QUERY}.{number}")
+            scores = config.get("channel") == ScoreQuery.kind
+            kind: type[ScoreQuery] | type[Query] = ScoreQuery if scores else Query
+            built[number] = kind.from_config(config, domain.size)
+            if built[number].delta(question.epsilon) > question.delta:
+                raise QueryRefused("the channel spends more than the server claims")
         queries[int(member)] = number, built[number]
     return question, queries
 

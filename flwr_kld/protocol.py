@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from flwr_kld.errors import InvalidReply, QueryRefused
-from flwr_kld.privacy.event import Unit
+from flwr_kld.privacy.event import Adjacency, Unit
 from flwr_kld.query.selection import EVERYTHING, Selection
 
 DRIFT_ACTION = "drift"
@@ -47,7 +47,7 @@ COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "local")
 """Who adds the noise: the server, the clients, a node that is trusted to, or each client alone."""
-_VERSION = 3
+_VERSION = 4
 _LONGEST_ID = 64
 
 
@@ -75,8 +75,8 @@ class Question:
         One of `TRUST_MODELS`.
     epsilon, delta : float
         What the check claims to spend.
-    unit : str
-        Whose presence or value is hidden, a `Unit`.
+    unit, adjacency : str
+        Whose presence or value is hidden, a `Unit` and an `Adjacency`.
     asked : int
         Clients in the cohort, as the server says.
     """
@@ -92,6 +92,7 @@ class Question:
     epsilon: float
     delta: float
     unit: str
+    adjacency: str
     asked: int
     selection: str = EVERYTHING.to_json()
     clip: int = 0
@@ -147,12 +148,15 @@ class Question:
             "epsilon": 0 < self.epsilon < math.inf,
             "delta": 0 <= self.delta < 1,
             "unit": self.unit in tuple(Unit),
+            "adjacency": self.adjacency in tuple(Adjacency),
             "asked": self.asked >= 1,
         }
 
 
 _QUESTION_TYPES: dict[str, type] = {
-    **dict.fromkeys(("check", "domain", "reference", "plan", "trust", "unit", "selection"), str),
+    **dict.fromkeys(
+        ("check", "domain", "reference", "plan", "trust", "unit", "adjacency", "selection"), str
+    ),
     **dict.fromkeys(("cells", "clip", "asked"), int),
     **dict.fromkeys(("epsilon", "delta"), float),
     "wire": bytes,

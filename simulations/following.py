@@ -46,8 +46,8 @@ def follow(
             checks = read_checks(file)
             if checks:
                 last = checks[-1].report
-                none = last is None or last.estimate is None
-                said = "no number" if none else f"{last.estimate:.3f} nats"
+                estimate = None if last is None else last.estimate
+                said = "no number" if estimate is None else f"{estimate:.3f} nats"
                 progress.update(
                     task, completed=len(checks), description=f"check {len(checks)}: {said}"
                 )

@@ -98,7 +98,13 @@ class Asking:
             check,
             group,
             trust.most_records,
-            Claim(trust.name, float(trust.epsilon), float(trust.delta), str(trust.unit)),
+            Claim(
+                trust.name,
+                float(trust.epsilon),
+                float(trust.delta),
+                str(trust.unit),
+                str(trust.adjacency),
+            ),
             timeout,
             trust.release_terms,
         )

@@ -25,7 +25,7 @@ class Claim:
         Name of the trust model.
     epsilon, delta : float
         Asked for.
-    unit : str
+    unit, adjacency : str
         Whose presence or value is hidden.
     """
 
@@ -33,6 +33,7 @@ class Claim:
     epsilon: float
     delta: float
     unit: str
+    adjacency: str
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Exchange:
             epsilon=self.claim.epsilon,
             delta=self.claim.delta,
             unit=self.claim.unit,
+            adjacency=self.claim.adjacency,
             asked=len(self.chosen),
             clip=self.clip,
         )

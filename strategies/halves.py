@@ -13,8 +13,9 @@ from flwr_kld.query import Selection
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
 
-_MANY = 4 * GROUPS
-"""A cohort of so many clients is split and grouped by client, a smaller one by record."""
+_MANY = 20 * GROUPS
+"""A cohort of so many clients is split and grouped by client, a smaller one by record: groups of
+fewer than ten clients differ too much in size for a bound."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,9 @@ def halves(
 ) -> tuple[Part, Part]:
     """Split at random by client, or each client's records where clients are few.
 
-    The second half answers in `GROUPS` groups of clients. Where clients are few, in groups of
-    records: these say how much the records vary within these very clients, who count as fixed.
+    The second half answers in `GROUPS` groups of clients: its bound is one for the population that
+    clients were drawn from. Where they are few, in groups of records: these say how much records
+    vary within these very clients, who count as fixed.
 
     Parameters
     ----------

@@ -10,10 +10,11 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.errors import InvalidReply
-from flwr_kld.predictors import BayesMixture, Intake, Rejection
+from flwr_kld.predictors import Intake, Predictor, Rejection
 from flwr_kld.predictors.report import Report
-from flwr_kld.privacy import Unit
+from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, Answer, Question
+from flwr_kld.report.predictor_report import LOCAL
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import failure, refusal
 
@@ -25,7 +26,7 @@ class PredictorRound:
 
     Parameters
     ----------
-    predictor : BayesMixture
+    predictor : Predictor
         Whose queries are asked.
     number : int
         Of the round.
@@ -35,7 +36,7 @@ class PredictorRound:
         Fingerprint of what labels mean.
     """
 
-    def __init__(self, predictor: BayesMixture, number: int, context: str, domain: str) -> None:
+    def __init__(self, predictor: Predictor, number: int, context: str, domain: str) -> None:
         self._predictor, self._number, self._context = predictor, number, context
         self._domain = domain
         self._check = secrets.token_hex(8)
@@ -102,10 +103,11 @@ class PredictorRound:
             cells=1,
             wire=b"",
             members=[p.member for p in members],
-            trust="local",
+            trust=LOCAL,
             epsilon=self._predictor.epsilon,
-            delta=0.0,
+            delta=self._predictor.delta,
             unit=str(Unit.CLIENT),
+            adjacency=str(Adjacency.REPLACE_ONE),
             asked=asked,
         )
 

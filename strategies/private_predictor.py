@@ -15,9 +15,11 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import Charge, Clients, Cost, Ledger, LedgerError, Reservation, State
-from flwr_kld.predictors import BayesMixture, kl_risk_bound
+from flwr_kld.predictors import Predictor
+from flwr_kld.predictors.laws import Floats
 from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.report import PredictorReport
+from flwr_kld.report.predictor_report import LOCAL, round_key
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Cohort, Participant, UniformCohort
 from flwr_kld.strategies.population import Nodes, Population
@@ -34,8 +36,9 @@ class PrivatePredictor(Strategy):
 
     Parameters
     ----------
-    predictor : BayesMixture
-        Hypotheses, ε of a report, and what was learnt.
+    predictor : Predictor
+        Hypotheses, what a report costs, and what was learnt: a `BayesMixture`, or one of the
+        paper's algorithms.
     cohort : Cohort
         Whom to ask; by default everybody connected. Each report costs its client ε: with a
         `RotatingCohort` a client pays once in a turn.
@@ -62,7 +65,7 @@ class PrivatePredictor(Strategy):
 
     def __init__(
         self,
-        predictor: BayesMixture,
+        predictor: Predictor,
         *,
         cohort: Cohort | None = None,
         population: Population | None = None,
@@ -73,11 +76,13 @@ class PrivatePredictor(Strategy):
         budget: str = "default",
         name: str = "predictor",
     ) -> None:
+        if not name:
+            raise ValueError("a predictor needs a name, to be known by in the ledger")
         if min_clients < 1:
             raise ValueError(f"min_clients must be at least 1, got {min_clients}")
         if not 0 < timeout < math.inf:
             raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
-        predictor.design(context)  # built now: a context without laws fails here
+        predictor.query(0, context)  # built now: a context without laws fails here
         self.predictor = predictor
         self.cohort = cohort or UniformCohort()
         self.population = population or Nodes()
@@ -135,37 +140,47 @@ class PrivatePredictor(Strategy):
     def _report(
         self, started: str, asked: int, asking: PredictorRound, seconds: float
     ) -> PredictorReport:
-        predictor, names = self.predictor, self.predictor.hypotheses.names
-        leader = predictor.leader
-        bound = float(kl_risk_bound(predictor.design(self.context), batch=asked)[leader.index])
+        predictor, leader, taken = self.predictor, self.predictor.leader, len(asking.intake)
+        bound = predictor.risk_bound(self.rounds, taken, self.context)
         return PredictorReport(
             name=self.name,
             round=self.rounds,
             started=started,
-            weights=dict(zip(names, predictor.weights.tolist(), strict=True)),
-            mixture=dict(zip(names, predictor.mixture.tolist(), strict=True)),
+            weights=self._named(predictor.weights),
+            mixture=self._named(predictor.mixture),
             leader=leader.name,
             log_odds=leader.log_odds,
+            swing=leader.swing,
             outlasts=leader.outlasts,
-            risk_bound=bound if math.isfinite(bound) else None,
+            risk_bound=None if bound is None else float(bound[leader.index]),
             epsilon=predictor.epsilon,
+            delta=predictor.delta,
+            epsilon_left=None if self.ledger is None else self.ledger.spent(self.budget).left,
             asked=asked,
-            taken=len(asking.intake),
+            taken=taken,
             rejected=dict(asking.left_out),
             reports=self.taken,
             seconds=seconds,
         )
+
+    def _named(self, values: Floats | None) -> dict[str, float]:
+        """Return values [K] by the candidates' names; nothing where there are none."""
+        names = self.predictor.hypotheses.names
+        return {} if values is None else dict(zip(names, values.tolist(), strict=True))
 
     # ------------------------------------------------------------------------ the ledger's part
 
     def _reserve(self, chosen: list[Participant]) -> Reservation | None:
         if self.ledger is None:
             return None
-        epsilon = self.predictor.epsilon
-        cost = Cost.claimed("local", epsilon, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
+        epsilon, delta = self.predictor.epsilon, self.predictor.delta
+        cost = Cost.claimed(LOCAL, epsilon, delta, Adjacency.REPLACE_ONE, Unit.CLIENT)
         charge = Charge(cost, Clients(map(str, chosen)))
-        key = f"{self.name}/{self.rounds + 1}"
-        return self.ledger.reserve(key, [charge], population=self.budget)
+        return self.ledger.reserve(self._next_key, [charge], population=self.budget)
+
+    @property
+    def _next_key(self) -> str:
+        return round_key(self.name, self.rounds + 1)
 
     def _fail(self, reservation: Reservation | None, error: Exception) -> None:
         """Close a round without reports; its number is used up, and remembered as such."""
@@ -194,7 +209,7 @@ class PrivatePredictor(Strategy):
             self._version = state.version
             self.rounds, self.taken = int(state.value["rounds"]), int(state.value["taken"])
             self.predictor.restore(state.value["learnt"])
-        while ledger.check(f"{self.name}/{self.rounds + 1}", population=self.budget) is not None:
+        while ledger.check(self._next_key, population=self.budget) is not None:
             self.rounds += 1
 
     # ------------------------------------------------------------ Flower's Strategy interface

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -18,10 +16,12 @@ from flwr.serverapp import Grid
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.domain import Domain
 from flwr_kld.integral import reference_from_counts
+from flwr_kld.kept_reference import kept_as
 from flwr_kld.ledger import Ledger
 from flwr_kld.privacy import SystemBits
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
+from flwr_kld.report import ReferenceReport
 from flwr_kld.strategies.asking import Asking, Published, require
 from flwr_kld.strategies.cohort import Cohort, UniformCohort
 from flwr_kld.strategies.halves import Part
@@ -29,65 +29,6 @@ from flwr_kld.strategies.pairing import require_counts, require_pair, usual_aggr
 from flwr_kld.strategies.population import Nodes, Population
 from flwr_kld.strategies.spending import Spending
 from flwr_kld.strategies.trust import Aggregation, Trust
-
-SCHEMA = "reference 1"
-"""Version of the JSON form."""
-
-
-@dataclass(frozen=True)
-class ReferenceReport:
-    """How a reference was made. Everything in it is public.
-
-    Parameters
-    ----------
-    reference, domain : str
-        Fingerprints.
-    started : str
-        UTC, ISO 8601.
-    trust, aggregation, mechanism, adjacency, unit : str
-        As in `Report`.
-    epsilon, delta, delivered : float
-        As in `Report`.
-    asked, survivors : int
-        Clients.
-    dropouts : dict[str, int]
-        Clients left out, by reason.
-    records : float
-        In the histogram.
-    seconds : float
-        Wall time.
-    private : bool
-        Whether the noise protects anybody.
-    """
-
-    reference: str
-    domain: str
-    started: str
-    trust: str
-    aggregation: str
-    mechanism: str
-    adjacency: str
-    unit: str
-    epsilon: float
-    delta: float
-    delivered: float
-    asked: int
-    survivors: int
-    dropouts: dict[str, int]
-    records: float
-    seconds: float
-    private: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form, schema versioned."""
-        return {"schema": SCHEMA, **asdict(self)}
-
-    def __str__(self) -> str:
-        return (
-            f"reference {self.reference[:12]} from {self.records:.0f} records of {self.survivors} "
-            f"of {self.asked} clients; ε = {self.delivered:.3g} per {self.unit} "
-            f"({self.adjacency}, {self.trust})"
-        )
 
 
 class ReferenceFromClients:
@@ -140,7 +81,8 @@ class ReferenceFromClients:
         Parameters
         ----------
         key : str, optional
-            Idempotency key: with a ledger it runs once.
+            Idempotency key: with a ledger it runs once, and `kept_reference` reads the reference
+            from the ledger, wherever it is needed.
 
         Raises
         ------
@@ -149,8 +91,9 @@ class ReferenceFromClients:
         LedgerError
             If the ledger does not let it start. Nothing was asked.
         """
-        began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
         check = secrets.token_hex(8)
+        key = key or f"reference/{check}"
+        began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
         present = self.population.present(grid, self.timeout)
         present = self.aggregation.clients(present, grid, self.timeout)
         require(len(present), self._asking.least, "are connected")
@@ -159,9 +102,7 @@ class ReferenceFromClients:
         part = Part(self.cohort.draw(present, self._generator), self.cohort.select())
         flat = Reference.from_counts(self.domain, np.ones(self.domain.size))
         plan = Partition(max(self.domain.size, 16)).draw(flat, self._generator)
-        with Spending(
-            self.ledger, self.budget, self.trust, key or f"reference/{check}", [part]
-        ) as spending:
+        with Spending(self.ledger, self.budget, self.trust, key, [part]) as spending:
             published = self._asking.publish(
                 grid,
                 part.participants,
@@ -171,7 +112,7 @@ class ReferenceFromClients:
                 timeout=self.timeout,
             )
             reference, report = self._made(published, started, time.perf_counter() - began)
-            spending.settle(report, [published], ())
+            spending.settle(report, [published], [kept_as(reference, key, self.budget)])
         return reference, report
 
     def _made(

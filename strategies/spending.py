@@ -58,7 +58,7 @@ class Spending:
 
     def __enter__(self) -> Spending:
         if self._ledger is not None:
-            charges = [Charge(self._trust.cost(), _touched(part)) for part in self._parts]
+            charges = [Charge(self._trust.cost(), whom) for whom, _ in _charges(self._parts)]
             self._open = self._ledger.reserve(self._key, charges, population=self._budget)
             self.left = self._ledger.spent(self._budget).left
         return self
@@ -76,7 +76,7 @@ class Spending:
         self._over = True
         if self._ledger is None:
             return
-        costs = [self._delivered(published) for published in exchanges]
+        costs = [self._delivered([exchanges[i] for i in paid]) for _, paid in _charges(self._parts)]
         try:
             self._ledger.settle(self._open, report.to_dict(), delivered=costs, states=states)
         except LedgerError:
@@ -84,9 +84,10 @@ class Spending:
             logger.exception("the ledger did not take this report: %s", text)
             raise
 
-    def _delivered(self, published: Published | None) -> Cost:
-        """Return what an exchange cost; one that failed, what it was to cost."""
-        return self._trust.cost(None if published is None else published.survivors)
+    def _delivered(self, exchanges: Sequence[Published | None]) -> Cost:
+        """Return what the dearest exchange cost: that of fewest survivors, or one that failed."""
+        survivors = [exchange.survivors for exchange in exchanges if exchange is not None]
+        return self._trust.cost(min(survivors) if len(survivors) == len(exchanges) else None)
 
     def __exit__(
         self,
@@ -101,8 +102,23 @@ class Spending:
         self._ledger.fail(self._open, why)
 
 
-def _touched(part: Part) -> Clients | RecordBuckets:
-    selection = part.selection
+def _charges(parts: Sequence[Part]) -> list[tuple[Clients | RecordBuckets, list[int]]]:
+    """Return whom each charge touches, and which exchanges it pays for.
+
+    `halves` asks nobody who is hidden twice. Where what the halves share has a name (the clients
+    whose records they divide, the buckets that both take of different clients), one charge pays for
+    both; otherwise each has its own.
+    """
+    first, selection = parts[0], parts[0].selection
+    both = list(range(len(parts)))
+    residues = sorted(residue for part in parts for residue in part.selection.residues)
+    if residues == list(range(selection.modulus)):  # together, all records of these clients
+        return [(Clients(map(str, first.participants)), both)]
     if selection.takes_all:
-        return Clients(map(str, part.participants))
-    return RecordBuckets(selection.key, selection.modulus, selection.residues)
+        return [(Clients(map(str, part.participants)), [i]) for i, part in enumerate(parts)]
+    if all(part.selection.residues == selection.residues for part in parts):
+        return [(RecordBuckets(selection.key, selection.modulus, selection.residues), both)]
+    return [
+        (RecordBuckets(selection.key, selection.modulus, part.selection.residues), [i])
+        for i, part in enumerate(parts)
+    ]

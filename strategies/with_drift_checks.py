@@ -1,9 +1,14 @@
-"""Drift checks beside training: another strategy's rounds, every k-th followed by a check."""
+"""Drift checks beside training: another strategy's rounds, every k-th followed by a check.
+
+Or by a predictor's round; for both, wrap twice:
+``WithDriftChecks(WithDriftChecks(FedAvg(), KLDrift(…)), PrivatePredictor(…), every=1)``.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -11,12 +16,15 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import LedgerError
-from flwr_kld.report import Outcome, Report
+from flwr_kld.report import Outcome, PredictorReport, Report
 from flwr_kld.strategies.kl_drift import KLDrift
+from flwr_kld.strategies.private_predictor import PrivatePredictor, predictor_metrics
 from flwr_kld.strategies.reading import metrics
 
 logger = logging.getLogger("flwr_kld")
 
+_WHAT = {"kld": "drift check", "predictor": "predictor's round"}
+"""Monitors, by what their metrics begin with."""
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -30,38 +38,41 @@ class WithDriftChecks(Strategy):
     ----------
     strategy : Strategy
         Trains: ``FedAvg()`` or any other. Wrap last: checks run from this object's `start`.
-    monitor : KLDrift
-        Checks. It asks, waits and spends as it does on its own.
+    monitor : KLDrift or PrivatePredictor
+        Checks, or learns. It asks, waits and spends as it does on its own.
     every : int
         Rounds from one check to the next, at least 1: rounds k, 2k, … are followed by a check.
-    on_report : Callable[[int, Report], None], optional
-        Called with the round and its report, if the check gave one. Whatever it raises ends the
-        training, which may be its purpose.
+    on_report : callable, optional
+        Called with the round and the monitor's report, a `Report` or `PredictorReport`, if there is
+        one. Whatever it raises ends the training, which may be its purpose.
     on_drift : Callable[[int, Report], None], optional
-        The same, but only where the check decided that there is drift.
+        The same, but only where a check decided that there is drift.
 
     Raises
     ------
     ValueError
-        If `every` is not a positive number of rounds.
+        If `every` is not a positive number of rounds, or `on_drift` is given for a predictor, which
+        decides nothing.
     """
 
     def __init__(
         self,
         strategy: Strategy,
-        monitor: KLDrift,
+        monitor: KLDrift | PrivatePredictor,
         every: int = 5,
-        on_report: Callable[[int, Report], None] | None = None,
+        on_report: Callable[[int, Any], None] | None = None,
         on_drift: Callable[[int, Report], None] | None = None,
     ) -> None:
         if every < 1:
             raise ValueError(f"every must be at least 1 round, got {every}")
+        if on_drift is not None and isinstance(monitor, PrivatePredictor):
+            raise ValueError("a predictor decides on no drift: give on_report, or a KLDrift")
         self.strategy = strategy
         self.monitor = monitor
         self.every = every
         self.on_report = on_report
         self.on_drift = on_drift
-        self.reports: dict[int, Report] = {}
+        self.reports: dict[int, Any] = {}
         """Report of each round of the last `start` whose check gave one."""
 
     def start(
@@ -87,8 +98,9 @@ class WithDriftChecks(Strategy):
         -------
         Result
             The wrapped strategy's. After rounds with a check, ``evaluate_metrics_serverapp`` has
-            ``kld.*`` metrics beside those of `evaluate_fn`. A check that failed leaves
-            ``kld.failed = 1`` and no number, and training goes on.
+            ``kld.*`` metrics beside those of `evaluate_fn`, or ``predictor.*`` metrics. A check or
+            round that failed leaves ``kld.failed = 1`` or ``predictor.failed = 1`` and no number,
+            and training goes on.
         """
         self.reports = {}
         self.monitor.summary()
@@ -111,22 +123,33 @@ class WithDriftChecks(Strategy):
         )
 
     def _check(self, server_round: int, grid: Grid) -> MetricRecord:
-        """Run one check; whatever goes wrong in it is no reason to lose a training."""
+        """Run one check or round; whatever goes wrong in it is no reason to lose a training."""
+        kind = "predictor" if isinstance(self.monitor, PrivatePredictor) else "kld"
         try:
-            report = self.monitor.check(grid)
-            found = MetricRecord(metrics(report))
+            report, found = self._ask(grid)
         except (CheckFailed, LedgerError) as error:
-            logger.warning("drift check after round %s failed: %s", server_round, error)
-            return MetricRecord({"kld.failed": 1})
+            logger.warning("%s after round %s failed: %s", _WHAT[kind], server_round, error)
+            return MetricRecord({f"{kind}.failed": 1})
         except Exception:
-            logger.exception("drift check after round %s broke", server_round)
-            return MetricRecord({"kld.failed": 1})
+            logger.exception("%s after round %s broke", _WHAT[kind], server_round)
+            return MetricRecord({f"{kind}.failed": 1})
         self.reports[server_round] = report
         if self.on_report is not None:
             self.on_report(server_round, report)
-        if self.on_drift is not None and report.outcome is Outcome.DRIFT:
+        if (
+            self.on_drift is not None
+            and isinstance(report, Report)
+            and report.outcome is Outcome.DRIFT
+        ):
             self.on_drift(server_round, report)
         return found
+
+    def _ask(self, grid: Grid) -> tuple[Report | PredictorReport, MetricRecord]:
+        if isinstance(self.monitor, PrivatePredictor):
+            learnt = self.monitor.ask(grid)
+            return learnt, MetricRecord({**predictor_metrics(learnt)})
+        report = self.monitor.check(grid)
+        return report, MetricRecord(metrics(report))
 
     # --------------------------------------------- the wrapped strategy's rounds, as they are
 

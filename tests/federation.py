@@ -16,9 +16,10 @@ SHARES = (0.1, 0.2, 0.3, 0.4)
 
 
 def basket(context: Context, each: int = 100, shares: Sequence[float] = SHARES) -> list[str]:
-    """A node's records: `each` in all, in the same shares on every node."""
+    """A node's records: `each` in all, in the same shares on every node, in an order of its own."""
     counts = (np.array(shares) * each).astype(int)
-    return [name for name, n in zip(FRUIT.names, counts, strict=True) for _ in range(n)]
+    records = [name for name, n in zip(FRUIT.names, counts, strict=True) for _ in range(n)]
+    return np.random.default_rng(context.node_id).permutation(records).tolist()
 
 
 def app_of(records: Callable[[Context], object] = basket, **options: object) -> ClientApp:

@@ -20,6 +20,7 @@ QUESTION = Question(
     epsilon=0.5,
     delta=1e-9,
     unit="record",
+    adjacency="replace-one",
     asked=20,
 )
 ANSWERED = Answer("00ff", "p", [0, 4], ["no"])
@@ -31,7 +32,7 @@ def test_a_question_survives_a_flower_record(clip):
     assert Question.from_config(ConfigRecord(question.to_config())) == question
 
 
-@pytest.mark.parametrize("version", [None, 0, 2, 4, "3"])
+@pytest.mark.parametrize("version", [None, 0, 3, 5, "4"])
 def test_another_version_says_what_to_install(version):
     config = {**QUESTION.to_config(), "version": version}
     with pytest.raises(QueryRefused, match="install the same flwr-kld on both sides"):
@@ -70,6 +71,7 @@ def test_an_incomplete_question_says_what_it_lacks(name):
         ("delta", 1.0),
         ("delta", float("nan")),
         ("unit", "household"),
+        ("adjacency", "swap"),
         ("asked", 0),
     ],
 )

@@ -56,10 +56,8 @@ def design_effect(counts: NDArray[np.int64], noise: float) -> DesignEffect:
     expected = (groups - 1) * float(size.mean()) * float(each.sum())
     if not expected > 0:
         return DesignEffect(1.0, 1.0)
-    # tr(C)² / tr(C²) of the multinomial's covariance C = diag(p) - p pᵀ.
-    square = float((share**2).sum())
-    squared = square - 2 * float((share**3).sum()) + square**2
-    degrees = (groups - 1) * float(each.sum()) ** 2 / squared
+    covariance = np.diag(share) - np.outer(share, share)
+    degrees = (groups - 1) * float(each.sum()) ** 2 / float((covariance**2).sum())
     most = spread * degrees / float(chdtri(degrees, _CONFIDENCE))
     value, upper = (max((total - by_noise) / expected, 1.0) for total in (spread, most))
     return DesignEffect(value, upper)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from flwr_kld.counts import NoisyCounts
 
 _STEPS = 12
-_FINE = 0.05
-"""Relative deviation of a count, of which the mixture would make less than there is."""
 
 
 def expected_shares(noisy: NoisyCounts, *, theta: float) -> Floats:
@@ -40,8 +38,6 @@ def expected_shares(noisy: NoisyCounts, *, theta: float) -> Floats:
     weights = rows * mixture.weights[groups.bin_of]
     ratio = weights[:, 1:] @ np.exp(likelihood.grid) / weights.sum(axis=1)
     shares = np.maximum(noisy.values, 0) / noisy.records
-    # Components are 20 % apart: a count that is known to a quarter of that is read as it is.
-    blurred = (y <= 0) | (y + variance >= (_FINE * y) ** 2)
-    shares[possible[blurred]] = (plan.mass[possible] * ratio[groups.of])[blurred]
+    shares[possible] = plan.mass[possible] * ratio[groups.of]
     normal: Floats = shares / shares.sum()
     return normal

@@ -16,16 +16,16 @@ from flwr_kld.cli.output import say
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import BudgetExhausted
 
-KEY_IN_RUN_CONFIG = "drift-check"
-"""The run config's name for the idempotency key; the app must declare it."""
+CHECK_IN_RUN_CONFIG = "drift-check"
+"""The run config's name for the idempotency key of a check; the app must declare it."""
+REFERENCE_IN_RUN_CONFIG = "drift-reference"
+"""The same for a reference that the app's clients make; an app that makes none has no such name."""
 _STARTED = re.compile(r"started run (\d+)")
 _STOP_TIMEOUT = 30.0
 _LAST_WORDS = 5.0
 """Seconds to wait for the end of the log: what flwr left behind may hold it open."""
 _BAD_CONFIG = "Invalid run configuration"
-_DECLARE = (
-    f" The app's pyproject.toml declares {KEY_IN_RUN_CONFIG} = '' under [tool.flwr.app.config]."
-)
+_DECLARE = " The app's pyproject.toml declares {} = '' under [tool.flwr.app.config]."
 _FRAME = "│╭╮╰╯─ "
 """What the flwr command draws around its errors."""
 _REFUSALS = [f"{kind.__module__}.{kind.__qualname__}" for kind in (CheckFailed, BudgetExhausted)]
@@ -40,6 +40,8 @@ class FlowerRun:
 
     Parameters
     ----------
+    asks : str
+        The run config's name for what is asked: `CHECK_IN_RUN_CONFIG` or another.
     run : str or None
         Flower's id of it, once it has started.
     exception : str or None
@@ -50,6 +52,7 @@ class FlowerRun:
         Of ``flwr run``; None if it was stopped because it took too long.
     """
 
+    asks: str
     run: str | None = None
     exception: str | None = None
     last_words: str = ""
@@ -81,12 +84,18 @@ class FlowerRun:
             return f"the ServerApp failed: {self.exception}"
         if not self.exit_code:
             return None
-        hint = _DECLARE if _BAD_CONFIG in self.last_words else ""
+        hint = _DECLARE.format(self.asks) if _BAD_CONFIG in self.last_words else ""
         return f"flwr run failed with exit code {self.exit_code}: {self.last_words}{hint}"
 
 
 def run_app(
-    app: Path, connection: str | None, key: str, *, config: Sequence[str] = (), timeout: float
+    app: Path,
+    connection: str | None,
+    key: str,
+    *,
+    asks: str,
+    config: Sequence[str] = (),
+    timeout: float,
 ) -> FlowerRun:
     """Run an app to its end, or stop it.
 
@@ -98,6 +107,8 @@ def run_app(
         Name of the SuperLink connection; None for Flower's default.
     key : str
         Idempotency key, of `keys.check_key`: it needs no quoting.
+    asks : str
+        The run config's name for the key, which says what is asked.
     config : Sequence[str]
         Further overrides of the run config.
     timeout : float
@@ -113,7 +124,7 @@ def run_app(
     if not (app / "pyproject.toml").is_file():
         raise ValueError(f"{app} is no Flower app: it has no pyproject.toml")
     command = [_flwr(), "run", str(app), *([connection] if connection else []), "--stream"]
-    for override in (*config, f'{KEY_IN_RUN_CONFIG}="{key}"'):
+    for override in (*config, f'{asks}="{key}"'):
         command += ["--run-config", override]
     process = subprocess.Popen(
         command,
@@ -124,7 +135,7 @@ def run_app(
         errors="replace",
         start_new_session=True,  # a Ctrl-C is ours to handle
     )
-    found = FlowerRun()
+    found = FlowerRun(asks)
     if process.stdout is None:
         raise RuntimeError("flwr run has no output")
     listener = Thread(target=found.hear, args=(process.stdout,), daemon=True)

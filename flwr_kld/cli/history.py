@@ -1,13 +1,23 @@
-"""``flwr-kld history``: the ledger's checks."""
+"""``flwr-kld history``: the ledger's checks, or a predictor's rounds."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, checks_of, existing_ledger
-from flwr_kld.cli.options import AsJson, Last, Ledger, Population
+from flwr_kld.cli.ledgers import (
+    DEFAULT_LEDGER,
+    DEFAULT_POPULATION,
+    checks_of,
+    existing_ledger,
+    predictors_of,
+    rounds_of,
+    rounds_only,
+    without_rounds,
+)
+from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import checks_table, failures
+from flwr_kld.cli.show_rounds import rounds_table
 from flwr_kld.ledger import Entry
 
 
@@ -15,15 +25,27 @@ def history(
     *,
     ledger: Ledger = DEFAULT_LEDGER,
     population: Population = DEFAULT_POPULATION,
+    predictor: Predictor = None,
     last: Last = 30,
     as_json: AsJson = False,
 ) -> None:
-    """Show the latest checks of a population, oldest first."""
-    entries = existing_ledger(ledger).history(population)[-last:]
+    """Show the latest checks of a population, or rounds of one predictor, oldest first."""
+    entries = existing_ledger(ledger).history(population)
+    chosen = without_rounds(entries) if predictor is None else rounds_only(entries, predictor)
     if as_json:
-        print_json([_as_dict(entry) for entry in entries])
-        return
-    checks = checks_of(entries)
+        print_json([_as_dict(entry) for entry in chosen[-last:]])
+    elif predictor is not None:
+        rounds = rounds_of(chosen[-last:])
+        results.print(rounds_table(rounds, title=f"Rounds of {predictor} ({population})"))
+        results.print(*failures(rounds, "round"), sep="\n")
+    else:
+        _show_checks(chosen, population, last)
+        for name in predictors_of(entries):
+            say(f"the ledger has rounds of a predictor, too: --predictor {name}")
+
+
+def _show_checks(entries: list[Entry], population: str, last: int) -> None:
+    checks = checks_of(entries)[-last:]
     if not checks:
         say(f"the ledger has no checks of population {population!r}")
         return

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from flwr_kld.ledger import Entry, Ledger
-from flwr_kld.report import Check, Report
+from flwr_kld.report import Check, PredictorReport, ReferenceReport, Report, Round
+from flwr_kld.report.predictor_report import LOCAL
 
 DEFAULT_LEDGER = "sqlite:///drift.db"
 DEFAULT_POPULATION = "default"
@@ -49,12 +50,73 @@ def report_of(entry: Entry) -> Report | None:
         return None
 
 
+def predictor_of(entry: Entry) -> str | None:
+    """Return which predictor's round an entry is, by what it cost; None for anything else."""
+    if entry.purpose != "check" or all(r.asked.mechanism != LOCAL for r in entry.releases):
+        return None
+    return entry.key.rpartition("/")[0]
+
+
+def without_rounds(entries: Iterable[Entry]) -> list[Entry]:
+    """Return what predictors' rounds stand between: checks and trainings."""
+    return [entry for entry in entries if predictor_of(entry) is None]
+
+
+def rounds_only(entries: Sequence[Entry], predictor: str) -> list[Entry]:
+    """Return one predictor's rounds.
+
+    Raises
+    ------
+    ValueError
+        If there are none; names the predictors that there are.
+    """
+    rounds = [entry for entry in entries if predictor_of(entry) == predictor]
+    if not rounds:
+        others = ", ".join(predictors_of(entries)) or "none"
+        raise ValueError(f"the ledger has no rounds of a predictor {predictor!r}; it has: {others}")
+    return rounds
+
+
+def predictors_of(entries: Iterable[Entry]) -> list[str]:
+    """Names of the predictors in a history."""
+    return list(dict.fromkeys(filter(None, map(predictor_of, entries))))
+
+
 def checks_of(entries: Iterable[Entry]) -> list[Check]:
-    """Return the checks of a history, numbered as the ledger does; trainings are left out."""
+    """Return the checks of a history, numbered from 1; trainings and rounds are left out."""
+    checks = (e for e in without_rounds(entries) if e.purpose == "check")
     return [
-        Check(entry.number, report, failure=None if report else why_no_report(entry))
-        for entry, report in ((e, report_of(e)) for e in entries if e.purpose == "check")
+        Check(number, report, failure=None if report else why_no_report(entry))
+        for number, (entry, report) in enumerate(((e, report_of(e)) for e in checks), start=1)
     ]
+
+
+def rounds_of(entries: Iterable[Entry]) -> list[Round]:
+    """Return entries that are one predictor's rounds, numbered as it does."""
+    return [
+        Round(
+            int(entry.key.rpartition("/")[2]),
+            report,
+            failure=None if report else why_no_report(entry),
+        )
+        for entry, report in ((e, round_report(e)) for e in entries)
+    ]
+
+
+def round_report(entry: Entry) -> PredictorReport | None:
+    """Return the report of a round, if this version can read it."""
+    try:
+        return PredictorReport.from_dict(entry.report or {})
+    except ValueError:
+        return None
+
+
+def reference_report(entry: Entry) -> ReferenceReport | None:
+    """Return how a reference was made, if that is what a key is of."""
+    try:
+        return ReferenceReport.from_dict(entry.report or {})
+    except ValueError:
+        return None
 
 
 def broke(entry: Entry) -> bool:
@@ -63,7 +125,7 @@ def broke(entry: Entry) -> bool:
 
 
 def why_no_report(entry: Entry) -> str:
-    """Say why a check has no report, in a clause."""
+    """Say why a check or round has no report, in a clause."""
     if entry.state == "reserved":
         return "it has not ended: it runs, or was cut off; what it reserved is spent"
     if entry.state == "abandoned":
@@ -71,4 +133,8 @@ def why_no_report(entry: Entry) -> str:
     if entry.state == "failed":
         how = "the ServerApp broke" if broke(entry) else "nothing was released"
         return f"{how}: {entry.note}"
+    schema = (entry.report or {}).get("schema")
+    if isinstance(schema, str) and predictor_of(entry) is None:  # those of checks are numbers
+        made = reference_report(entry)
+        return f"it is no check of drift: {made or schema}"
     return "its report was written by another version of flwr-kld"

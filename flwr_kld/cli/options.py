@@ -17,8 +17,13 @@ Ledger = Annotated[
 Population = Annotated[
     str, typer.Option(envvar="FLWR_KLD_POPULATION", help="Whose budget and history.")
 ]
+Predictor = Annotated[
+    str | None, typer.Option(help="The rounds of the predictor of this name, instead of checks.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
-Last = Annotated[int, typer.Option("--last", min=1, help="How many of the latest checks.")]
+Last = Annotated[
+    int, typer.Option("--last", min=1, help="How many of the latest checks or rounds.")
+]
 
 FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")]
 Connection = Annotated[

@@ -1,4 +1,4 @@
-"""``flwr-kld reference``: build the public Π, and look at one."""
+"""``flwr-kld reference``: build the public Π, choose how, and look at one."""
 
 from __future__ import annotations
 
@@ -12,50 +12,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld.cli.options import AsJson
-from flwr_kld.cli.output import print_json, results, say
-from flwr_kld.cli.public_files import read_counts, read_domain, read_records
+from flwr_kld.cli.output import print_json, results
+from flwr_kld.cli.reference_build import build
+from flwr_kld.cli.reference_recommend import recommend
 from flwr_kld.reference import Reference
 
 reference = typer.Typer(help="Build and show the public reference distribution.")
-
-
-@reference.command()
-def build(
-    out: Annotated[Path, typer.Argument(help="File to write, .npz.")],
-    *,
-    domain: Annotated[
-        Path,
-        typer.Option(
-            help='JSON file, such as {"kind": "labels", "version": 1, "names": ["bus", "car"]}.'
-        ),
-    ],
-    counts: Annotated[
-        Path | None,
-        typer.Option(help="How often each symbol occurs: .csv with a column 'count', .json, .npz."),
-    ] = None,
-    records: Annotated[
-        Path | None, typer.Option(help="Raw records, one a row: .csv, .json or .npz.")
-    ] = None,
-    floor: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Part of the uniform law to mix in: nothing impossible."),
-    ] = 0.0,
-) -> None:
-    """Build a reference from public counts or records.
-
-    Everything in it is shown to clients: never build it from private data.
-    """
-    if (counts is None) == (records is None):
-        raise ValueError("give --counts or --records")
-    if out.suffix != ".npz":
-        raise ValueError(f"a reference is an .npz file, not {out.name}")
-    cells = read_domain(domain)
-    if counts is not None:
-        made = Reference.from_counts(cells, read_counts(counts, cells), floor=floor)
-    elif records is not None:
-        made = Reference.from_samples(cells, read_records(records, cells), floor=floor)
-    made.save(out)
-    say(f"{out}: reference {made.fingerprint}")
+reference.command()(build)
+reference.command()(recommend)
 
 
 @reference.command()

@@ -1,4 +1,4 @@
-"""``flwr-kld report``: the ledger's checks as a page, a picture or a table."""
+"""``flwr-kld report``: the ledger's checks, or a predictor's rounds, as page, picture or table."""
 
 from __future__ import annotations
 
@@ -7,12 +7,30 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, checks_of, existing_ledger
-from flwr_kld.cli.options import Last, Ledger, Population
+from flwr_kld.cli.ledgers import (
+    DEFAULT_LEDGER,
+    DEFAULT_POPULATION,
+    checks_of,
+    existing_ledger,
+    rounds_of,
+    rounds_only,
+)
+from flwr_kld.cli.options import Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import say
 from flwr_kld.ledger import Ledger as OpenLedger
 from flwr_kld.ledger import LedgerError
-from flwr_kld.report import plot_history, save_csv, save_html, save_json
+from flwr_kld.report import (
+    Check,
+    Round,
+    plot_history,
+    plot_rounds,
+    save_csv,
+    save_html,
+    save_json,
+    save_predictor_html,
+    save_rounds_csv,
+    save_rounds_json,
+)
 
 _FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 
@@ -24,27 +42,50 @@ def report(
     *,
     ledger: Ledger = DEFAULT_LEDGER,
     population: Population = DEFAULT_POPULATION,
+    predictor: Predictor = None,
     last: Last = 365,
     title: Annotated[str | None, typer.Option(help="Heading of the page or picture.")] = None,
 ) -> None:
-    """Write the latest checks of a population to a file, by default a self-contained HTML page."""
+    """Write the latest checks of a population, or rounds of a predictor, to a file.
+
+    By default this is a self-contained HTML page.
+    """
     if file.suffix not in _FORMATS:
         raise ValueError(f"{file} must end in one of {', '.join(_FORMATS)}")
     books = existing_ledger(ledger)
-    checks = checks_of(books.history(population))[-last:]
+    entries, budget = books.history(population), _budget(books, population)
+    if predictor is not None:
+        rounds = rounds_of(rounds_only(entries, predictor))[-last:]
+        _write_rounds(rounds, file, title or f"Predictor {predictor} of {population}", budget)
+        say(f"{file}: {len(rounds)} rounds")
+        return
+    checks = checks_of(entries)[-last:]
     if not checks:
         raise ValueError(f"the ledger has no checks of population {population!r}")
-    heading = title or f"Drift checks of {population}"
-    budget = _budget(books, population)
+    _write_checks(checks, file, title or f"Drift checks of {population}", budget)
+    say(f"{file}: {len(checks)} checks")
+
+
+def _write_checks(checks: list[Check], file: Path, title: str, budget: float | None) -> None:
     if file.suffix == ".html":
-        save_html(checks, file, title=heading, budget=budget)
+        save_html(checks, file, title=title, budget=budget)
     elif file.suffix == ".csv":
         save_csv(checks, file)
     elif file.suffix == ".json":
         save_json(checks, file)
     else:
-        plot_history(checks, file, title=heading, budget=budget)
-    say(f"{file}: {len(checks)} checks")
+        plot_history(checks, file, title=title, budget=budget)
+
+
+def _write_rounds(rounds: list[Round], file: Path, title: str, budget: float | None) -> None:
+    if file.suffix == ".html":
+        save_predictor_html(rounds, file, title=title, budget=budget)
+    elif file.suffix == ".csv":
+        save_rounds_csv(rounds, file)
+    elif file.suffix == ".json":
+        save_rounds_json(rounds, file)
+    else:
+        plot_rounds(rounds, file, title=title, budget=budget)
 
 
 def _budget(ledger: OpenLedger, population: str) -> float | None:

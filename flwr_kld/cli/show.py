@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Answer
-from flwr_kld.report import Check, Outcome, Report, who_saw_what
+from flwr_kld.report import Check, Outcome, Report, Round, who_saw_what
 
 _STYLE = {
     ExitCode.NO_DRIFT: "bold green",
@@ -118,11 +118,11 @@ def checks_table(checks: Sequence[Check], *, title: str = "") -> Table:
     return table
 
 
-def failures(checks: Sequence[Check]) -> Iterator[Text]:
-    """Yield a line for each check without a report."""
-    for check in checks:
-        if check.report is None:
-            yield Text(f"check {check.number}: {check.failure or 'failed'}", style="dim")
+def failures(series: Sequence[Check | Round], what: str = "check") -> Iterator[Text]:
+    """Yield a line for each check or round without a report."""
+    for one in series:
+        if one.report is None:
+            yield Text(f"{what} {one.number}: {one.failure or 'failed'}", style="dim")
 
 
 def _cells(check: Check) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ Way = Literal["draws", "histogram", "neither"]
 _SHARES = (0.5, 0.3, 0.1, 0.03, 0.01)
 _WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7)
 _REPEATS = 8
+_THETA = 0.01
+"""Of checks, by default."""
 _USEFUL = 0.95
 """A way is worth its budget if its KL is at most this part of the public base's."""
 
@@ -49,6 +51,9 @@ class Recommendation:
         Expected, of the best reference that `reference_from_draws` can mix of all k.
     histogram_kl : float
         Expected, of the reference that `reference_from_counts` makes.
+    read_unchanged : float
+        Expected divergence, as checks measure it (θ = 0.01, reference first), of data that have not
+        changed at all from that reference: thresholds belong above it.
     box : Mollifier
         For the draws.
     weight : float
@@ -60,17 +65,22 @@ class Recommendation:
     exemplar_kl: float
     draws_kl: float
     histogram_kl: float
+    read_unchanged: float
     box: Mollifier
     weight: float
 
-    def __str__(self) -> str:
-        advice = {
+    @property
+    def advice(self) -> str:
+        """What to do, in a sentence."""
+        return {
             "draws": "draw exemplars: they protect everybody at once, and are of use one by one",
             "histogram": "make a reference of a noised histogram: it protects one record",
             "neither": "neither way is worth its budget here: stay with the public base",
-        }
+        }[self.way]
+
+    def __str__(self) -> str:
         return (
-            f"{advice[self.way]}. KL from the truth: {self.base_kl:.3g} (base alone), "
+            f"{self.advice}. KL from the truth: {self.base_kl:.3g} (base alone), "
             f"{self.histogram_kl:.3g} (histogram), {self.exemplar_kl:.3g} (law of each draw), "
             f"{self.draws_kl:.3g} (reference mixed of all draws)"
         )
@@ -125,11 +135,15 @@ def recommend(
     exemplar_kl = float(np.mean([_divergence(truth, law) for law in laws]))
     base_kl = _divergence(truth, base.mass)
     draws_kl, weight = _expected_draws(truth, base.mass, laws, draws, generator)
-    histogram_kl = _expected_histogram(truth, records, epsilon, adjacency, generator)
+    histogram_kl, read_unchanged = _expected_histogram(
+        truth, records, epsilon, adjacency, generator
+    )
     way: Way = "draws" if exemplar_kl < histogram_kl else "histogram"
     if min(exemplar_kl, histogram_kl) > _USEFUL * base_kl:
         way = "neither"
-    return Recommendation(way, base_kl, exemplar_kl, draws_kl, histogram_kl, box, weight)
+    return Recommendation(
+        way, base_kl, exemplar_kl, draws_kl, histogram_kl, read_unchanged, box, weight
+    )
 
 
 def _best_box(truth: Floats, base: FiniteBase, epsilon: float) -> Mollifier:
@@ -172,14 +186,17 @@ def _expected_histogram(
     epsilon: float,
     adjacency: Adjacency,
     generator: np.random.Generator,
-) -> float:
+) -> tuple[float, float]:
+    """KL of the truth from the reference, and what checks against it read of the truth."""
     table = calibrated_laplace(epsilon, 0.0, adjacency).table
     expected = []
     for _ in range(_REPEATS):
         noise = sample(table, len(truth), SeededBits(int(generator.integers(2**63))))
         noised = generator.multinomial(records, truth) + noise
-        expected.append(_divergence(truth, denoised_shares(noised, table)))
-    return float(np.mean(expected))
+        made = denoised_shares(noised, table)
+        expected.append((_divergence(truth, made), skewed_divergence(made, truth, _THETA)))
+    kl, read = np.mean(expected, axis=0).tolist()
+    return kl, read
 
 
 def _divergence(truth: Floats, density: Floats) -> float:

@@ -6,11 +6,11 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from flwr_kld.guard.amounts import ATTO, NANO, shown
 from flwr_kld.ledger.budget import UNBOUNDED, Budget, Spent
 from flwr_kld.ledger.composition import Spend, worst
 from flwr_kld.ledger.entry import utc
 from flwr_kld.ledger.errors import BudgetExhausted
+from flwr_kld.privacy.amounts import ATTO, NANO, shown
 
 
 def spent_by(past: Sequence[Spend], budget: Budget) -> Spent:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Select, func, select
 
-from flwr_kld.guard.amounts import ATTO, NANO
 from flwr_kld.ledger.budget import DAY, Budget
 from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
@@ -19,6 +18,7 @@ from flwr_kld.ledger.errors import LedgerError, damaged
 from flwr_kld.ledger.parts import Clients, Parts, RecordBuckets, pack, unpack
 from flwr_kld.ledger.schema import budgets, checks, clock, costs, participants, spends
 from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy.amounts import ATTO, NANO
 
 _NAMES = 5_000
 """Names in one query; databases limit the number of its parameters."""

@@ -8,8 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
-from flwr_kld.guard.amounts import ATTO, NANO, limit, shown
 from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown
 from flwr_kld.privacy.calibrate import check_epsilon_delta
 
 DAY = 24 * 60 * 60

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.guard.amounts import ATTO, NANO, spent
 from flwr_kld.ledger.budget import UNBOUNDED, Budget, Composition
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.pld import composed_epsilon
+from flwr_kld.privacy.amounts import ATTO, NANO, spent
 
 Profiles = NDArray[np.int64]
 """Releases of each kind, shape [profiles, kinds]."""

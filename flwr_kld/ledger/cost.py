@@ -10,15 +10,18 @@ import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flwr_kld.guard.amounts import ATTO, NANO, shown, spent
 from flwr_kld.ledger.budget import UNBOUNDED, Budget
 from flwr_kld.ledger.errors import damaged
 from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, Unit
+from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
 from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.share_event import ShareEvent
+
+if TYPE_CHECKING:
+    from flwr_kld.integral import IntegralEvent
 
 _LONGEST_REACH = 1 << 14
 """Tables beyond are not kept: their releases count by epsilon and delta."""
@@ -111,6 +114,30 @@ class Cost:
         if not isinstance(share.moves, tuple) or honest < 1:
             return cost  # every move of a ball: which is worst is not known
         return cost._with_table(tuple(share.grid * s for s in share.moves), share.noise(honest))
+
+    @classmethod
+    def of_draws(cls, event: IntegralEvent, budget: Budget) -> Cost:
+        """Count all draws of a sampler, in a budget's own adjacency and unit.
+
+        The draws are as hard to tell apart for *any* two sets of private data, so for those that
+        differ in a record or in a client, replaced, added or removed.
+
+        Parameters
+        ----------
+        event : IntegralEvent
+            ``Sampler.event``: of all draws, whether they are drawn or not.
+        budget : Budget
+            Which the draws are charged to.
+
+        Raises
+        ------
+        ValueError
+            If the draws come from a seed, which protects nobody.
+        """
+        if not event.private:
+            raise ValueError("seeded draws protect nobody: no budget holds them")
+        name = f"integral {event.mechanism}"
+        return cls.claimed(name, event.epsilon, event.delta, budget.adjacency, budget.unit)
 
     def __repr__(self) -> str:
         amounts = f"epsilon={shown(self.epsilon, NANO)}, delta={shown(self.delta, ATTO)}"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.guard.amounts import ATTO, NANO
 from flwr_kld.ledger.cost import Cost
+from flwr_kld.privacy.amounts import ATTO, NANO
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from flwr_kld.guard.amounts import NANO
 from flwr_kld.ledger.budget import Budget
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy.amounts import NANO
 
 _SCHEMA = 1
 _ADJACENCY = {

@@ -90,6 +90,7 @@ def _question(setting: Setting, plan: QueryPlan) -> Question:
         epsilon=setting.epsilon,
         delta=0.0,
         unit=str(Unit.RECORD),
+        adjacency=str(setting.adjacency),
         asked=setting.answering,
         selection=plan.selection.to_json(),
     )

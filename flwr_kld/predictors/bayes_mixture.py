@@ -27,6 +27,7 @@ from flwr_kld.predictors.mixture_weights import mixture_weights
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.query import Query
 from flwr_kld.predictors.report import Report, Reports
+from flwr_kld.predictors.risk_bound import shared_risk_bound
 from flwr_kld.predictors.row_counts import RowCounts
 from flwr_kld.predictors.tally import Contexts, Tally
 
@@ -159,14 +160,13 @@ class BayesMixture(Predictor):
         return self._replayed
 
     @property
-    def weights(self) -> Floats:
-        """Weight of each hypothesis for the next report, shape [K], summing to 1."""
-        return np.asarray(np.exp(self.log_weights))
-
-    @property
     def leader(self) -> Leader:
-        """The leading hypothesis and its odds."""
-        return Leader.of(self.hypotheses.names, self.log_weights, self.epsilon)
+        """The leading hypothesis and its odds.
+
+        A report replaced moves log-odds by 2 ε at most: its own likelihood ratio is taken out and
+        another put in.
+        """
+        return Leader.of(self.hypotheses.names, self.log_weights, 2 * self.epsilon)
 
     @property
     def mixture(self) -> Floats:
@@ -176,6 +176,16 @@ class BayesMixture(Predictor):
             return np.exp(self._log_prior)
         counts, laws = zip(*rows, strict=True)
         return mixture_weights(np.concatenate(counts), np.vstack(laws))
+
+    def risk_bound(self, rounds: int, batch: int, context: str = "") -> Floats:
+        """Bound on the KL-risk of some rounds of `batch` reports, for each true hypothesis, [K]."""
+        return shared_risk_bound(
+            self.design(context),
+            batch=batch,
+            rounds=rounds,
+            share=self._share,
+            prior=np.exp(self._log_prior),
+        )
 
     def merge(self, other: Self) -> None:
         """Add another state's counts: the result is the state of all reports together.

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.predictors.laws import Floats, Laws
-from flwr_kld.predictors.uniform import uniform_below
-from flwr_kld.privacy.bits import BitSource
+from flwr_kld.predictors.resampling import Resampling
 
 _ROUNDING = 1e-9
 
 
 class Clipping:
-    """The random map h_t and what it makes of the hypotheses. Public.
+    """What the random map h_t makes of the hypotheses. Public.
 
     Parameters
     ----------
@@ -39,24 +38,19 @@ class Clipping:
     """
 
     def __init__(self, laws: Laws, horizon: int) -> None:
-        if horizon < 2:
-            raise ValueError(f"the paper's algorithms need a horizon of at least 2, got {horizon}")
         self.laws = laws
         self.horizon = horizon
-        self.resampled = -(-(1 << 64) // horizon)
-        """``2**64`` times the probability of a replacement, rounded up: ⌈2**64 / T⌉."""
-
-    @cached_property
-    def cells(self) -> NDArray[np.int64]:
-        """``c_y = ⌈M max_j f_j(y)⌉``, at least 1, shape [M]."""
-        largest = self.laws.labels * self.laws.probabilities.max(axis=0)
+        largest = laws.labels * laws.probabilities.max(axis=0)
         whole = np.ceil(largest - _ROUNDING)  # 1 + 1e-16 stands for 1
-        return np.asarray(np.maximum(whole, 1)).astype(np.int64)
+        self.cells: NDArray[np.int64] = np.maximum(whole, 1).astype(np.int64)
+        """``c_y = ⌈M max_j f_j(y)⌉``, at least 1, shape [M]."""
+        self.resampling = Resampling(self.cells, horizon)
+        """The map h_t itself, which clients apply."""
 
     @property
     def total(self) -> int:
         """N', the number of cells."""
-        return int(self.cells.sum())
+        return self.resampling.total
 
     @cached_property
     def scores(self) -> Floats:
@@ -73,18 +67,6 @@ class Clipping:
     def widest(self) -> float:
         """``ln((K + 1) T)``: larger than any range, for any laws."""
         return math.log((self.laws.hypotheses + 1) * self.horizon)
-
-    def resample(self, labels: NDArray[np.int64], bits: BitSource) -> NDArray[np.int64]:
-        """Apply h_t: labels [n], of which about n/T are replaced by the label of a uniform cell."""
-        mapped = np.array(labels)
-        for i in np.flatnonzero(bits.words(len(mapped)) < np.uint64(self.resampled)):
-            cell = uniform_below(self.total, bits)
-            mapped[i] = np.searchsorted(self._ends, cell, side="right")
-        return mapped
-
-    @cached_property
-    def _ends(self) -> NDArray[np.int64]:
-        return np.cumsum(self.cells)
 
     def predict(self, weights: Floats) -> Floats:
         """p̂: the weighted mixture after h_t, gathered from cells to labels (line 6), shape [M]."""

@@ -24,18 +24,18 @@ class Leader:
         Its weight for the next round.
     log_odds : float
         Of the leader against the runner-up, in nats.
-    epsilon : float
-        What one report can move any log-odds, in nats.
+    swing : float
+        Most nats by which one report moves any log-odds, if a lie takes the place of the truth.
     """
 
     name: str
     index: int
     weight: float
     log_odds: float
-    epsilon: float
+    swing: float
 
     @classmethod
-    def of(cls, names: tuple[str, ...], log_weights: Floats, epsilon: float) -> Leader:
+    def of(cls, names: tuple[str, ...], log_weights: Floats, swing: float) -> Leader:
         """Read the leader off log-weights, shape [K]; the first of equals."""
         best = int(np.argmax(log_weights))
         others = np.delete(log_weights, best)
@@ -44,18 +44,14 @@ class Leader:
             best,
             float(np.exp(log_weights[best])),
             float(log_weights[best] - others.max()),
-            epsilon,
+            swing,
         )
 
     @property
     def outlasts(self) -> int:
-        """Reports that may be replaced by any others without changing the leader.
-
-        A report replaced moves log-odds by at most ``2 epsilon``: its own likelihood ratio is taken
-        out and another put in.
-        """
-        return max(math.ceil(self.log_odds / (2 * self.epsilon)) - 1, 0)
+        """Reports that may be replaced by any others without changing the leader."""
+        return max(math.ceil(self.log_odds / self.swing) - 1, 0)
 
     def certified_odds(self, lies: int) -> float:
         """Smallest log-odds that the honest reports can have had if `lies` were replaced, nats."""
-        return self.log_odds - 2 * self.epsilon * lies
+        return self.log_odds - self.swing * lies

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from fractions import Fraction
 from typing import Any, Protocol, Self
+
+import numpy as np
 
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
+from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.report import Report, Reports
 from flwr_kld.privacy.bits import BitSource
 
@@ -22,6 +26,19 @@ def public_hash(round: int, client: str) -> int:
 
 class Question(Protocol):
     """The part of a query that a client needs."""
+
+    @property
+    def labels(self) -> int:
+        """M, the size of the domain that labels are of."""
+        ...
+
+    def delta(self, epsilon: float) -> Fraction:
+        """Smallest delta, from above, at which a report hides its label at `epsilon` nats."""
+        ...
+
+    def to_config(self) -> dict[str, str | int | float | bytes]:
+        """Return the query as values of a Flower ConfigRecord."""
+        ...
 
     def answer(self, label: int, bits: BitSource) -> tuple[int, ...]:
         """Privatise one label, 0..M-1: draw the symbol that is reported."""
@@ -72,10 +89,38 @@ class Predictor(ABC):
             If one of them is impossible; then none is taken.
         """
 
+    def settle(self, before: int) -> None:  # noqa: B027  (most have nothing to do)
+        """Fold all rounds below `before` together, where rounds are kept apart."""
+
     @property
     @abstractmethod
+    def log_weights(self) -> Floats:
+        """Log-weights for the next report, shape [K]."""
+
+    @property
     def weights(self) -> Floats:
         """Weight of each hypothesis for the next report, shape [K], summing to 1."""
+        return np.asarray(np.exp(self.log_weights))
+
+    @property
+    @abstractmethod
+    def leader(self) -> Leader:
+        """The leading hypothesis, its odds, and how far one report moves them."""
+
+    @property
+    def mixture(self) -> Floats | None:
+        """Proportions of the hypotheses, shape [K], that explain the reports; None if not known."""
+        return None
+
+    def risk_bound(self, rounds: int, batch: int, context: str = "") -> Floats | None:
+        """Bound on the KL-risk of some rounds of `batch` reports, for each true hypothesis.
+
+        Returns
+        -------
+        Floats or None
+            Shape [K], nats, in expectation; None if none is claimed.
+        """
+        return None
 
     def predict(self, context: str = "") -> Floats:
         """Distribution of the next label, shape [M]."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from flwr_kld.predictors import class_maps
 from flwr_kld.predictors.channel import Channel
 from flwr_kld.predictors.class_maps import ClassMap
 from flwr_kld.predictors.laws import Laws
+from flwr_kld.predictors.packing import unpacked
 from flwr_kld.predictors.randomised_response import RandomisedResponse
 from flwr_kld.predictors.subset_selection import SubsetSelection
 from flwr_kld.privacy.bits import BitSource
@@ -51,6 +53,15 @@ class Query:
 
     class_of: ClassMap
     channel: Channel
+
+    @property
+    def labels(self) -> int:
+        """M."""
+        return len(self.class_of)
+
+    def delta(self, epsilon: float) -> Fraction:
+        """Smallest delta, from above, at which a report hides its label at `epsilon` nats."""
+        return Fraction(0 if self.channel.epsilon <= epsilon else 1)
 
     def answer(self, label: int, bits: BitSource) -> tuple[int]:
         """Privatise one label: draw the symbol that is reported.
@@ -96,14 +107,12 @@ class Query:
         """
         try:
             classes, epsilon = int(config["classes"]), float(config["epsilon"])
-            inflater = zlib.decompressobj()  # never inflate more than the domain holds
-            raw = inflater.decompress(config["class-of"], 2 * labels)
-            class_of = np.frombuffer(raw, dtype="<u2").astype(np.uint16)
+            class_of = unpacked(config["class-of"], "<u2", labels).astype(np.uint16)
             channel = _CHANNELS[config["channel"]](classes, epsilon)
-        except (KeyError, TypeError, ValueError, OverflowError, ArithmeticError, zlib.error):
-            raise QueryRefused("the predictor's query is not readable") from None
-        if inflater.unconsumed_tail or class_of.shape != (labels,) or class_of.max() >= classes:
-            raise QueryRefused("the predictor's query does not cover this client's domain")
+            if class_of.max() >= classes:
+                raise ValueError("a class has no row in the channel")
+        except (KeyError, TypeError, ValueError, OverflowError, ArithmeticError):
+            raise QueryRefused("the predictor's query is not readable over this domain") from None
         return cls(class_of, channel)
 
 

@@ -26,10 +26,12 @@ class ScoreNoise:
 
     Parameters
     ----------
-    scores : Floats
-        In grid steps, shape [M]. Public.
+    fixed : NDArray[np.int64]
+        Scores in ``2**-32`` grid steps, shape [M], see `fixed_point`. Public.
     epsilon : float
         In nats, for the score as a function of the label.
+    most_moves : int
+        Refuse scores that need noise for more than so many grid steps.
 
     Attributes
     ----------
@@ -39,13 +41,20 @@ class ScoreNoise:
         Law of the noise, ``epsilon``-private for that many steps in exact arithmetic.
     low, high : int
         Reports are clamped to this range (post-processing): only the table's tail lies beyond.
+
+    Raises
+    ------
+    ValueError
+        If the scores move too far, or no noise serves.
     """
 
-    def __init__(self, scores: Floats, epsilon: float) -> None:
-        self.fixed = np.rint(scores * _ONE).astype(np.int64)
-        """Scores in ``2**-32`` grid steps."""
-        low, high = int(self.fixed.min()) >> _FRACTION, -(-int(self.fixed.max()) >> _FRACTION)
+    def __init__(self, fixed: NDArray[np.int64], epsilon: float, most_moves: int) -> None:
+        self.fixed = fixed
+        self.epsilon = epsilon
+        low, high = int(fixed.min()) >> _FRACTION, -(-int(fixed.max()) >> _FRACTION)
         self.moves = max(high - low, 1)
+        if self.moves > most_moves:
+            raise ValueError(f"scores move by {self.moves} grid steps, more than {most_moves}")
         event = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE, shifts=(self.moves,))
         self.table = event.table
         self.low, self.high = low - self.table.reach, high + self.table.reach
@@ -57,3 +66,8 @@ class ScoreNoise:
         rounded = (fixed >> _FRACTION) + (chance < (fixed & (_ONE - 1)))
         noised = rounded + sample(self.table, len(labels), bits)
         return np.asarray(np.clip(noised, self.low, self.high))
+
+
+def fixed_point(scores: Floats) -> NDArray[np.int64]:
+    """Write scores in grid steps, shape [M], in ``2**-32`` of one."""
+    return np.rint(scores * _ONE).astype(np.int64)

@@ -9,51 +9,23 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.errors import DomainError, InvalidReply
+from flwr_kld.errors import InvalidReply
 from flwr_kld.predictors.clipping import Clipping
 from flwr_kld.predictors.fixed_share import normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
+from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.report import Report, Reports
-from flwr_kld.predictors.score_noise import ScoreNoise
-from flwr_kld.privacy.bits import BitSource
+from flwr_kld.predictors.score_noise import ScoreNoise, fixed_point
+from flwr_kld.predictors.score_query import MOST_MOVES, ScoreQuery
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.event import Adjacency
 
 _FORMAT = 1
-_LEVELS = 16
+_LEVELS = MOST_MOVES - 1
 """Grid steps that the widest possible range of scores is cut into. Rounding to them is unbiased and
 adds less than 1 % to the variance of the noise for epsilon up to 4."""
-
-
-class ScoreQuery:
-    """Asks for the noised scores of one or of all hypotheses. Public."""
-
-    def __init__(self, clipping: Clipping, noises: list[ScoreNoise]) -> None:
-        self.clipping = clipping
-        self.noises = noises
-
-    def answer(self, label: int, bits: BitSource) -> tuple[int, ...]:
-        """Privatise one label, 0..M-1.
-
-        Raises
-        ------
-        DomainError
-            If the label is not one of the hypotheses'; never says which it was.
-        """
-        if not 0 <= label < self.clipping.laws.labels:
-            raise DomainError("a label is outside the domain of the query")
-        return tuple(self.answers(np.array([label]), bits)[0].tolist())
-
-    def answers(self, labels: NDArray[np.int64], bits: BitSource) -> NDArray[np.int64]:
-        """Privatise labels [n], each on its own: all scores are of one resampled label.
-
-        Returns
-        -------
-        NDArray[np.int64]
-            In grid steps, shape [n, scores].
-        """
-        mapped = self.clipping.resample(labels, bits)
-        return np.stack([noise.draw(mapped, bits) for noise in self.noises], axis=1)
 
 
 class ScorePredictor(Predictor):
@@ -112,7 +84,7 @@ class ScorePredictor(Predictor):
     def query(self, number: int, context: str = "") -> ScoreQuery:
         """Return a query by its number."""
         noises = [self._noise(context, int(arm)) for arm in self._arms[number]]
-        return ScoreQuery(self._clipped(context), noises)
+        return ScoreQuery(self._clipped(context).resampling, noises)
 
     def check(self, report: Report) -> None:
         """Raise InvalidReply unless the report's query can give its symbol."""
@@ -147,13 +119,26 @@ class ScorePredictor(Predictor):
         self._seen[reports.context] = self._clipped(reports.context).laws.fingerprint
 
     @property
-    def weights(self) -> Floats:
-        """Weight of each hypothesis for the next report, shape [K], summing to 1.
+    def log_weights(self) -> Floats:
+        """Log-weights for the next report, shape [K].
 
         ``w_j ∝ exp(-η Σ_t Ỹ_j)`` with the losses ``Ỹ = -c(γ) (score + noise - c'(γ))``.
         """
         gains = self._grid * self._sums - self._offset * self._counts
-        return np.asarray(np.exp(normalised(self._step * gains)))
+        return normalised(self._step * gains)
+
+    @property
+    def leader(self) -> Leader:
+        """The leading hypothesis and its odds.
+
+        A report replaced moves each score that it holds by the width of what is possible at most,
+        and log-odds by two of them.
+        """
+        widest = calibrated_laplace(
+            self._each, 0.0, Adjacency.REPLACE_ONE, shifts=(MOST_MOVES,)
+        ).table
+        moved = min(self._arms.shape[1], 2) * (MOST_MOVES + 2 * widest.reach)
+        return Leader.of(self.hypotheses.names, self.log_weights, self._step * self._grid * moved)
 
     def predict(self, context: str = "") -> Floats:
         """Distribution of the next label (lines 5 and 6), shape [M]."""
@@ -220,4 +205,5 @@ class ScorePredictor(Predictor):
         return Clipping(self.hypotheses.at(context), self._horizon)
 
     def _build_noise(self, context: str, arm: int) -> ScoreNoise:
-        return ScoreNoise(self._clipped(context).scores[arm] / self._grid, self._each)
+        fixed = fixed_point(self._clipped(context).scores[arm] / self._grid)
+        return ScoreNoise(fixed, self._each, MOST_MOVES)

@@ -1,14 +1,15 @@
 """Which of a client's records are counted, and into which group: public, and never by their value.
 
-Buckets and groups are public keyed hashes of record *ids*. A record that changes its value keeps
-its id, so checks over different buckets touch different records and compose in parallel, and a
-record moves counts within one group only.
+Buckets and groups of records are public keyed hashes of record *ids*. A record that changes its
+value keeps its id, so checks over different buckets touch different records and compose in
+parallel, and a record moves counts within one group only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
@@ -35,7 +36,8 @@ class Selection:
     groups : int
         Each record is counted in one of so many copies of the cells.
     by : {"client", "record"}
-        Whether a whole client falls into one group, or each of its records by itself.
+        Whether a whole client falls into one group, which it draws by itself and tells nobody, or
+        each of its records by itself.
 
     Raises
     ------
@@ -88,21 +90,16 @@ class Selection:
         bucket = _hashed(ids, f"bucket:{self.key}") % np.uint64(self.modulus)
         return np.isin(bucket, np.array(self.residues, dtype=np.uint64))
 
-    def group_of(self, ids: NDArray[np.uint64], client: str) -> NDArray[np.int64]:
-        """Group of each record of a client, shape [records].
+    @property
+    def by_id(self) -> bool:
+        """Whether ids decide which records are counted, or where."""
+        return not self.takes_all or (self.by == "record" and self.groups > 1)
 
-        Parameters
-        ----------
-        ids : NDArray[np.uint64]
-            Record ids, shape [records].
-        client : str
-            The client's public name in the federation.
-        """
-        if self.by == "record":
-            mixed = _hashed(ids, f"group:{self.key}")
-        else:
-            digest = hashlib.sha256(f"client:{self.key}:{client}".encode()).digest()
-            mixed = np.full(len(ids), int.from_bytes(digest[:8], "little"), dtype=np.uint64)
+    def group_of(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Draw or compute the group of each record of one client, shape [records]."""
+        if self.by == "client":  # a public rule would let a server put one client alone in a group
+            return np.full(len(ids), secrets.randbelow(self.groups), dtype=np.int64)
+        mixed = _hashed(ids, f"group:{self.key}")
         return (mixed % np.uint64(self.groups)).astype(np.int64)
 
     def to_json(self) -> str:

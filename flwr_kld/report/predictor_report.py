@@ -6,8 +6,15 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SCHEMA = "predictor 1"
+SCHEMA = "predictor 2"
 """Version of the JSON form."""
+LOCAL = "local"
+"""Trust model of a round, and under which name the ledger keeps what it cost."""
+
+
+def round_key(name: str, number: int) -> str:
+    """Key under which the ledger keeps a round of a predictor."""
+    return f"{name}/{number}"
 
 
 @dataclass(frozen=True)
@@ -25,18 +32,26 @@ class PredictorReport:
     weights : dict[str, float]
         Weight of each candidate for the next report.
     mixture : dict[str, float]
-        Proportions of the candidates that explain the recent reports best, if none does alone.
+        Proportions of the candidates that explain the recent reports best, if none does alone;
+        empty where the predictor has no such read-out.
     leader : str
         The heaviest candidate.
     log_odds : float
         Of the leader against the runner-up, in nats.
+    swing : float
+        Most nats by which one report moves log-odds, if a lie takes the place of the truth.
     outlasts : int
-        Reports that may be lies without changing the leader: each moves log-odds by 2 ε at most.
+        Reports that may be lies without changing the leader.
     risk_bound : float or None
-        Bound on what the predictions lose in all, in nats, if the leader is true and stays so; None
-        where it is infinite.
-    epsilon : float
-        What this round cost each client that answered, in nats; protects the whole client.
+        Bound on what the predictions of all rounds so far lose in expectation, in nats, if the
+        leader was true from the start and every round brought as many reports as this one; None
+        if the predictor claims none.
+    epsilon, delta : float
+        What this round cost each client that answered, in nats and as a probability; protects the
+        whole client.
+    epsilon_left : float or None
+        What the budget's window has left for the client charged most, in nats; None without a
+        ledger.
     asked, taken : int
         Clients in the cohort, and reports that were taken.
     rejected : dict[str, int]
@@ -54,9 +69,12 @@ class PredictorReport:
     mixture: dict[str, float]
     leader: str
     log_odds: float
+    swing: float
     outlasts: int
     risk_bound: float | None
     epsilon: float
+    delta: float
+    epsilon_left: float | None
     asked: int
     taken: int
     rejected: dict[str, int]
@@ -86,7 +104,7 @@ class PredictorReport:
 
     def __str__(self) -> str:
         return (
-            f"round {self.round}: clients follow {self.leader!r} "
-            f"(weight {self.weights[self.leader]:.3f}, log-odds {self.log_odds:.1f} nats, outlasts "
-            f"{self.outlasts} lies); {self.taken} of {self.asked} reports at ε = {self.epsilon:g}"
+            f"round {self.round}: clients follow {self.leader!r} (weight "
+            f"{self.weights[self.leader]:.3f}, log-odds {self.log_odds:.1f} nats, lies outlasted: "
+            f"{self.outlasts}); {self.taken} of {self.asked} reports at ε = {self.epsilon:g}"
         )

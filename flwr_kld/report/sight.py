@@ -60,6 +60,13 @@ _VIEWS = {
         View("the aggregator with the server", "each asked client's exact counts"),
     ),
 }
+LOCAL_VIEWS = (
+    _ANYBODY,
+    View("the server", "one privatised symbol of each asked client: it is trusted with nothing"),
+    _STRANGERS,
+    _NETWORK,
+)
+"""What everybody sees of a predictor's round, those who see least first."""
 
 
 def who_saw_what(report: Report) -> str:

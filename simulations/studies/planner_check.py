@@ -106,7 +106,7 @@ class Federation:
             self.first_half(), theta=setting.theta, groups=setting.groups, level=setting.level
         )
         rest = setting.clients - setting.answering
-        many = setting.clients >= 4 * setting.groups
+        many = setting.clients >= 20 * setting.groups
         grouped = Selection(groups=setting.groups, by="client" if many else "record")
         second = self._publish(rest, witness.query_plan().over(grouped))
         return certified_lower_bound(
@@ -137,7 +137,7 @@ class Federation:
         """Count a new client's records; their order, which groups go by, says nothing of them."""
         symbols = self._generator.permutation(self._records())
         selection = plan.selection
-        group = selection.group_of(record_ids(None, len(symbols)), f"client-{number}")
+        group = selection.group_of(record_ids(None, len(symbols)))
         return ClientCounts.count(
             symbols, plan.cell_of, plan.cells, group=group, groups=selection.groups
         )

@@ -226,7 +226,7 @@ def plot(found: Sequence[Days], path: Path) -> None:
             )  # fmt: skip
     left.axhline(1.0, color="#444444", linewidth=1)
     left.set(yscale="log", ylim=(1e-6, 300), xlabel="day", title="evidence over checks, alarm = 1")
-    left.legend(frameon=False, loc="lower left")
+    left.legend(frameon=False, loc="upper left")
     for k, name in enumerate(names):
         if name.startswith("drift"):
             delays = [

@@ -19,7 +19,8 @@ def test_a_drift_is_kept(plan_for, publish, zipf, spread, in_cells):
     q = in_cells(plan, spread(zipf(100), 1.0))
     h = np.random.default_rng(0).multinomial(100_000, q)
     shares = expected_shares(publish(plan, h, 1.0), theta=0.01)
-    assert np.abs(shares - q).max() < 0.004
+    assert float(q @ np.log(q / shares)) < 0.01  # the mixture's grid is 20 % apart
+    assert float(q @ np.log(q / plan.mass)) > 0.2
 
 
 def test_what_the_reference_says_is_impossible(plan_for, publish):

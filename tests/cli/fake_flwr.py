@@ -35,7 +35,7 @@ if does == "break":
 if does == "refuse":
     print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
     print(plan["refusal"] + ": no room until [Sunday]", flush=True)
-if does in ("settle", "fail", "fail oddly", "abandon", "crash"):
+if does in ("settle", "make", "fail", "fail oddly", "abandon", "crash"):
     from flwr_kld.ledger import Charge, Cost, Everyone, Ledger
     from flwr_kld.privacy import Adjacency
     ledger = Ledger(plan["ledger"])
@@ -44,6 +44,13 @@ if does in ("settle", "fail", "fail oddly", "abandon", "crash"):
     if does == "settle":
         report = {{**plan["report"], "key": key, "population": plan["population"]}}
         ledger.settle(reservation, report)
+    elif does == "make":
+        from flwr_kld import Labels, Reference
+        from flwr_kld.kept_reference import kept_as
+        made = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
+        report = {{**plan["report"], "reference": made.fingerprint}}
+        states = [kept_as(made, key, plan["population"])]
+        ledger.settle(reservation, report, states=states)
     elif does == "fail":
         ledger.fail(reservation, "3 clients answered and 5 are needed")
     elif does == "fail oddly":

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from report.samples import REPORT, decided
 
-from flwr_kld.cli import flower_run, one_check
+from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Checker
 from flwr_kld.errors import CheckFailed
@@ -121,7 +121,7 @@ def test_what_failed_after_asking_does_not_run_again(cli, flwr, flower_app):
         ("quit", "exit code 1: Connection to the SuperLink is unavailable."),
         ("misconfigured", "Invalid run configuration. The app's pyproject.toml declares"),
         ("break", "the ServerApp failed: RuntimeError: it broke"),
-        ("nothing", "the ledger knows nothing of this check"),
+        ("nothing", "the ledger knows nothing of this key"),
     ],
 )
 def test_errors_are_4_and_say_why(cli, flwr, flower_app, does, why):
@@ -163,7 +163,7 @@ class Clock:
 
 
 def test_a_check_that_was_cut_off_is_4_and_never_runs_again(cli, flwr, flower_app, monkeypatch):
-    monkeypatch.setattr(one_check, "time", Clock())
+    monkeypatch.setattr(app_runs, "time", Clock())
     flwr.will("crash")
     done = cli("check", flower_app, "--key", KEY, "--json")
     assert done.exit_code == 4
@@ -181,7 +181,7 @@ def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, monkeypatch)
     def sleep(seconds: float) -> None:
         ledger.settle(reservation, decided(Outcome.DRIFT, 0.2).to_dict())
 
-    monkeypatch.setattr(one_check.time, "sleep", sleep)
+    monkeypatch.setattr(app_runs.time, "sleep", sleep)
     answer = Checker(url, "default", flower_app).check(KEY)
     assert (answer.code, answer.ran) == (ExitCode.DRIFT, False)
 

@@ -54,6 +54,16 @@ def test_counts_of_labels(cli, folder, name, text):
     assert expected.fingerprint in done.stderr
 
 
+def test_a_program_is_told_the_fingerprint(cli, folder):
+    counts = folder.write("c.json", "[3, 1, 0]")
+    done = cli(
+        "reference", "build", folder.out, "--domain", folder.domain(LABELS), "--counts", counts,
+        "--json",
+    )  # fmt: skip
+    made = Reference.from_counts(LABELS, [3, 1, 0]).fingerprint
+    assert json.loads(done.stdout) == {"file": str(folder.out), "reference": made}
+
+
 def test_counts_as_an_array_and_a_floor(cli, folder):
     counts = folder.arrays("c.npz", counts=np.array([3, 1, 0]))
     done = cli(
@@ -168,9 +178,65 @@ def test_mistakes_of_the_command(cli, folder):
     domain, counts = folder.domain(LABELS), folder.write("c.json", "[1, 2, 3]")
     for arguments, why in (
         (["build", folder.out, "--domain", domain], "give --counts or --records"),
+        (
+            ["build", folder.out, "--domain", domain, "--counts", counts, "--records", counts],
+            "give --counts or --records",
+        ),
+        (["build", folder.out, "--counts", counts], "give --domain"),
+        (
+            ["build", folder.out, "--domain", domain, "--counts", counts, "--key", "a"],
+            "give --from clients, or leave out --key",
+        ),
+        (
+            ["build", folder.out, "--counts", counts, "--app", "x", "--connection", "y"],
+            "leave out --app, --connection",
+        ),
+        (["build", folder.out, "--from", "thin air"], "thin air"),
         (["build", "r.txt", "--domain", domain, "--counts", counts], "is an .npz file"),
         (["build", folder.out, "--domain", counts, "--counts", counts], "mapping with a 'kind'"),
         (["show", domain], "not a flwr-kld reference"),
     ):
         done = cli("reference", *arguments)
+        assert (done.exit_code, why in done.stderr) == (4, True), done.output
+
+
+def advice(cli, **options):
+    given = {"draws": 1, "epsilon": 1.0, "records": 60, "size": 2000, **options}
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    return cli("reference", "recommend", *words, "--json")
+
+
+def test_the_recommended_way_depends_on_the_records(cli):
+    few, many = (json.loads(advice(cli, records=n, size=10_000).stdout) for n in (60, 60_000))
+    assert (few["way"], many["way"]) == ("draws", "histogram")
+    assert few["exemplar_kl"] < few["histogram_kl"] < few["base_kl"] == many["base_kl"]
+    assert many["histogram_kl"] < 0.3 * many["exemplar_kl"]
+    assert few["box"]["epsilon"] == 1.0
+
+
+def test_a_guess_of_the_truth_is_a_reference(cli, folder):
+    Reference.from_counts(Labels(list(range(50))), np.ones(50)).save(folder.out)
+    arguments = ("--draws", 2, "--epsilon", 1, "--records", 100, "--guess", folder.out)
+    found = json.loads(cli("reference", "recommend", *arguments, "--json").stdout)
+    assert (found["way"], found["base_kl"]) == ("neither", pytest.approx(0, abs=1e-12))
+    text = cli("reference", "recommend", *arguments, COLUMNS="100").stdout
+    assert "k = 2 draws: the law of each" in text
+    *_, advice, warning = text.splitlines()
+    assert advice.startswith("neither way is worth its budget")
+    assert f"reads about {found['read_unchanged']:.3f} nats where nothing has changed" in warning
+
+
+def test_questions_without_an_answer(cli, folder):
+    made = folder.out
+    Reference.from_counts(LABELS, [1, 1, 1]).save(made)
+    words = ("--draws", 1, "--epsilon", 1, "--records", 9)
+    assert "give --size or --guess" in cli("reference", "recommend", *words).stderr
+    for options, why in (
+        ({"epsilon": 0}, "epsilon must be"),
+        ({"records": 0}, "records"),
+        ({"draws": 0}, "draws"),
+        ({"size": 1}, "size"),
+        ({"guess": made}, "give --size or --guess"),
+    ):
+        done = advice(cli, **options)
         assert (done.exit_code, why in done.stderr) == (4, True), done.output

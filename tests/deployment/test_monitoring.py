@@ -1,16 +1,18 @@
 """A reference, checks and a predictor on one ledger, over a SuperLink that is started anew.
 
 Three runs of one app, as a scheduler would start them: what a run leaves is in the ledger's file.
+The first is that of ``flwr-kld reference build --from clients``.
 """
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from flower_deployment import Deployment
+from flower_deployment import BIN, Deployment
 
 from flwr_kld import Reference
 from flwr_kld.divergence import skewed_divergence
@@ -23,7 +25,7 @@ APP = Path(__file__).parent / "apps" / "monitored"
 USUAL = {"bus": 3100, "car": 2500, "train": 1200, "walk": 3200}
 """What each node holds, until its data move."""
 BUDGET = Budget(10.0, 1e-6, window_days=30, composition="sum")  # what is spent simply adds up
-JUNE, JULY, AUGUST = "build:june", "check:july learn", "check:july check:august learn"
+JULY, AUGUST = "check:july learn", "check:july check:august learn"
 """The runs' steps; by August the nodes' data have moved."""
 
 
@@ -31,10 +33,19 @@ JUNE, JULY, AUGUST = "build:june", "check:july learn", "check:july check:august 
 class Story:
     """What came of the runs."""
 
+    made: dict
+    """What the command says of the reference that clients made in June."""
+    again: dict
+    """What it says in August."""
+    references: tuple[Path, Path]
+    """The files that it wrote, in June and in August."""
     steps: list[dict]
-    """All steps in order."""
-    reference: Reference
-    """The one that clients made in June."""
+    """All later steps in order."""
+
+    @property
+    def reference(self) -> Reference:
+        """The one that is checked against."""
+        return Reference.load(self.references[0])
 
     def of(self, name: str) -> list[dict]:
         """All steps of one name."""
@@ -68,12 +79,25 @@ def deployment(home: Path) -> Iterator[Deployment]:
 
 @pytest.fixture(scope="module")
 def story(deployment: Deployment, ledger: Ledger, home: Path) -> Story:
-    reference = home / "reference.npz"
+    reference, copy = home / "reference.npz", home / "copy.npz"
+    url = f"sqlite:///{home}/drift.db"
+
+    def build(out: Path) -> dict:
+        done = subprocess.run(
+            [
+                BIN / "flwr-kld", "reference", "build", out, "--from", "clients", "--key", "june",
+                "--app", APP, "--connection", "real", "--ledger", url, "--json",
+                "--run-config", f'nodes={NODES} ledger="{url}"',
+            ],
+            env=deployment.environment, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+        return json.loads(done.stdout)
 
     def run(steps: str, moved: str = "false") -> list[dict]:
         printed = deployment.run(
             APP, "--run-config",
-            f'nodes={NODES} ledger="sqlite:///{home}/drift.db" reference="{reference}" '
+            f'nodes={NODES} ledger="{url}" reference="{reference}" '
             f'steps="{steps}" moved={moved}',
             timeout=300,
         )  # fmt: skip
@@ -82,25 +106,26 @@ def story(deployment: Deployment, ledger: Ledger, home: Path) -> Story:
         assert "Traceback" not in printed
         return found
 
-    steps = run(JUNE) + run(JULY)
+    made, steps = build(reference), run(JULY)
     deployment.stop_superlink()
     deployment.start()
     steps += run(AUGUST, moved="true")
-    return Story(steps, Reference.load(reference))
+    return Story(made, build(copy), (reference, copy), steps)
 
 
 def test_history_is_continuous(story: Story, ledger: Ledger):
     kept = ledger.history()
     assert [entry.key for entry in kept] == ["june", "july", "predictor/1", "august", "predictor/2"]
     assert {entry.state for entry in kept} == {"settled"}
-    taken = [step for step in story.steps if "refused" not in step]
+    taken = [story.made["report"]]
+    taken += [step for step in story.steps if "refused" not in step]
     for entry, step in zip(kept, taken, strict=True):
         assert entry.report.items() <= step.items()
 
 
 def test_the_budget_is_continuous(story: Story, ledger: Ledger):
     """Each step spends what its report says, of what the one before has left."""
-    total = 0.0
+    total = story.made["report"]["delivered"]
     for step in story.steps:
         total += 0 if "refused" in step else step.get("delivered", step["epsilon"])
         assert step["spent"] == pytest.approx(total, abs=1e-7), step["step"]
@@ -130,13 +155,21 @@ def test_a_lying_client_is_rejected_and_counted(story: Story):
 
 
 def test_clients_make_a_reference_over_a_secure_sum(story: Story):
-    (made,) = story.of("build:june")
+    made = story.made["report"]
     assert (made["trust"], made["aggregation"]) == ("distributed", "secure-sum")
     assert (made["survivors"], made["records"]) == (NODES, NODES * sum(USUAL.values()))
     assert 0 < made["delivered"] < made["epsilon"]  # one survivor more than the noise needs
-    assert made["reference"] == story.reference.fingerprint
+    assert (story.made["ran"], made["reference"]) == (True, story.reference.fingerprint)
     shares = [n / sum(USUAL.values()) for _, n in sorted(USUAL.items())]
     assert skewed_divergence(story.reference.probabilities, shares, 0.0) < 1e-3
+
+
+def test_a_reference_is_paid_for_once(story: Story):
+    """In August, after the clients' data have moved, the command finds what they made in June."""
+    assert story.again["ran"] is False
+    assert story.again["report"] == story.made["report"]
+    june, august = (file.read_bytes() for file in story.references)
+    assert june == august
 
 
 def test_no_false_alarm_while_nothing_moves(story: Story):

@@ -55,6 +55,7 @@ def question(check: str = "c1", **changes: object) -> Question:
         "epsilon": 1.0,
         "delta": 0.0,
         "unit": "record",
+        "adjacency": "replace-one",
         "asked": 20,
     }
     return Question(**{**values, **changes})

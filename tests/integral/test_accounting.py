@@ -71,27 +71,38 @@ def test_trinomial_probabilities_are_those_of_the_worst_pair():
         assert trinomial(Mollifier.symmetric(width)).sum() == pytest.approx(1, rel=1e-14)
 
 
-@pytest.mark.parametrize("share", [None, 0.02, 0.8])
-@pytest.mark.parametrize(("draws", "part"), [(10, 0.4), (60, 0.05), (100, 0.0)])
-def test_against_the_double_sum_at_sixty_digits(share, draws, part):
-    box = Mollifier.symmetric(0.25) if share is None else Mollifier.asymmetric(0.25, share)
+def exact_delta(box: Mollifier, draws: int, epsilon: Decimal) -> Decimal:
+    """Double sum over how often the loss is +w and -w, at sixty digits."""
     with localcontext(prec=60):
         a, width = Decimal(box.floor), Decimal(box.epsilon)
         s = (1 - a) / (a * (width.exp() - 1))
         t = min(s, 1 - s)
         minus, plus = t * a, t * a * width.exp()
         zero = 1 - minus - plus
-        epsilon = part * draws * box.epsilon
         exact = Decimal(0)
         for up in range(draws + 1):
             for down in range(min(up, draws - up + 1)):
-                gap = (up - down) * width - Decimal(epsilon)
+                gap = (up - down) * width - epsilon
                 if gap > 0:
                     ways = comb(draws, up) * comb(draws - up, down)
                     mass = ways * plus**up * minus**down * zero ** (draws - up - down)
                     exact += mass * (1 - (-gap).exp())
+        return exact
+
+
+@pytest.mark.parametrize("share", [None, 0.02, 0.8])
+@pytest.mark.parametrize("width", [1e-3, 0.25])
+@pytest.mark.parametrize(
+    ("draws", "part"), [(10, 0.4), (60, 0.05), (100, 0.0), (1, 1 - 1e-8), (10, 1 - 1e-6)]
+)
+def test_against_the_double_sum_at_sixty_digits(share, width, draws, part):
+    """Near the pure bound, where hardly any delta is left, it shows that losses are raised."""
+    box = Mollifier.symmetric(width) if share is None else Mollifier.asymmetric(width, share)
+    epsilon = part * draws * width
     ours = delta_of_draws(box, draws, epsilon)
-    assert float(exact) <= ours <= float(exact) * (1 + 1e-6)
+    assert float(exact_delta(box, draws, Decimal(epsilon))) <= ours
+    lower = max(Decimal(epsilon) - Decimal(1.001e-9 * draws * width), Decimal(0))
+    assert ours <= float(exact_delta(box, draws, lower)) * (1 + 1e-7)
 
 
 @pytest.mark.parametrize(("share", "expected"), [(None, 4.712), (0.1, 2.071), (0.02, 0.959)])

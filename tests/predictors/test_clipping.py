@@ -67,7 +67,7 @@ def test_products_next_to_an_integer_are_that_integer():
 def test_replaced_labels_follow_the_cells():
     draws = 200_000
     clipping = Clipping(Laws(COUNTER_EXAMPLE), 2)
-    mapped = clipping.resample(np.full(draws, 4), SystemBits())
+    mapped = clipping.resampling.apply(np.full(draws, 4), SystemBits())
     seen = Counter(mapped.tolist())
     law = np.where(np.arange(6) == 4, 0.5, 0) + clipping.cells / 28
     assert stats.chisquare([seen[y] for y in range(6)], draws * law).pvalue > 1e-6

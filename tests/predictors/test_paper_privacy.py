@@ -6,6 +6,7 @@ tails, and the clamp.
 
 import math
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -63,9 +64,9 @@ def test_the_leak_grows_with_the_labels():
     assert leaked == pytest.approx(4.19, abs=0.01)
 
 
-def exact_laws(query, arm):
-    """P(report | label) as integers over one total, [M][outputs]: every step of the way is in."""
-    clipping, noise = query.clipping, query.noises[arm]
+def laws_after_resampling(query, arm):
+    """P(report | resampled label) as integers over one total: rounding, noise, tails and clamp."""
+    noise = query.noises[arm]
     table, outputs = noise.table, noise.high - noise.low + 1
     reach, deep = table.reach, noise.moves + 1
     unit = 1 << (64 * deep)  # makes the tail's powers integers
@@ -95,12 +96,20 @@ def exact_laws(query, arm):
             levels[level] = of_level(level)
         high = levels[low + bool(up)]
         rounded.append([(ONE - up) * a + up * b for a, b in zip(levels[low], high, strict=True)])
-    replaced, cells = clipping.resampled, clipping.cells.tolist()
+    total = TOTAL * unit * ONE
+    assert all(len(row) == outputs and sum(row) == total for row in rounded)
+    return rounded, total
+
+
+def exact_laws(query, arm):
+    """P(report | label) as integers over one total, [M][outputs]: every step of the way is in."""
+    rounded, each = laws_after_resampling(query, arm)
+    replaced, cells = query.resampling.resampled, query.resampling.cells.tolist()
     kept = ((1 << 64) - replaced) * sum(cells)
     common = [sum(c * p for c, p in zip(cells, z, strict=True)) for z in zip(*rounded, strict=True)]
     rows = [[kept * p + replaced * c for p, c in zip(r, common, strict=True)] for r in rounded]
-    total = TOTAL * unit * ONE * sum(cells) << 64
-    assert all(len(row) == outputs and sum(row) == total for row in rows)
+    total = each * sum(cells) << 64
+    assert all(sum(row) == total for row in rows)
     return rows
 
 
@@ -141,6 +150,38 @@ def test_every_report_of_wma_is_private_by_exact_composition():
     assert composed_delta(worst, 2, 0.9 * epsilon) > delta
     for arm in range(2):
         assert worst_ratio(exact_laws(query, arm)) <= worst
+
+
+def joint_laws(query):
+    """P(both scores | label) of Algorithm 1 over two hypotheses, float64 [M, outputs, outputs].
+
+    Rounded from exact integers: each entry is right to 15 digits.
+    """
+    after = []
+    for arm in (0, 1):
+        rows, total = laws_after_resampling(query, arm)
+        after.append(np.array([[p / total for p in row] for row in rows]))
+    cells, replaced = query.resampling.cells, query.resampling.resampled / 2**64
+    resampled = np.einsum("y,ya,yb->ab", cells / cells.sum(), *after)  # one label, both scores
+    return [
+        (1 - replaced) * np.outer(a, b) + replaced * resampled for a, b in zip(*after, strict=True)
+    ]
+
+
+def test_both_scores_of_a_report_of_wma_are_private_together():
+    """The hockey-stick divergence of the whole law, h_t shared by both scores, for all labels."""
+    epsilon, delta, rounding = 2.0, 1e-3, 1e-12
+    predictor = LocallyPrivateWMA(named(COUNTER_EXAMPLE), epsilon, delta=delta, horizon=20)
+    laws = joint_laws(predictor.query(0))
+    assert all(abs(law.sum() - 1) < rounding for law in laws)
+
+    def divergence(epsilon):
+        return max(
+            float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in permutations(laws, 2)
+        )
+
+    assert divergence(epsilon) + rounding <= delta
+    assert divergence(0.8 * epsilon) > delta  # and no more noise than it takes
 
 
 def test_ten_percent_less_noise_would_leak():

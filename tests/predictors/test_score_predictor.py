@@ -71,16 +71,16 @@ def test_predictions_mix_in_the_cells_by_lines_5_and_6(make):
 
 def test_scores_are_unbiased_on_the_grid():
     predictor = exp3(epsilon=4.0)
-    query = predictor.query(1)
+    query, clipping = predictor.query(1), predictor._clipped("")
     draws = 200_000
     grid = math.log(4 * HORIZON) / 16
     noise = query.noises[0]
     for label in (0, 5):
         drawn = noise.draw(np.full(draws, label), SystemBits())
-        error = grid * drawn.mean() - query.clipping.scores[1, label]
+        error = grid * drawn.mean() - clipping.scores[1, label]
         deviation = grid * math.sqrt((noise.table.variance + 0.25) / draws)
         assert abs(error) < 5 * deviation  # P < 6e-7 each if unbiased
-        assert 20 * deviation < 0.1 * query.clipping.ranges[1]  # and a bias would show
+        assert 20 * deviation < 0.1 * clipping.ranges[1]  # and a bias would show
 
 
 @pytest.mark.parametrize("make", [wma, exp3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from flwr_kld.report import Check, Outcome, Report, Verdict
+from flwr_kld.report import Check, Outcome, PredictorReport, Report, Round, Verdict
 
 REPORT = Report(
     check="c0ffee", started="2026-11-21T02:00:00+00:00", estimate=0.25, theta=0.01,
@@ -58,3 +58,24 @@ def nights(number: int, drift_from: int) -> list[Check]:
         failed = Check(n, None, failure="refused: the budget is spent until <i>Sunday</i>")
         checks.append(failed if n == 3 else Check(n, report))
     return checks
+
+
+def learnt(number: int, leader: str = "usual", **changes: object) -> PredictorReport:
+    """A predictor's report of a round, a day after the one before."""
+    weights = {"usual": 0.05, "<strike>": 0.05, "summer": 0.05, leader: 0.9}
+    started = datetime(2026, 11, 1, 3, tzinfo=UTC) + timedelta(days=number)
+    report = PredictorReport(
+        name="traffic", round=number, started=started.isoformat(), weights=weights,
+        mixture=dict.fromkeys(weights, 1 / 3), leader=leader, log_odds=2.5, swing=1.0, outlasts=2,
+        risk_bound=12.0, epsilon=0.5, delta=0.0, epsilon_left=4.0 - number % 8 / 2, asked=60,
+        taken=57, rejected={"no reply": 2, "impossible report": 1}, reports=57 * number,
+        seconds=0.25,
+    )  # fmt: skip
+    return replace(report, **changes)
+
+
+def mornings(number: int, change_at: int) -> list[Round]:
+    """A predictor's round a day; the third fails, and the leader changes once."""
+    reports = [learnt(n, "<strike>" if n >= change_at else "usual") for n in range(1, number + 1)]
+    failed = Round(3, None, failure="nothing was released: 0 <i>of 60</i> clients reported")
+    return [failed if r.round == 3 else Round(r.round, r) for r in reports]

@@ -7,29 +7,13 @@ import pytest
 from matplotlib.collections import PolyCollection
 from report.samples import REPORT, decided, nights
 
-from flwr_kld.report import Check, Outcome, plot_history
-from flwr_kld.report import plot as plotting
+from flwr_kld.report import Check, Outcome, panels, plot_history
 
 
 @pytest.fixture
-def drawn(tmp_path, monkeypatch):
+def drawn(axes_of):
     """Draw a history; returns the figure's two axes."""
-    from matplotlib.figure import Figure
-
-    figures = []
-
-    class Kept(Figure):
-        def __init__(self, *args, **options):
-            super().__init__(*args, **options)
-            figures.append(self)
-
-    monkeypatch.setattr("matplotlib.figure.Figure", Kept)
-
-    def draw(checks, name="history.png", **options):
-        plot_history(checks, tmp_path / name, **options)
-        return figures[-1].axes
-
-    return draw
+    return lambda checks, **options: axes_of(plot_history, checks, **options)
 
 
 def texts(axes) -> list[str]:
@@ -90,8 +74,8 @@ def test_days_have_dates_and_a_simulation_has_numbers(drawn):
 
 
 def test_a_year_is_a_band(drawn):
-    few, _ = drawn(nights(plotting._CROWD, drift_from=50))
-    many, _ = drawn(nights(plotting._CROWD + 1, drift_from=50))
+    few, _ = drawn(nights(panels.CROWD, drift_from=50))
+    many, _ = drawn(nights(panels.CROWD + 1, drift_from=50))
     bands = [[c for c in axes.collections if isinstance(c, PolyCollection)] for axes in (few, many)]
     assert list(map(len, bands)) == [0, 1]
 
@@ -99,7 +83,7 @@ def test_a_year_is_a_band(drawn):
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_ground_is_the_pages_card(tmp_path: Path, dark):
     plot_history([Check(1, REPORT)], tmp_path / "h.svg", dark=dark)
-    style = (Path(plotting.__file__).parent / "page" / "style.css").read_text()
+    style = (Path(panels.__file__).parent / "page" / "style.css").read_text()
     card = style.split("--card: ")[2 if dark else 1].partition(";")[0]
     assert f"fill: {card}" in (tmp_path / "h.svg").read_text()
 

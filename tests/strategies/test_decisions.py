@@ -44,6 +44,11 @@ def grid(shares=None, nodes=NODES, **options):
     return grid_of(app_of(records, secure_sum=FirstUse(), **options), nodes)
 
 
+def named(context):
+    """Ids of 100 records."""
+    return [f"{context.node_id} {i}" for i in range(100)]
+
+
 @pytest.fixture
 def ledger(tmp_path):
     made = Ledger(f"sqlite:///{tmp_path}/drift.db")
@@ -64,11 +69,11 @@ def test_drift_is_found_and_none_is_not_invented(trust, aggregation):
     def monitor():
         return KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.05, alarm=ALONE)
 
-    drifted = monitor().check(grid())
+    drifted = monitor().check(grid(record_ids=named))
     assert drifted.outcome is Outcome.DRIFT, drifted.verdict.reason
     assert 0.05 < drifted.lower_bound < 0.5
     assert (drifted.asked, drifted.survivors) == (NODES, NODES)
-    same = monitor().check(grid(SAME))
+    same = monitor().check(grid(SAME, record_ids=named))
     assert same.outcome is not Outcome.DRIFT, same.verdict.reason
     assert same.lower_bound <= 0.05
 
@@ -167,6 +172,26 @@ def test_a_rotation_outlives_the_process_and_costs_each_client_one_check(ledger)
     assert ledger.spent().epsilon == pytest.approx(1.0, rel=1e-4)
 
 
+def test_a_small_rotating_cohort_that_decides_costs_each_client_one_check(ledger):
+    """Its halves are buckets of records; together they touch those clients, and nobody else."""
+    for day in range(4):
+        monitor = KLDrift(
+            REFERENCE, Trusted(1.0), cohort=RotatingCohort(5), threshold=0.05, ledger=ledger
+        )
+        monitor.check(grid(nodes=20), key=f"day {day}")
+    assert ledger.spent().epsilon == pytest.approx(1.0, rel=1e-4)
+    assert [len(ledger.check(f"day {day}").releases) for day in range(4)] == [1] * 4
+
+
+def test_positions_are_no_ids_where_presence_is_hidden():
+    """A record that comes or goes would move all later ones to other halves and groups."""
+    trust = Trusted(2.0, adjacency=Adjacency.ADD_REMOVE)
+    with pytest.raises(CheckFailed, match="it needs record_ids="):
+        KLDrift(REFERENCE, trust, threshold=0.05).check(grid(nodes=10))
+    report = KLDrift(REFERENCE, trust, threshold=0.05).check(grid(nodes=10, record_ids=named))
+    assert report.survivors == 10
+
+
 def test_a_failed_check_has_spent_and_an_interrupted_one_never_runs_again(ledger):
     monitor = KLDrift(REFERENCE, Trusted(1.0), ledger=ledger)
     with pytest.raises(CheckFailed):
@@ -207,16 +232,23 @@ def test_a_second_half_that_fails_leaves_the_estimate(ledger):
 
 @pytest.mark.parametrize("alike", [False, True])
 def test_clients_who_hold_one_kind_each_explain_nothing_beyond_chance(alike):
-    """If each holds but one kind, 100 clients tell no more than 100 records do."""
+    """If each holds but one kind, 100 clients tell no more than 100 records do.
+
+    A report may call one cell too many beyond chance with probability 5 %: 7 of 12 do with less
+    than 1e-6. Without a design effect all 12 do.
+    """
     rng = np.random.default_rng(3)
 
     def records(context):
         return rng.choice(FRUIT.names, 1 if alike else 100, p=SAME).tolist() * (100 if alike else 1)
 
     monitor = KLDrift(REFERENCE, Trusted(2.0), threshold=0.05, alarm=ALONE)
-    found = [monitor.check(grid_of(app_of(records), 200)) for _ in range(3)]
-    assert not any(m["beyond_chance"] for report in found for m in report.movements)
-    assert Outcome.DRIFT not in {report.outcome for report in found}
+    found = [monitor.check(grid_of(app_of(records), 200)) for _ in range(12)]
+    for wrong in (
+        [any(m["beyond_chance"] for m in report.movements) for report in found],
+        [report.outcome is Outcome.DRIFT for report in found],
+    ):
+        assert sum(wrong) <= 6
     deviation = np.mean([m["deviation"] for report in found for m in report.movements])
     assert (deviation > 0.03) == alike
 

@@ -1,16 +1,24 @@
 """Rounds of a predictor through Flower's own messages: it learns, it caps, it rejects lies."""
 
+import math
+
 import numpy as np
 import pytest
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
-from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import Budget, BudgetExhausted, Ledger
-from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors import (
+    BayesMixture,
+    Hypotheses,
+    LocallyPrivateWMA,
+    PureLocalEXP3,
+    Reports,
+)
 from flwr_kld.privacy import Unit
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, RotatingCohort, Trusted
@@ -30,14 +38,41 @@ def predictor(**options):
     return PrivatePredictor(BayesMixture(CANDIDATES, epsilon=2.0), **options)
 
 
+class Kept(InProcessGrid):
+    """Keeps the replies."""
+
+    replies: list[Message]
+
+    def pull_messages(self, message_ids):
+        self.replies = list(super().pull_messages(message_ids))
+        return self.replies
+
+
+def guard_file(folder, *, delta="0"):
+    """An operator's limits: two reports at ε = 2."""
+    file = folder / "guard.toml"
+    file.write_text(
+        'receipts = "r.db"\nkey = "k"\n'
+        '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
+        f"[check]\nmax_epsilon = 2.0\nmax_delta = {delta}\nmin_cohort = 1\n"
+        f"[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = {delta}\n"
+    )
+    return file
+
+
 def test_it_learns_which_candidate_the_clients_follow():
-    learning, grid = predictor(), grid_of(app(), NODES)
-    for _ in range(8):
+    """By chance the weight stays below in one run of a million at most."""
+    learning = PrivatePredictor(BayesMixture(CANDIDATES, epsilon=4.0))
+    grid, nodes = grid_of(app(), 150), 150
+    for _ in range(4):
         report = learning.ask(grid)
     assert report.leader == "turned round"
     assert report.weights["turned round"] > 0.98
-    assert (report.asked, report.taken, report.rejected) == (NODES, NODES, {})
-    assert (report.round, report.reports) == (8, 8 * NODES)
+    assert (report.asked, report.taken, report.rejected) == (nodes, nodes, {})
+    assert (report.round, report.reports) == (4, 4 * nodes)
+    assert (report.epsilon_left, report.delta, report.swing) == (None, 0.0, 8.0)
+    bound = learning.predictor.risk_bound(4, nodes)[1]
+    assert report.risk_bound == bound < 4 * nodes * math.log(2)
 
 
 def test_flowers_own_start_gives_metrics_of_each_round():
@@ -58,16 +93,9 @@ def test_it_works_beside_drift_checks_in_one_app():
 
 def test_a_report_is_a_symbol_and_nothing_else():
     """What leaves a node: a query's number and a symbol of two."""
-    seen = []
-
-    class Watched(InProcessGrid):
-        def pull_messages(self, message_ids):
-            replies = list(super().pull_messages(message_ids))
-            seen.extend(replies)
-            return replies
-
-    predictor().ask(Watched(app(), NODES))
-    for reply in seen:
+    grid = Kept(app(), NODES)
+    predictor().ask(grid)
+    for reply in grid.replies:
         assert set(reply.content) == {"answer", "phase"}
         (sent,) = reply.content["phase"].values()
         assert len(sent) == 2
@@ -150,20 +178,86 @@ def test_a_report_sent_twice_counts_once():
 
 
 def test_the_guard_caps_what_reports_cost(tmp_path):
-    (tmp_path / "guard.toml").write_text(
-        'receipts = "r.db"\nkey = "k"\n'
-        '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
-        "[check]\nmax_epsilon = 2.0\nmax_delta = 0\nmin_cohort = 2\n"
-        "[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = 0\n"
-    )
     learning, grid = predictor(), grid_of(app(), 3)
     for i, context in enumerate(grid._contexts.values()):
         (tmp_path / str(i)).mkdir()
-        (tmp_path / str(i) / "guard.toml").write_text((tmp_path / "guard.toml").read_text())
-        context.node_config["drift-guard"] = str(tmp_path / str(i) / "guard.toml")
+        context.node_config["drift-guard"] = str(guard_file(tmp_path / str(i)))
     assert learning.ask(grid).taken == learning.ask(grid).taken == 3
     with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 0 of 4"):
         learning.ask(grid)
+
+
+# -------------------------------------------------------------------- the paper's algorithms
+
+PAPERS = {
+    "wma": lambda: LocallyPrivateWMA(CANDIDATES, 2.0, delta=1e-6, horizon=500),
+    "exp3": lambda: PureLocalEXP3(CANDIDATES, 2.0, horizon=500),
+}
+EACH = pytest.mark.parametrize("name", PAPERS)
+
+
+@EACH
+def test_the_papers_algorithms_learn_through_the_same_rounds(name):
+    """The scores of all reports are summed as they are: none is lost, changed or counted twice."""
+    learning, twin = PrivatePredictor(PAPERS[name]()), PAPERS[name]()
+    for number in (1, 2):
+        grid = Kept(app(), NODES)
+        report = learning.ask(grid)
+        assert (report.taken, report.rejected, report.mixture) == (NODES, {}, {})
+        assert (report.delta, report.risk_bound) == (1e-6 if name == "wma" else 0.0, None)
+        sent = [next(iter(reply.content["phase"].values())) for reply in grid.replies]
+        symbols = np.array([symbol for _, *symbol in sent])
+        twin.update(Reports(number, np.array([query for query, *_ in sent]), symbols))
+    assert learning.predictor.state() == twin.state()
+    assert list(report.weights.values()) == twin.weights.tolist()
+    assert (report.leader, report.swing) == (twin.leader.name, twin.leader.swing)
+
+
+@EACH
+def test_the_papers_algorithms_are_charged_epsilon_and_delta(name, tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(4.5, 2.5e-6, 30, unit=Unit.CLIENT, composition="sum"))
+    learning = PrivatePredictor(PAPERS[name](), ledger=ledger)
+    report = learning.ask(grid_of(app(), 3))
+    assert report.epsilon_left == pytest.approx(2.5)
+    (release,) = ledger.check("predictor/1").releases
+    assert release.asked.epsilon == 2 * 10**9
+    assert release.asked.delta == (10**12 if name == "wma" else 0)
+    again = PrivatePredictor(PAPERS[name](), ledger=ledger)
+    assert again.predictor.state() == learning.predictor.state()
+    assert again.ask(grid_of(app(), 3)).round == 2
+    with pytest.raises(BudgetExhausted):
+        again.ask(grid_of(app(), 3))
+
+
+@pytest.mark.parametrize(("delta", "answers"), [("0", False), ("1e-6", True)])
+def test_the_guard_holds_a_report_to_its_delta(tmp_path, delta, answers):
+    grid = grid_of(app(), 1)
+    grid._contexts[1000].node_config["drift-guard"] = str(guard_file(tmp_path, delta=delta))
+    learning = PrivatePredictor(PAPERS["wma"]())
+    if answers:
+        assert learning.ask(grid).taken == 1
+    else:
+        with pytest.raises(CheckFailed, match="delta"):
+            learning.ask(grid)
+
+
+@pytest.mark.parametrize(
+    ("make", "claim"),
+    [
+        (lambda: BayesMixture(CANDIDATES, epsilon=2.0), {"epsilon": 1.99}),
+        (PAPERS["exp3"], {"epsilon": 1.99}),
+        (PAPERS["wma"], {"epsilon": 1.99}),
+        (PAPERS["wma"], {"delta": 0.5e-6}),
+        (PAPERS["wma"], {"delta": 0.0}),
+    ],
+)
+def test_a_server_that_claims_less_than_its_query_spends_is_refused(make, claim):
+    learning = PrivatePredictor(make())
+    for name, value in claim.items():
+        setattr(learning.predictor, name, value)  # the queries are built: only the claim changes
+    with pytest.raises(CheckFailed, match="the channel spends more than the server claims"):
+        learning.ask(grid_of(app(), 3))
 
 
 # ------------------------------------------------------------------------------- with a ledger

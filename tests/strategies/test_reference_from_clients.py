@@ -1,12 +1,19 @@
 """A reference made from one period's clients serves the next one's checks."""
 
+import numpy as np
 import pytest
-from federation import FRUIT, SHARES, app_of, grid_of
+from federation import FRUIT, SHARES, grid_of
+from flwr.app import Context
+from flwr.clientapp import ClientApp
 
-from flwr_kld.clients import FirstUse
+from flwr_kld import Binned, BlockPatterns, Categories, Labels, Reference
+from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kept_reference import kept_as, kept_reference
 from flwr_kld.ledger import AlreadyChecked, Budget, Ledger
+from flwr_kld.report import Outcome, ReferenceReport
+from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Adjacency,
     Distributed,
@@ -16,6 +23,8 @@ from flwr_kld.strategies import (
     SecureSum,
     Trusted,
 )
+
+TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65])})
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -28,24 +37,75 @@ def test_it_is_near_what_the_clients_hold(adjacency):
     assert "per record" in str(report)
 
 
-def test_over_a_secure_sum_and_then_checked_against(tmp_path):
+WRITERS, THRESHOLD = 20, 0.1
+USUAL, MOSTLY_1_AND_7 = [100] * 10, [40, 340, 40, 40, 40, 40, 40, 340, 40, 40]
+
+
+class Months:
+    """Writers of a thousand digits a month, in the same mix on every node."""
+
+    digits = Labels(list(range(10)))
+    mix = USUAL
+
+    def grid(self) -> InProcessGrid:
+        app = ClientApp()
+        answer_drift_queries(app, self.records, self.digits, secure_sum=FirstUse())
+        return InProcessGrid(app, WRITERS)
+
+    def records(self, context: Context) -> np.ndarray:
+        return np.repeat(np.arange(10), self.mix)
+
+
+def test_one_months_reference_serves_the_next_ones_checks(tmp_path):
+    """No false alarm where nothing changed, an alarm where the digit mix did, all on one ledger."""
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    ledger.set_budget(Budget(4.0, 1e-6, window_days=30))
-    trust = Distributed(1.0, min_survivors=10)
-    grid = grid_of(app_of(secure_sum=FirstUse()))
-    making = ReferenceFromClients(FRUIT, trust, aggregation=SecureSum(), ledger=ledger)
-    reference, _ = making.build(grid, key="june")
-    monitor = KLDrift(reference, trust, aggregation=SecureSum(), ledger=ledger)
-    assert monitor.check(grid, key="july").estimate < 0.02
-    turned = grid_of(app_of(lambda context: FRUIT.names[:2] * 50, secure_sum=FirstUse()))
-    monitor = KLDrift(reference, trust, aggregation=SecureSum(), ledger=ledger)
-    assert monitor.check(turned, key="august").estimate > 0.5
+    ledger.set_budget(Budget(4.0, 1e-6, window_days=90, composition="sum"))
+    trust, clients = Distributed(1.0, min_survivors=16), Months()
+    grid = clients.grid()
+    making = ReferenceFromClients(clients.digits, trust, aggregation=SecureSum(), ledger=ledger)
+    reference, made = making.build(grid, key="june")
+    monitor = KLDrift(reference, trust, aggregation=SecureSum(), threshold=THRESHOLD, ledger=ledger)
+    found = {}
+    for clients.mix, key in ((USUAL, "july"), (MOSTLY_1_AND_7, "august")):
+        found[key] = monitor.check(grid, key=key)
+    assert found["july"].outcome is Outcome.NO_DRIFT
+    assert found["august"].outcome is Outcome.DRIFT
+    assert found["august"].verdict.lower_bound > THRESHOLD
     kept = ledger.history()
     assert [entry.key for entry in kept] == ["june", "july", "august"]
-    assert kept[0].report["reference"] == reference.fingerprint
-    assert 2.0 < ledger.spent().epsilon <= 3.0
+    assert kept[0].report == made.to_dict()
+    assert {entry.report["reference"] for entry in kept} == {reference.fingerprint}
+    spent = sum(entry.report["delivered"] for entry in kept)
+    assert ledger.spent().epsilon == pytest.approx(spent, abs=1e-6)
     with pytest.raises(AlreadyChecked):
         making.build(grid, key="june")
+
+
+@pytest.mark.parametrize("domain", [FRUIT, BlockPatterns(), Binned([0.5]), TABLE], ids=str)
+def test_the_ledger_keeps_a_reference_bit_by_bit(tmp_path, domain):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    shares = np.random.default_rng(0).dirichlet(np.full(domain.size, 0.01))
+    reference = Reference(domain, np.maximum(shares, 5e-324))
+    ledger.keep_state(kept_as(reference, "june", "fleet"))
+    kept = kept_reference(Ledger(f"sqlite:///{tmp_path}/drift.db"), "june", population="fleet")
+    assert kept.probabilities.tobytes() == reference.probabilities.tobytes()
+    assert kept.fingerprint == reference.fingerprint
+    with pytest.raises(ValueError, match="no reference under key 'june' of 'default'"):
+        kept_reference(ledger, "june")
+
+
+def test_what_was_settled_is_what_was_made(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(4.0, 0.0, window_days=30, population="fleet"))
+    making = ReferenceFromClients(FRUIT, Trusted(1.0), ledger=ledger, budget="fleet")
+    for key in ("june", None):
+        made, report = making.build(grid_of(), key)
+        entry = ledger.history("fleet")[-1]
+        assert ReferenceReport.from_dict(entry.report) == report
+        kept = kept_reference(ledger, entry.key, population="fleet")
+        assert kept.fingerprint == made.fingerprint == report.reference
+    with pytest.raises(ValueError, match="not a reference's report"):
+        ReferenceReport.from_dict({**report.to_dict(), "schema": "reference 0"})
 
 
 def test_what_fails_is_spent_and_releases_nothing(tmp_path):
@@ -56,6 +116,8 @@ def test_what_fails_is_spent_and_releases_nothing(tmp_path):
         making.build(grid_of(lose=lambda message: True), key="june")
     assert ledger.check("june").state == "failed"
     assert ledger.spent().epsilon == 1.0
+    with pytest.raises(ValueError, match="no reference"):
+        kept_reference(ledger, "june")
 
 
 def test_one_number_is_no_histogram():

@@ -11,10 +11,20 @@ from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg, FedMedian, Strategy
 
-from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld import Reference
+from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
 from flwr_kld.errors import CheckFailed
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted, WithDriftChecks
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    PrivatePredictor,
+    SecureSum,
+    Trusted,
+    WithDriftChecks,
+)
 
 ROUNDS = 6
 NODES = 7
@@ -52,11 +62,18 @@ def training_app(**options: object) -> ClientApp:
         return FlowerMessage(content, reply_to=message)
 
     answer_drift_queries(app, basket, FRUIT, **options)
+    answer_predictor_queries(app, basket, FRUIT)
     return app
 
 
 def monitor(**options) -> KLDrift:
     return KLDrift(REFERENCE, Trusted(epsilon=5.0), **options)
+
+
+def learner(**options) -> PrivatePredictor:
+    held = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
+    candidates = Hypotheses({"as the reference": REFERENCE, "turned round": held})
+    return PrivatePredictor(BayesMixture(candidates, epsilon=4.0), **options)
 
 
 def norm(server_round: int, arrays: ArrayRecord) -> MetricRecord:
@@ -84,7 +101,10 @@ def bits(arrays: ArrayRecord) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
 
 
 def without_checks(metrics: dict[int, MetricRecord]) -> dict[int, dict[str, object]]:
-    own = {r: {k: v for k, v in m.items() if k[:4] != "kld."} for r, m in metrics.items()}
+    own = {
+        r: {k: v for k, v in m.items() if k.partition(".")[0] not in ("kld", "predictor")}
+        for r, m in metrics.items()
+    }
     return {r: m for r, m in own.items() if m}
 
 
@@ -266,3 +286,56 @@ def test_a_second_start_begins_anew():
 def test_every_is_a_positive_number(every):
     with pytest.raises(ValueError, match="every must be at least 1 round"):
         WithDriftChecks(FedAvg(), monitor(), every=every)
+
+
+# ------------------------------------------------------------- a predictor in a check's place
+
+
+@pytest.mark.parametrize("evaluate_fn", [norm, None])
+def test_a_predictor_learns_beside_training_which_stays_the_same(evaluate_fn):
+    learning, heard = learner(), {}
+    strategy = WithDriftChecks(FedAvg(), learning, every=2, on_report=heard.__setitem__)
+    checked = train(strategy, evaluate_fn=evaluate_fn)
+    assert_same_training(checked, train(FedAvg(), evaluate_fn=evaluate_fn))
+    found = checked.evaluate_metrics_serverapp
+    assert rounds_with(found, "predictor.taken") == [2, 4, 6] == list(strategy.reports)
+    assert heard == strategy.reports
+    assert [report.round for report in heard.values()] == [1, 2, 3]
+    assert found[6]["predictor.log_odds"] == heard[6].log_odds
+    assert learning.taken == 3 * NODES
+
+
+def test_checks_and_a_predictor_each_at_their_own_pace_on_one_ledger(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(100.0, 1e-6, window_days=30, composition="sum"))
+    checks = WithDriftChecks(FedAvg(), monitor(ledger=ledger), every=3)
+    both = WithDriftChecks(checks, learner(ledger=ledger), every=2)
+    checked = train(both)
+    assert_same_training(checked, train(FedAvg()))
+    found = checked.evaluate_metrics_serverapp
+    assert rounds_with(found, "kld.estimate") == [3, 6] == list(checks.reports)
+    assert rounds_with(found, "predictor.taken") == [2, 4, 6] == list(both.reports)
+    assert not rounds_with(found, "kld.failed") + rounds_with(found, "predictor.failed")
+    keys = [entry.key for entry in ledger.history()]
+    assert [key for key in keys if key.startswith("predictor/")] == [
+        "predictor/1", "predictor/2", "predictor/3"
+    ]  # fmt: skip
+    assert len(keys) == 5
+    spent = sum(r.delivered for r in checks.reports.values()) + 3 * 4.0
+    assert ledger.spent().epsilon == pytest.approx(spent)
+    assert both.reports[6].epsilon_left == pytest.approx(100.0 - spent + 5.0)  # before the check
+
+
+def test_failed_rounds_of_a_predictor_do_not_stop_training():
+    heard = []
+    learning = learner(min_clients=NODES + 1)
+    strategy = WithDriftChecks(FedAvg(), learning, 2, on_report=lambda *a: heard.append(a))
+    checked = train(strategy)
+    assert_same_training(checked, train(FedAvg()))
+    assert rounds_with(checked.evaluate_metrics_serverapp, "predictor.failed") == [2, 4, 6]
+    assert (heard, strategy.reports) == ([], {})
+
+
+def test_a_predictor_raises_no_drift():
+    with pytest.raises(ValueError, match="a predictor decides on no drift"):
+        WithDriftChecks(FedAvg(), learner(), on_drift=lambda *_: None)

@@ -1,4 +1,7 @@
-"""Takes the steps that the run config names, all on one ledger; a JSON line for each."""
+"""Makes a reference, or takes the steps that the run config names, all on one ledger.
+
+A step prints a JSON line.
+"""
 
 import json
 import time
@@ -38,16 +41,6 @@ class Steps:
     ledger: Ledger
     reference: Path
 
-    def build(self, key: str) -> dict:
-        """Make a reference of what clients hold, and keep it."""
-        trust = Distributed(EPSILON, min_survivors=2)
-        making = ReferenceFromClients(
-            labels, trust, aggregation=SecureSum(), ledger=self.ledger, timeout=PATIENCE
-        )
-        reference, report = making.build(self.grid, key)
-        reference.save(self.reference)
-        return report.to_dict()
-
     def check(self, key: str) -> dict:
         """Compare clients with that reference."""
         monitor = KLDrift(
@@ -69,12 +62,24 @@ class Steps:
         return {"before": before, **predictor.ask(self.grid).to_dict()}
 
 
+def make_reference(grid: Grid, ledger: Ledger, key: str) -> None:
+    """Make a reference of what clients hold; the ledger keeps it."""
+    trust = Distributed(EPSILON, min_survivors=2)
+    making = ReferenceFromClients(
+        labels, trust, aggregation=SecureSum(), ledger=ledger, timeout=PATIENCE
+    )
+    making.build(grid, key)
+
+
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     while len(list(grid.get_node_ids())) < int(config["nodes"]):
         time.sleep(0.2)
     ledger = Ledger(str(config["ledger"]))
+    if key := str(config["drift-reference"]):
+        make_reference(grid, ledger, key)
+        return
     steps = Steps(grid, ledger, Path(str(config["reference"])))
     for step in str(config["steps"]).split():
         name, _, key = step.partition(":")

@@ -1,0 +1,128 @@
+"""Runs of an app by idempotency keys: none where the ledger knows the key."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flwr_kld.cli.exit_codes import ExitCode
+from flwr_kld.cli.flower_run import FlowerRun, run_app
+from flwr_kld.cli.ledgers import broke, why_no_report
+from flwr_kld.cli.output import say
+from flwr_kld.ledger import Entry, Ledger
+
+_POLL = 1.0
+"""Seconds between two looks at a check that runs elsewhere."""
+_UNKNOWN = (
+    "the app ran, and the ledger knows nothing of this key: its strategy must use this ledger and "
+    "population, and the key that its run config has under '{}'"
+)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a key ended.
+
+    Parameters
+    ----------
+    ran : bool
+        Whether the app ran now; otherwise the ledger had the key.
+    entry : Entry or None
+        What the ledger knows.
+    code : ExitCode
+        In one number, if the entry has no report that can be read.
+    why : str
+        Why it has none.
+    """
+
+    ran: bool
+    entry: Entry | None
+    code: ExitCode
+    why: str
+
+
+@dataclass(frozen=True)
+class AppRuns:
+    """Whom to ask.
+
+    Parameters
+    ----------
+    ledger : str
+        URL of the ledger that the app's strategy writes.
+    population : str
+        Whose checks.
+    app : Path
+        Folder of the Flower app.
+    connection : str or None
+        SuperLink connection; None for Flower's default.
+    config : Sequence[str]
+        Further overrides of the app's run config.
+    timeout : float
+        Seconds for a run.
+    """
+
+    ledger: str
+    population: str
+    app: Path
+    connection: str | None = None
+    config: Sequence[str] = ()
+    timeout: float = 900.0
+
+    def once(self, key: str, asks: str) -> Ending:
+        """Run the app with this key, unless it has run. Errors are endings, too.
+
+        Parameters
+        ----------
+        key : str
+            Of `keys.check_key`.
+        asks : str
+            The run config's name for it.
+        """
+        run = None
+        deadline = time.monotonic() + self.timeout
+        try:
+            ledger = Ledger(self.ledger)
+            entry = ledger.check(key, population=self.population)
+            if entry is None or entry.state == "abandoned":
+                run = run_app(
+                    self.app,
+                    self.connection,
+                    key,
+                    asks=asks,
+                    config=self.config,
+                    timeout=self.timeout,
+                )
+                entry = ledger.check(key, population=self.population)
+            if entry is not None and entry.state == "reserved":
+                entry = self._wait(ledger, entry, deadline)
+        except (ValueError, OSError, RuntimeError, ImportError) as error:
+            return Ending(run is not None, None, ExitCode.ERROR, str(error))
+        return Ending(run is not None, entry, *self._without_report(entry, run, asks))
+
+    def _wait(self, ledger: Ledger, entry: Entry, deadline: float) -> Entry:
+        """Wait for a check that may be running elsewhere, unless it is too old for that."""
+        age = (datetime.now(UTC) - entry.started).total_seconds()
+        deadline = min(deadline, time.monotonic() + self.timeout - age)
+        if time.monotonic() < deadline:
+            say(f"{entry.key} has not ended yet: waiting for it")
+        while entry.state == "reserved" and time.monotonic() < deadline:
+            time.sleep(_POLL)
+            entry = ledger.check(entry.key, population=self.population) or entry
+        return entry
+
+    def _without_report(
+        self, entry: Entry | None, run: FlowerRun | None, asks: str
+    ) -> tuple[ExitCode, str]:
+        """Return what to say if there is no report."""
+        if entry is not None and entry.state in ("failed", "abandoned"):
+            code = ExitCode.ERROR if broke(entry) else ExitCode.REFUSED
+            return code, why_no_report(entry)
+        if run is not None and run.refusal is not None:
+            return ExitCode.REFUSED, run.refusal
+        why = None if run is None else run.why(self.timeout)
+        if entry is not None:
+            why = "; ".join(filter(None, (why, why_no_report(entry))))
+        return ExitCode.ERROR, why or _UNKNOWN.format(asks)

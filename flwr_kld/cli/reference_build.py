@@ -1,0 +1,123 @@
+"""``flwr-kld reference build``: the public Π, from public files or by asking clients once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from flwr_kld.cli.clients_reference import ReferenceMaker
+from flwr_kld.cli.keys import check_key
+from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
+from flwr_kld.cli.options import AsJson, Ledger, Population, RunConfig, Timeout
+from flwr_kld.cli.output import print_json, results, say
+from flwr_kld.cli.public_files import read_counts, read_domain, read_records
+from flwr_kld.reference import Reference
+
+
+def build(
+    out: Annotated[Path, typer.Argument(help="File to write, .npz.")],
+    *,
+    source: Annotated[
+        Literal["files", "clients"],
+        typer.Option(
+            "--from",
+            help="Public files, or the clients of a deployment: its app asks them once for a "
+            "noised histogram, and the ledger is charged.",
+        ),
+    ] = "files",
+    domain: Annotated[
+        Path | None,
+        typer.Option(
+            help='JSON file, such as {"kind": "labels", "version": 1, "names": ["bus", "car"]}.'
+        ),
+    ] = None,
+    counts: Annotated[
+        Path | None,
+        typer.Option(help="How often each symbol occurs: .csv with a column 'count', .json, .npz."),
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option(help="Raw records, one a row: .csv, .json or .npz.")
+    ] = None,
+    floor: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Part of the uniform law to mix in: nothing impossible."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Name of what clients make, say 2026-09: it is paid for once."),
+    ] = None,
+    app: Annotated[
+        Path | None, typer.Option(help="Folder of the Flower app that asks; by default, this one.")
+    ] = None,
+    connection: Annotated[
+        str | None, typer.Option(help="Name of the SuperLink connection; Flower's default if none.")
+    ] = None,
+    run_config: RunConfig = None,
+    timeout: Timeout = 900.0,
+    ledger: Ledger = DEFAULT_LEDGER,
+    population: Population = DEFAULT_POPULATION,
+    as_json: AsJson = False,
+) -> None:
+    """Build a reference from public files, or have clients make one privately.
+
+    Everything in it is shown to clients: no private data in those files.
+
+    What clients made under a --key is asked for once: the ledger keeps it.
+
+    Exit codes: 0 built, 3 refused (budget, cohort, guard), 4 error.
+    """
+    if out.suffix != ".npz":
+        raise ValueError(f"a reference is an .npz file, not {out.name}")
+    if source == "files":
+        _refuse(
+            {"--key": key, "--app": app, "--connection": connection, "--run-config": run_config},
+            "files need no deployment: give --from clients, or leave out",
+        )
+        made = _of_files(domain, counts, records, floor or 0.0)
+        made.save(out)
+        if as_json:
+            print_json({"file": str(out), "reference": made.fingerprint})
+        say(f"{out}: reference {made.fingerprint}")
+        return
+    _refuse(
+        {"--domain": domain, "--counts": counts, "--records": records, "--floor": floor},
+        "the app knows what clients are to count: leave out",
+    )
+    if key is None:
+        raise ValueError("give --key, a name for what clients make: it is paid for once")
+    if not out.absolute().parent.is_dir():  # better known before anybody is asked
+        raise ValueError(f"there is no folder {out.parent}")
+    runs = ReferenceMaker(ledger, population, app or Path(), connection, run_config or (), timeout)
+    making = runs.make(check_key(key))
+    if making.reference is not None:
+        making.reference.save(out)
+    if as_json:
+        print_json({"file": str(out) if making.reference else None, **making.to_dict()})
+    else:
+        results.print(*making.lines(), sep="\n", soft_wrap=True)
+    if making.reference is not None:
+        say(f"{out}: reference {making.reference.fingerprint}")
+    raise typer.Exit(making.exit_code)
+
+
+def _of_files(
+    domain: Path | None, counts: Path | None, records: Path | None, floor: float
+) -> Reference:
+    if domain is None:
+        raise ValueError("give --domain: what the symbols are")
+    cells = read_domain(domain)
+    if counts is not None and records is None:
+        return Reference.from_counts(cells, read_counts(counts, cells), floor=floor)
+    if records is not None and counts is None:
+        return Reference.from_samples(cells, read_records(records, cells), floor=floor)
+    raise ValueError("give --counts or --records")
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Refuse options that do not go with ``--from``."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise ValueError(f"{why} {', '.join(given)}")

@@ -1,0 +1,170 @@
+"""What plots share: colours, two panels on one axis of numbers, and what was spent below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from flwr_kld._extras import require
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours that colour-blind readers tell apart too; each has a shape of its own."""
+
+    ground: str
+    ink: str
+    faint: str
+    estimate: str
+    bound: str
+    threshold: str
+    truth: str
+    alarm: str
+    spend: str
+
+
+LIGHT: Final = Theme(
+    ground="#ffffff", ink="#1c2430", faint="#6b7480", estimate="#1f5fa8", bound="#00735c",
+    threshold="#8a3ffc", truth="#b3541e", alarm="#c2183c", spend="#7a8fa6",
+)  # fmt: skip
+DARK: Final = Theme(
+    ground="#171c24", ink="#e6e9ee", faint="#9aa4b1", estimate="#7db4f0", bound="#43c9a7",
+    threshold="#c4a3ff", truth="#f0a35e", alarm="#ff7d93", spend="#8296ad",
+)  # fmt: skip
+CROWD = 60
+"""More than this are drawn with smaller marks, or as a band."""
+_DATES_FROM = timedelta(days=1)
+"""Histories at least this long are labelled with dates."""
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What one check or round cost.
+
+    Parameters
+    ----------
+    number : int
+        Of the check or round.
+    epsilon : float
+        In nats.
+    left : float or None
+        What the budget's window had left after it, in nats.
+    """
+
+    number: int
+    epsilon: float
+    left: float | None
+
+
+@contextmanager
+def two_panels(
+    path: Path, *, title: str, dark: bool, narrow: bool
+) -> Iterator[tuple[Any, Any, Theme]]:
+    """Yield two axes, one above the other, and their colours; write the file on leaving.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed; names the extra.
+    """
+    matplotlib = require("matplotlib", extra="plots")
+    figures = require("matplotlib.figure", extra="plots")
+    theme = DARK if dark else LIGHT
+    size = (3.9, 4.6) if narrow else (8.6, 5.2)
+    style = {
+        "font.size": 8 if narrow else 9, "svg.hashsalt": "flwr-kld", "text.color": theme.ink,
+        "axes.labelcolor": theme.ink, "xtick.color": theme.ink, "ytick.color": theme.ink,
+    }  # fmt: skip
+    with matplotlib.rc_context(style):
+        figure = figures.Figure(figsize=size, layout="constrained", facecolor=theme.ground)
+        panels = figure.subplots(2, sharex=True, height_ratios=(3, 1))
+        for axes in panels:
+            axes.set_facecolor(theme.ground)
+        yield *panels, theme
+        for axes in panels:
+            _tidy(axes, theme, narrow)
+        if title:
+            figure.suptitle(title, fontsize="large")
+        figure.savefig(path, dpi=150)
+
+
+def mark(axes: Any, numbers: Sequence[int], height: float, **look: Any) -> None:
+    """Put a mark at each number, at a height in [0, 1] of the panel, if there is any."""
+    if numbers:
+        axes.plot(
+            numbers, [height] * len(numbers), markersize=5, linestyle="none",
+            transform=axes.get_xaxis_transform(), **look,
+        )  # fmt: skip
+
+
+def draw_spend(
+    axes: Any, spent: Sequence[Spend], budget: float | None, what: str, theme: Theme
+) -> None:
+    """Draw epsilon of each check or round, and what the budget's window has spent or left."""
+    axes.bar(
+        [s.number for s in spent], [s.epsilon for s in spent],
+        width=1 if len(spent) > CROWD else 0.6, color=theme.spend, label=f"of each {what}",
+    )  # fmt: skip
+    left = [(s.number, s.left) for s in spent if s.left is not None]
+    if left and budget is not None:
+        number, epsilon = zip(*left, strict=True)
+        axes.step(
+            number, [budget - e for e in epsilon], where="mid", color=theme.estimate,
+            linewidth=1.5, label="spent in the window, at most",
+        )  # fmt: skip
+        axes.axhline(budget, color=theme.threshold, linewidth=1.4, linestyle=(0, (6, 3)))
+        axes.annotate(
+            f"{epsilon[-1]:.3g} left of {budget:g}", (1, budget), xytext=(0, 2), ha="right",
+            va="bottom", xycoords=("axes fraction", "data"), textcoords="offset points",
+            color=theme.ink,
+        )  # fmt: skip
+    elif left:
+        axes.step(
+            *zip(*left, strict=True), where="mid", color=theme.estimate, linewidth=1.5,
+            label="left in the window",
+        )  # fmt: skip
+    axes.set_ylabel("ε  [nats]")
+    axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
+
+
+def label_numbers(
+    axes: Any, numbers: Sequence[int], started: Mapping[int, str], what: str, narrow: bool
+) -> None:
+    """Label the axis that both panels share: with dates, where the history is long enough.
+
+    Parameters
+    ----------
+    numbers : Sequence[int]
+        All, in order.
+    started : Mapping[int, str]
+        When each began, as far as that is known; ISO 8601.
+    """
+    ticker = require("matplotlib.ticker", extra="plots")
+    if numbers:
+        axes.set_xlim(numbers[0] - 0.8, numbers[-1] + 0.8)
+    axes.xaxis.set_major_locator(
+        ticker.MaxNLocator(4 if narrow else 9, integer=True, min_n_ticks=1)
+    )
+    dates = {number: datetime.fromisoformat(text) for number, text in started.items()}
+    if dates and max(dates.values()) - min(dates.values()) >= _DATES_FROM:
+        axes.xaxis.set_major_formatter(
+            ticker.FuncFormatter(lambda n, _: f"{dates[n]:%d %b}" if n in dates else "")
+        )
+    else:
+        axes.set_xlabel(what)
+
+
+def _tidy(axes: Any, theme: Theme, narrow: bool) -> None:
+    """Give a panel its grid, spines and legend."""
+    axes.grid(axis="y", color=theme.faint, alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(theme.faint)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(
+            frameon=False, loc="lower left", bbox_to_anchor=(-0.01, 1.0), borderaxespad=0.2,
+            ncols=2 if narrow else 3, columnspacing=1.2, handletextpad=0.5, handlelength=1.6,
+        )  # fmt: skip

@@ -1,0 +1,102 @@
+"""What pages share: the templates, how they write numbers, and a plot for every kind of screen."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from flwr_kld._extras import require
+
+_TEMPLATES = Path(__file__).parent / "page"
+_DARK, _NARROW = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One rendering of a plot.
+
+    Parameters
+    ----------
+    media : str
+        Media query under which a browser takes it.
+    data : str
+        The SVG, as a ``data:`` address.
+    """
+
+    media: str
+    data: str
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill in a template of the folder ``page``.
+
+    Raises
+    ------
+    ImportError
+        If jinja2 is not installed; names the extra.
+    """
+    jinja2 = require("jinja2", extra="plots")
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True)
+    environment.filters.update(
+        nats=_nats, at_least=_at_least, percent=_percent, sentence=_sentence, when=_when
+    )
+    return str(environment.get_template(template).render(values))
+
+
+def pictures(draw: Callable[[Path, bool, bool], None]) -> list[Picture]:
+    """Draw a plot for every kind of screen; the first is for the rest.
+
+    Parameters
+    ----------
+    draw : callable
+        Called with a file to write, whether it is for a dark page, and whether for a phone.
+    """
+    drawn = []
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "plot.svg"
+        for media, dark, narrow in (
+            ("", False, False),
+            (f"{_DARK} and {_NARROW}", True, True),
+            (_DARK, True, False),
+            (_NARROW, False, True),
+        ):
+            draw(file, dark, narrow)
+            data = base64.b64encode(file.read_bytes()).decode()
+            drawn.append(Picture(media, f"data:image/svg+xml;base64,{data}"))
+    return drawn
+
+
+def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
+    """Add up who was left out, by reason."""
+    total: Counter[str] = Counter()
+    for reasons in left_out:
+        total.update(reasons)
+    return list(total.items())
+
+
+def _nats(value: Any) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _at_least(bound: float | None) -> str:
+    """Write a lower bound: a negative one says no more than 0, which all divergences reach."""
+    return _nats(bound if bound is None else max(bound, 0.0))
+
+
+def _percent(share: float) -> str:
+    return f"{share:.2%}" if share >= 0.001 else f"{share:.2g}"
+
+
+def _sentence(words: str) -> str:
+    """Start with a capital and end with a full stop."""
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
+
+
+def _when(started: str) -> str:
+    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M}"

@@ -1,0 +1,181 @@
+"""``reference build --from clients``: paid for once a key, and the same file each time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from report.samples import decided
+
+from flwr_kld import Labels, Reference
+from flwr_kld.kept_reference import kept_as
+from flwr_kld.ledger import Charge, Cost, Everyone, Ledger, State
+from flwr_kld.privacy import Adjacency
+from flwr_kld.report import Outcome, ReferenceReport
+
+KEY = "2026-09"
+MADE = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
+REPORT = ReferenceReport(
+    reference=MADE.fingerprint,
+    domain=MADE.domain.fingerprint,
+    started="2026-09-30T03:00:00+00:00",
+    trust="distributed",
+    aggregation="secure-sum",
+    mechanism="discrete-laplace",
+    adjacency="replace-one",
+    unit="record",
+    epsilon=1.0,
+    delta=1e-9,
+    delivered=0.9,
+    asked=30,
+    survivors=29,
+    dropouts={"no reply": 1},
+    records=2900.0,
+    seconds=1.5,
+    private=True,
+)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "reference.npz"
+
+
+@pytest.fixture
+def build(cli, out, flower_app):
+    """Run the command with a deployment's options."""
+
+    def run(*options: object):
+        return cli(
+            "reference", "build", out, "--from", "clients", "--app", flower_app,
+            "--connection", "prod", *options,
+        )  # fmt: skip
+
+    return run
+
+
+def settle(url: str, key: str, report: dict, *states: State) -> None:
+    ledger = Ledger(url)
+    cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    reservation = ledger.reserve(key, [Charge(cost, Everyone())])
+    ledger.settle(reservation, report, states=states)
+
+
+def test_what_clients_made_is_written_as_it_was_made(build, flwr, out, flower_app):
+    flwr.will("make", REPORT.to_dict())
+    done = build("--key", KEY, "--json")
+    assert done.exit_code == 0, done.output
+    assert Reference.load(out).fingerprint == MADE.fingerprint
+    answer = json.loads(done.stdout)
+    assert (answer["outcome"], answer["file"], answer["ran"]) == ("made", str(out), True)
+    assert ReferenceReport.from_dict(answer["report"]) == REPORT
+    assert MADE.fingerprint in done.stderr
+    assert flwr.calls == [
+        ["run", str(flower_app), "prod", "--stream", "--run-config", f'drift-reference="{KEY}"']
+    ]
+
+
+def test_the_same_key_spends_nothing_and_writes_the_same_file(build, flwr, out):
+    flwr.will("make", REPORT.to_dict())
+    build("--key", KEY)
+    spent, first = Ledger(flwr.ledger).spent(), out.read_bytes()
+    out.unlink()
+    again = build("--key", KEY)
+    assert (again.exit_code, len(flwr.calls)) == (0, 1)
+    assert out.read_bytes() == first
+    assert Ledger(flwr.ledger).spent() == spent
+    lines = again.stdout.splitlines()
+    assert lines[0] == f"MADE  reference {KEY} (the ledger had it: nothing was asked)"
+    assert "2900 records of 29 of 30 clients; ε = 0.9 per record" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("does", "code", "why"),
+    [
+        ("fail", 3, "nothing was released: 3 clients answered"),
+        ("abandon", 3, "before anybody was asked: 2 clients are connected"),
+        ("refuse", 3, "no room until [Sunday]"),
+        ("fail oddly", 4, "the ServerApp broke: ZeroDivisionError"),
+        ("quit", 4, "Connection to the SuperLink is unavailable."),
+        ("misconfigured", 4, "declares drift-reference = ''"),
+        ("nothing", 4, "under 'drift-reference'"),
+    ],
+)
+def test_without_a_reference_no_file_and_the_reason(build, flwr, out, does, code, why):
+    flwr.will(does)
+    done = build("--key", KEY, "--json")
+    assert done.exit_code == code
+    answer = json.loads(done.stdout)
+    assert answer["outcome"] == {3: "refused", 4: "error"}[code]
+    assert why in answer["message"]
+    assert (answer["file"], answer["report"]) == (None, None)
+    assert not out.exists()
+    people = build("--key", KEY)
+    assert people.stdout.splitlines()[0] == f"{answer['outcome'].upper()}  reference {KEY}"
+
+
+def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
+    build, cli, flwr, out, flower_app
+):
+    settle(flwr.ledger, "july", decided(Outcome.DRIFT, 0.2).to_dict())
+    done = build("--key", "july")
+    assert (done.exit_code, flwr.calls) == (4, [])
+    assert "something else than a reference under 'july'" in done.stdout
+    assert not out.exists()
+    settle(flwr.ledger, "june", REPORT.to_dict(), kept_as(MADE, "june"))
+    check = cli("check", flower_app, "--key", "june")
+    assert check.exit_code == 4
+    why = f"it is no check of drift: {REPORT}"
+    assert why in check.stdout
+    assert why in cli("history", COLUMNS="300").stdout
+    settle(flwr.ledger, "draws", {"schema": "draws 1", "draws": [2, 0]})
+    assert "it is no check of drift: draws 1" in cli("history", COLUMNS="300").stdout
+
+
+OTHER = Reference.from_counts(MADE.domain, [1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        ([], "keeps no reference under key '2026-09'"),
+        ([kept_as(MADE, KEY, "others")], "keeps no reference under key '2026-09' of 'default'"),
+        ([kept_as(OTHER, KEY)], "is damaged"),
+        ([State(f"default/reference/{KEY}", {"domain": {}})], "is damaged"),
+        ([State(f"default/reference/{KEY}", [1.0])], "is damaged"),
+    ],
+)
+def test_only_what_the_report_names_is_written(build, flwr, out, states, why):
+    settle(flwr.ledger, KEY, REPORT.to_dict(), *states)
+    done = build("--key", KEY)
+    assert (done.exit_code, flwr.calls) == (4, [])
+    assert why in done.stdout
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ([], "give --key"),
+        (["--key", "a b"], "is no key"),
+        (["--key", KEY, "--domain", "d.json"], "leave out --domain"),
+        (["--key", KEY, "--counts", "c.json", "--floor", "0"], "leave out --counts, --floor"),
+        (["--key", KEY, "--records", "r.json"], "leave out --records"),
+    ],
+)
+def test_options_that_contradict_clients(build, flwr, options, why):
+    flwr.will("make", REPORT.to_dict())
+    done = build(*options)
+    assert done.exit_code == 4
+    assert why in done.stderr
+    assert flwr.calls == []
+
+
+def test_a_folder_that_is_not_there_is_noticed_before_anything_is_spent(cli, flwr, flower_app):
+    flwr.will("make", REPORT.to_dict())
+    done = cli(
+        "reference", "build", flower_app / "missing" / "r.npz", "--from", "clients",
+        "--app", flower_app, "--key", KEY,
+    )  # fmt: skip
+    assert (done.exit_code, flwr.calls) == (4, [])
+    assert "there is no folder" in done.stderr

@@ -1,0 +1,69 @@
+"""A process that runs a predictor's rounds, notes each report it learns, and kills itself.
+
+Arguments: the ledger's URL, the notes' file, and in which round and when (`asked`, `learnt`,
+`settled`) it dies.
+"""
+
+import json
+import os
+import signal
+import sys
+
+from federation import FRUIT, REFERENCE, basket, grid_of
+from flwr.clientapp import ClientApp
+
+from flwr_kld import Reference
+from flwr_kld.clients import answer_predictor_queries
+from flwr_kld.predictors import BayesMixture, Hypotheses, Reports
+from flwr_kld.strategies import PrivatePredictor, private_predictor
+
+NODES, REMEMBERED = 12, 2
+TURNED = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
+
+
+def mixture(kind: type[BayesMixture] = BayesMixture) -> BayesMixture:
+    candidates = Hypotheses({"as the reference": REFERENCE, "turned round": TURNED})
+    return kind(candidates, epsilon=1.0)
+
+
+class Noted(BayesMixture):
+    """Writes every batch down before it is learnt."""
+
+    notes: str
+
+    def update(self, reports: Reports) -> None:
+        line = [reports.round, reports.queries.tolist(), reports.symbols.tolist()]
+        with open(self.notes, "a") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        super().update(reports)
+
+
+def main(url: str, notes: str, dies_in: int, when: str) -> None:
+    Noted.notes = notes
+    learning = PrivatePredictor(mixture(Noted), ledger=url)
+    private_predictor._REMEMBERED = REMEMBERED
+
+    def die(at: str) -> bool:
+        if (learning.rounds, at) == (dies_in, when):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return False
+
+    settle = learning._settle
+
+    def settle_or_die(*arguments: object) -> None:
+        die("learnt")
+        settle(*arguments)
+        die("settled")
+
+    learning._settle = settle_or_die
+    app = ClientApp()
+    answer_predictor_queries(app, basket, FRUIT)
+    grid = grid_of(app, NODES, lose=lambda _: die("asked"))
+    while True:
+        learning.ask(grid)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

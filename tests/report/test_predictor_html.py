@@ -1,0 +1,123 @@
+"""What a predictor's page says, whatever shows it, and what its tables and files hold."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report.samples import learnt, mornings
+
+from flwr_kld.report import (
+    PredictorReport,
+    Round,
+    save_predictor_html,
+    save_rounds_csv,
+    save_rounds_json,
+)
+
+
+def words(rounds, folder: Path, **options: object) -> str:
+    """The page's text on one line, its tags included."""
+    page = folder / "page.html"
+    save_predictor_html(rounds, page, title="t", **options)
+    return " ".join(page.read_text().split())
+
+
+def test_the_leader_comes_first_with_its_certified_odds(tmp_path):
+    text = words(mornings(8, change_at=7), tmp_path, budget=4.0)
+    order = [
+        text.index(part)
+        for part in (
+            '<p class="outcome">&lt;strike&gt;</p>',
+            "Of 3 candidates it has 90.0 % of the weight, and would lead still if any "
+            "2 of the reports were lies.",
+            "2.500 nats <small>against usual, the runner-up",
+            "another leader: each moves log-odds by 1 nats at most",
+            "12 nats <small>or 0.026 a label: what predictions so far lose at most",
+            "57 of 60 <small>456 in all rounds",
+            "ε = 0.5 <small>nats for each client that reported in this round; the client charged "
+            "most has 4 of 4 left in the window",
+            "<h2>History</h2>",
+            "<h2>The candidates</h2>",
+            "<h2>What is protected, from whom</h2>",
+            "<h2>Rounds</h2>",
+            '<h2 style="margin-top: 1rem">Clients left out</h2>',
+        )
+    ]
+    assert order == sorted(order)
+
+
+def test_a_lead_that_one_lie_ends_is_none(tmp_path):
+    text = words([Round(1, learnt(1, outlasts=0))], tmp_path)
+    assert '<section class="decision inconclusive">' in text
+    assert "? No firm leader" in text
+    assert "usual has the largest weight, 90.0 %, and a single false report could" in text
+
+
+def test_a_lead_of_one_lie_is_said_in_the_singular(tmp_path):
+    text = words([Round(1, learnt(1, outlasts=1))], tmp_path)
+    assert "would lead still if any one of the reports was a lie." in text
+
+
+def test_what_a_predictor_does_not_claim_is_not_shown(tmp_path):
+    report = learnt(1, risk_bound=None, mixture={}, epsilon_left=None, delta=1e-6)
+    text = words([Round(1, report)], tmp_path)
+    assert "none is claimed for this predictor" in text
+    assert '<th scope="col">share' not in text
+    assert '<th scope="col">risk bound' not in text
+    assert "left in the window" not in text
+    assert "δ = 1e-06" in text
+
+
+def test_a_failed_last_round_is_said_before_the_last_good_one(tmp_path):
+    text = words([Round(1, learnt(1)), Round(2, None, failure="<b>nobody</b>")], tmp_path)
+    assert text.index("The last round failed") < text.index('<p class="outcome">usual</p>')
+    assert "Round 2 taught nothing: &lt;b&gt;nobody&lt;/b&gt;. The last one that did" in text
+    assert "No round succeeded" in words([Round(1, None)], tmp_path)
+    assert "No round yet" in words([], tmp_path)
+
+
+def test_rounds_stand_newest_first_and_failures_have_reasons(tmp_path):
+    text = words(mornings(6, change_at=5), tmp_path)
+    table = text[text.index("<h2>Rounds</h2>") :]
+    assert re.findall(r'<tr><th scope="row">(\d+)', table) == list("654321")
+    assert "failed: nothing was released: 0 &lt;i&gt;of 60&lt;/i&gt; clients reported" in table
+    assert "<li>10 × no reply" in table
+    assert "<li>5 × impossible report" in table
+
+
+def test_candidates_have_weights_the_heaviest_first(tmp_path):
+    text = words([Round(1, learnt(1))], tmp_path)
+    candidates = re.findall(r'<tr><th scope="row">([^<]+)<td>([\d.]+) %', text)
+    assert candidates[0] == ("usual", "90.0")
+    assert [float(weight) for _, weight in candidates] == [90.0, 5.0, 5.0]
+
+
+def test_the_table_has_every_round_and_a_column_a_weight(tmp_path):
+    rounds = mornings(4, change_at=2)
+    rounds.append(Round(5, learnt(5, "new")))
+    save_rounds_csv(rounds, tmp_path / "r.csv")
+    with (tmp_path / "r.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["number"] for row in rows] == list("12345")
+    assert (rows[2]["leader"], rows[2]["failure"]) == ("", rounds[2].failure)
+    assert [row["weight of <strike>"] for row in rows] == ["0.05", "0.9", "", "0.9", "0.05"]
+    assert [row["weight of new"] for row in rows] == ["", "", "", "", "0.9"]
+    assert {float(row["swing"]) for row in rows if row["leader"]} == {1.0}
+
+
+def test_the_file_has_every_report_in_full(tmp_path):
+    rounds = mornings(4, change_at=2)
+    save_rounds_json(rounds, tmp_path / "r.json")
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert [line["round"] for line in found] == [1, 2, 3, 4]
+    assert found[2] == {"round": 3, "failure": rounds[2].failure, "report": None}
+    assert PredictorReport.from_dict(found[3]["report"]) == rounds[3].report
+
+
+def test_a_report_of_another_version_is_refused():
+    with pytest.raises(ValueError, match="predictor 2"):
+        PredictorReport.from_dict(learnt(1).to_dict() | {"schema": "predictor 1"})
+    assert replace(learnt(1)) == PredictorReport.from_dict(learnt(1).to_dict())
