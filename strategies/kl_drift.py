@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import logging
-import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.alarm.evidence import check_threshold
-from flwr_kld.errors import CheckFailed
 from flwr_kld.estimate import ESTIMATORS, Estimator
 from flwr_kld.explain.candidates import require_candidates
-from flwr_kld.ledger import Ledger, LedgerError
+from flwr_kld.ledger import Ledger
 from flwr_kld.privacy import SeededBits, SystemBits
 from flwr_kld.query import Partition, Plan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
 from flwr_kld.strategies.asking import Asking, require
-from flwr_kld.strategies.cohort import Cohort, Participant, UniformCohort
+from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.deciding import Alarm, Decided, Decider
 from flwr_kld.strategies.halves import Part, halves
 from flwr_kld.strategies.measuring import measure
+from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.pairing import require_counts, require_pair, usual_aggregation
-from flwr_kld.strategies.population import Nodes, Population
+from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.reading import metrics, read
 from flwr_kld.strategies.spending import Spending
 from flwr_kld.strategies.trust import Aggregation, Trust
@@ -37,7 +35,7 @@ from flwr_kld.strategies.trust import Aggregation, Trust
 logger = logging.getLogger("flwr_kld")
 
 
-class KLDrift(Strategy):
+class KLDrift(Monitor[Report]):
     """Estimate KL(reference || clients) privately, once a round.
 
     Parameters
@@ -87,6 +85,9 @@ class KLDrift(Strategy):
         If an argument is out of range, before anything is asked.
     """
 
+    kind = "kld"
+    asks = "drift check"
+
     def __init__(
         self,
         reference: Reference,
@@ -113,10 +114,6 @@ class KLDrift(Strategy):
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
         if not 0 <= theta < 1:
             raise ValueError(f"theta must be in [0, 1), got {theta}")
-        if min_clients < 1:
-            raise ValueError(f"min_clients must be at least 1, got {min_clients}")
-        if not 0 < timeout < math.inf:
-            raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
         if threshold is None and alarm is not None:
             raise ValueError("an alarm needs a threshold: the nats that are tolerated")
         if threshold is not None:
@@ -124,25 +121,23 @@ class KLDrift(Strategy):
             require_counts(trust)
         if candidates is not None:
             require_candidates(candidates, reference)
+        super().__init__(
+            cohort=cohort,
+            population=population,
+            min_clients=min_clients,
+            timeout=timeout,
+            ledger=ledger,
+            budget=budget,
+        )
         self.candidates = candidates
         self.threshold = threshold
         self.alarm = alarm or Alarm()
-        self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
-        if self.ledger is not None:
-            self.ledger.budget(budget)  # without one nothing could ever be asked
-        self.budget = budget
         self.reference = reference
         self.trust = trust
         self.aggregation = aggregation
         self.plan = plan or Partition()
-        self.cohort = cohort or UniformCohort()
-        self.population = population or Nodes()
         self.estimator = estimator
         self.theta = theta
-        self.min_clients = min_clients
-        self.timeout = timeout
-        self.reports: dict[int, Report] = {}
-        """Report of each round of `start` that gave one."""
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
         self.counted: list[Participant] = []
@@ -234,73 +229,13 @@ class KLDrift(Strategy):
         least, unit = self._asking.least, self.trust.unit
         return list(halves(chosen, selection, least, unit, self._generator))
 
-    # ------------------------------------------------------------ Flower's Strategy interface
+    def ask(self, grid: Grid) -> Report:
+        """Run one check now, under no key."""
+        return self.check(grid)
 
-    def start(
-        self,
-        grid: Grid,
-        initial_arrays: ArrayRecord | None = None,
-        num_rounds: int = 1,
-        timeout: float | None = None,
-        train_config: ConfigRecord | None = None,
-        evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
-    ) -> Result:
-        """Run one check a round.
-
-        Parameters
-        ----------
-        initial_arrays : ArrayRecord, optional
-            Ignored: a monitor has no model.
-        num_rounds : int
-            Number of checks.
-        timeout : float, optional
-            Seconds to wait for replies in each check, in place of the constructor's.
-        train_config, evaluate_config, evaluate_fn
-            As in Flower; the monitor makes no use of the two configs.
-
-        Returns
-        -------
-        Result
-            With ``kld.*`` metrics of each round under ``evaluate_metrics_clientapp``. A round
-            whose check failed has ``kld.failed = 1`` and no number, and does not stop the others.
-        """
-        if timeout is not None:
-            self.timeout = timeout
-        arrays = initial_arrays or ArrayRecord()
-        return super().start(
-            grid, arrays, num_rounds, self.timeout, train_config, evaluate_config, evaluate_fn
-        )
-
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Ask nobody: a monitor does not train."""
-        return []
-
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return nothing: a monitor does not train."""
-        return None, None
-
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Run the round's whole check through the grid, then leave nothing for Flower to send."""
-        self.reports.pop(server_round, None)
-        try:
-            self.reports[server_round] = self.check(grid)
-        except (CheckFailed, LedgerError) as error:
-            logger.warning("drift check of round %s failed: %s", server_round, error)
-        return []
-
-    def aggregate_evaluate(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> MetricRecord | None:
-        """Return the round's ``kld.*`` metrics."""
-        report = self.reports.get(server_round)
-        return MetricRecord({"kld.failed": 1}) if report is None else MetricRecord(metrics(report))
+    def metrics(self, report: Report) -> MetricRecord:
+        """Return a report's ``kld.*`` metrics."""
+        return MetricRecord(metrics(report))
 
     def summary(self) -> None:
         """Log what will be done."""

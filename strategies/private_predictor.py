@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import Charge, Clients, Cost, Ledger, LedgerError, Reservation, State
+from flwr_kld.ledger import Charge, Clients, Cost, Ledger, Reservation, State
 from flwr_kld.predictors import Predictor
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.report import PredictorReport
 from flwr_kld.report.predictor_report import LOCAL, round_key
 from flwr_kld.strategies.asking import require
-from flwr_kld.strategies.cohort import Cohort, Participant, UniformCohort
-from flwr_kld.strategies.population import Nodes, Population
+from flwr_kld.strategies.cohort import Cohort, Participant
+from flwr_kld.strategies.monitor import Monitor
+from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.predictor_round import PredictorRound
 
 logger = logging.getLogger("flwr_kld")
@@ -31,7 +29,7 @@ _REMEMBERED = 64
 """Rounds that are kept apart; older ones are folded into the weights, so that state stays small."""
 
 
-class PrivatePredictor(Strategy):
+class PrivatePredictor(Monitor[PredictorReport]):
     """Ask a cohort for one locally private report each, once a round, and learn from them.
 
     Parameters
@@ -63,6 +61,9 @@ class PrivatePredictor(Strategy):
         If an argument is out of range, or the ledger holds another predictor's state.
     """
 
+    kind = "predictor"
+    asks = "predictor's round"
+
     def __init__(
         self,
         predictor: Predictor,
@@ -78,28 +79,23 @@ class PrivatePredictor(Strategy):
     ) -> None:
         if not name:
             raise ValueError("a predictor needs a name, to be known by in the ledger")
-        if min_clients < 1:
-            raise ValueError(f"min_clients must be at least 1, got {min_clients}")
-        if not 0 < timeout < math.inf:
-            raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
+        super().__init__(
+            cohort=cohort,
+            population=population,
+            min_clients=min_clients,
+            timeout=timeout,
+            ledger=ledger,
+            budget=budget,
+        )
         predictor.query(0, context)  # built now: a context without laws fails here
         self.predictor = predictor
-        self.cohort = cohort or UniformCohort()
-        self.population = population or Nodes()
         self.context = context
-        self.min_clients = min_clients
-        self.timeout = timeout
-        self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
-        self.budget = budget
         self.name = name
         self.rounds = self.taken = 0
         """Rounds asked, and reports taken, over all runs."""
-        self.reports: dict[int, PredictorReport] = {}
-        """Report of each round of `start` that gave one."""
         self._generator = np.random.default_rng()
         self._version = 0
         if self.ledger is not None:
-            self.ledger.budget(budget)  # without one nothing could ever be asked
             self._restore(self.ledger)
 
     def ask(self, grid: Grid) -> PredictorReport:
@@ -212,77 +208,20 @@ class PrivatePredictor(Strategy):
         while ledger.check(self._next_key, population=self.budget) is not None:
             self.rounds += 1
 
-    # ------------------------------------------------------------ Flower's Strategy interface
-
-    def start(
-        self,
-        grid: Grid,
-        initial_arrays: ArrayRecord | None = None,
-        num_rounds: int = 1,
-        timeout: float | None = None,
-        train_config: ConfigRecord | None = None,
-        evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
-    ) -> Result:
-        """Run one round of the predictor a round.
-
-        Returns
-        -------
-        Result
-            With ``predictor.*`` metrics of each round under ``evaluate_metrics_clientapp``. A round
-            that failed has ``predictor.failed = 1``, and does not stop the others.
-        """
-        if timeout is not None:
-            self.timeout = timeout
-        arrays = initial_arrays or ArrayRecord()
-        return super().start(
-            grid, arrays, num_rounds, self.timeout, train_config, evaluate_config, evaluate_fn
+    def metrics(self, report: PredictorReport) -> MetricRecord:
+        """Return a report's ``predictor.*`` metrics."""
+        weights = {f"predictor.weight.{name}": w for name, w in report.weights.items()}
+        return MetricRecord(
+            {
+                **weights,
+                "predictor.log_odds": report.log_odds,
+                "predictor.taken": report.taken,
+                "predictor.asked": report.asked,
+                "predictor.epsilon": report.epsilon,
+            }
         )
-
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Ask nobody: a predictor does not train."""
-        return []
-
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return nothing: a predictor does not train."""
-        return None, None
-
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Run the whole round through the grid, then leave nothing for Flower to send."""
-        self.reports.pop(server_round, None)
-        try:
-            self.reports[server_round] = self.ask(grid)
-        except (CheckFailed, LedgerError) as error:
-            logger.warning("predictor's round %s failed: %s", server_round, error)
-        return []
-
-    def aggregate_evaluate(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> MetricRecord | None:
-        """Return the round's ``predictor.*`` metrics."""
-        report = self.reports.get(server_round)
-        if report is None:
-            return MetricRecord({"predictor.failed": 1})
-        return MetricRecord({**predictor_metrics(report)})
 
     def summary(self) -> None:
         """Log what will be done."""
         names = ", ".join(self.predictor.hypotheses.names)
         logger.info("predictor over %s at epsilon %g a report", names, self.predictor.epsilon)
-
-
-def predictor_metrics(report: PredictorReport) -> Mapping[str, float | int]:
-    """Return a report's ``predictor.*`` metrics for Flower's Result."""
-    return {
-        **{f"predictor.weight.{name}": weight for name, weight in report.weights.items()},
-        "predictor.log_odds": report.log_odds,
-        "predictor.taken": report.taken,
-        "predictor.asked": report.asked,
-        "predictor.epsilon": report.epsilon,
-    }

@@ -16,15 +16,12 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import LedgerError
-from flwr_kld.report import Outcome, PredictorReport, Report
+from flwr_kld.report import Outcome, Report
 from flwr_kld.strategies.kl_drift import KLDrift
-from flwr_kld.strategies.private_predictor import PrivatePredictor, predictor_metrics
-from flwr_kld.strategies.reading import metrics
+from flwr_kld.strategies.monitor import Monitor
 
 logger = logging.getLogger("flwr_kld")
 
-_WHAT = {"kld": "drift check", "predictor": "predictor's round"}
-"""Monitors, by what their metrics begin with."""
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -38,8 +35,9 @@ class WithDriftChecks(Strategy):
     ----------
     strategy : Strategy
         Trains: ``FedAvg()`` or any other. Wrap last: checks run from this object's `start`.
-    monitor : KLDrift or PrivatePredictor
-        Checks, or learns. It asks, waits and spends as it does on its own.
+    monitor : Monitor
+        `KLDrift`, which checks, or `PrivatePredictor`, which learns. It asks, waits and spends as
+        it does on its own.
     every : int
         Rounds from one check to the next, at least 1: rounds k, 2k, … are followed by a check.
     on_report : callable, optional
@@ -58,14 +56,14 @@ class WithDriftChecks(Strategy):
     def __init__(
         self,
         strategy: Strategy,
-        monitor: KLDrift | PrivatePredictor,
+        monitor: Monitor[Any],
         every: int = 5,
         on_report: Callable[[int, Any], None] | None = None,
         on_drift: Callable[[int, Report], None] | None = None,
     ) -> None:
         if every < 1:
             raise ValueError(f"every must be at least 1 round, got {every}")
-        if on_drift is not None and isinstance(monitor, PrivatePredictor):
+        if on_drift is not None and not isinstance(monitor, KLDrift):
             raise ValueError("a predictor decides on no drift: give on_report, or a KLDrift")
         self.strategy = strategy
         self.monitor = monitor
@@ -124,15 +122,15 @@ class WithDriftChecks(Strategy):
 
     def _check(self, server_round: int, grid: Grid) -> MetricRecord:
         """Run one check or round; whatever goes wrong in it is no reason to lose a training."""
-        kind = "predictor" if isinstance(self.monitor, PrivatePredictor) else "kld"
+        monitor = self.monitor
         try:
-            report, found = self._ask(grid)
+            report = monitor.ask(grid)
         except (CheckFailed, LedgerError) as error:
-            logger.warning("%s after round %s failed: %s", _WHAT[kind], server_round, error)
-            return MetricRecord({f"{kind}.failed": 1})
+            logger.warning("%s after round %s failed: %s", monitor.asks, server_round, error)
+            return monitor.failed
         except Exception:
-            logger.exception("%s after round %s broke", _WHAT[kind], server_round)
-            return MetricRecord({f"{kind}.failed": 1})
+            logger.exception("%s after round %s broke", monitor.asks, server_round)
+            return monitor.failed
         self.reports[server_round] = report
         if self.on_report is not None:
             self.on_report(server_round, report)
@@ -142,14 +140,7 @@ class WithDriftChecks(Strategy):
             and report.outcome is Outcome.DRIFT
         ):
             self.on_drift(server_round, report)
-        return found
-
-    def _ask(self, grid: Grid) -> tuple[Report | PredictorReport, MetricRecord]:
-        if isinstance(self.monitor, PrivatePredictor):
-            learnt = self.monitor.ask(grid)
-            return learnt, MetricRecord({**predictor_metrics(learnt)})
-        report = self.monitor.check(grid)
-        return report, MetricRecord(metrics(report))
+        return monitor.metrics(report)
 
     # --------------------------------------------- the wrapped strategy's rounds, as they are
 

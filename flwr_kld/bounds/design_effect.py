@@ -49,7 +49,8 @@ def design_effect(counts: NDArray[np.int64], noise: float) -> DesignEffect:
     """
     levels, groups = counts.shape
     size = counts.sum(axis=0)
-    share = np.maximum(counts.sum(axis=1), 0) / max(int(size.sum()), 1)
+    seen = np.maximum(counts.sum(axis=1), 0)  # noise may take a level below 0
+    share = seen / max(int(seen.sum()), 1)
     spread = float(((counts - np.outer(share, size)) ** 2).sum())
     by_noise = noise * (groups - 1) * float((1 - 2 * share + levels * share**2).sum())
     each = share * (1 - share)

@@ -96,7 +96,7 @@ class AppRuns:
                     timeout=self.timeout,
                 )
                 entry = ledger.check(key, population=self.population)
-            if entry is not None and entry.state == "reserved":
+            if entry is not None and entry.state == "reserved" and not (run and run.broke):
                 entry = self._wait(ledger, entry, deadline)
         except (ValueError, OSError, RuntimeError, ImportError) as error:
             return Ending(run is not None, None, ExitCode.ERROR, str(error))

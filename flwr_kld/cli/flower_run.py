@@ -14,7 +14,7 @@ from threading import Thread
 
 from flwr_kld.cli.output import say
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import BudgetExhausted
+from flwr_kld.ledger import BudgetExhausted, CheckUnfinished
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""
@@ -30,6 +30,7 @@ _FRAME = "│╭╮╰╯─ "
 """What the flwr command draws around its errors."""
 _REFUSALS = [f"{kind.__module__}.{kind.__qualname__}" for kind in (CheckFailed, BudgetExhausted)]
 """Exceptions of a check that asked nobody, or too few, as tracebacks name them."""
+_ELSEWHERE = f"{CheckUnfinished.__module__}.{CheckUnfinished.__qualname__}"
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?$")
 
@@ -75,6 +76,11 @@ class FlowerRun:
         """Why the ServerApp refused to check, if that is what ended it."""
         kind, _, words = (self.exception or "").partition(": ")
         return words if kind in _REFUSALS else None
+
+    @property
+    def broke(self) -> bool:
+        """Whether an error ended the ServerApp, other than that a check runs elsewhere."""
+        return self.exception is not None and not self.exception.startswith(_ELSEWHERE)
 
     def why(self, timeout: float) -> str | None:
         """Say why it came to no answer, if that is known."""

@@ -1,5 +1,10 @@
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from flwr_kld.bounds.design_effect import design_effect
 
@@ -29,6 +34,13 @@ def test_on_average_it_is_the_effect_less_the_noise(effect, deviation):
     assert (upper >= value).all()
     assert (upper >= effect).mean() >= 0.88  # of 90 %; a share of 2,000 errs by 0.7 %
     assert upper.mean() < 6 * effect + 3
+
+
+@settings(max_examples=200, deadline=None)
+@given(arrays(np.int64, (3, 4), elements=st.integers(-50, 50)), st.floats(0, 500))
+def test_whatever_noise_makes_of_counts_it_is_finite(counts, noise):
+    found = design_effect(counts, noise)
+    assert 1 <= found.value <= found.upper < math.inf
 
 
 def test_of_one_level_or_nothing_it_is_1():

@@ -35,7 +35,7 @@ if does == "break":
 if does == "refuse":
     print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
     print(plan["refusal"] + ": no room until [Sunday]", flush=True)
-if does in ("settle", "make", "fail", "fail oddly", "abandon", "crash"):
+if does in ("settle", "make", "fail", "fail oddly", "abandon", "crash", "crash aloud"):
     from flwr_kld.ledger import Charge, Cost, Everyone, Ledger
     from flwr_kld.privacy import Adjacency
     ledger = Ledger(plan["ledger"])
@@ -53,6 +53,8 @@ if does in ("settle", "make", "fail", "fail oddly", "abandon", "crash"):
         ledger.settle(reservation, report, states=states)
     elif does == "fail":
         ledger.fail(reservation, "3 clients answered and 5 are needed")
+    elif does == "crash aloud":
+        print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
     elif does == "fail oddly":
         ledger.fail(reservation, "ZeroDivisionError")
     elif does == "abandon":

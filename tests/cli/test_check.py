@@ -173,6 +173,16 @@ def test_a_check_that_was_cut_off_is_4_and_never_runs_again(cli, flwr, flower_ap
     assert json.loads(again.stdout)["ran"] is False
 
 
+def test_a_check_that_broke_here_is_not_waited_for(cli, flwr, flower_app, monkeypatch):
+    monkeypatch.setattr(app_runs.time, "sleep", lambda seconds: pytest.fail("it waited"))
+    flwr.will("crash aloud")
+    done = cli("check", flower_app, "--key", KEY, "--json")
+    assert done.exit_code == 4
+    said = json.loads(done.stdout)["message"]
+    assert "RuntimeError: it broke" in said
+    assert "what it reserved is spent" in said
+
+
 def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, monkeypatch):
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
