@@ -174,7 +174,7 @@ def test_a_check_that_was_cut_off_is_4_and_never_runs_again(cli, flwr, flower_ap
 
 
 def test_a_check_that_broke_here_is_not_waited_for(cli, flwr, flower_app, monkeypatch):
-    monkeypatch.setattr(app_runs.time, "sleep", lambda seconds: pytest.fail("it waited"))
+    monkeypatch.setattr(app_runs.AppRuns, "_wait", lambda *_: pytest.fail("it waited"))
     flwr.will("crash aloud")
     done = cli("check", flower_app, "--key", KEY, "--json")
     assert done.exit_code == 4
