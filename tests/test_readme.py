@@ -8,6 +8,7 @@ from flwr.serverapp.strategy import Strategy
 from readme import README, recipe_text
 
 from flwr_kld import Labels, Reference
+from flwr_kld.kept_reference import kept_reference
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.secure_sum import Identity, Roster
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -90,6 +91,27 @@ def test_the_nightly_recipe_decides_and_runs_once(tmp_path):
     kept = Ledger(url).check("2026-11-21")
     assert kept.state == "settled"
     assert kept.report["verdict"]["outcome"] == "drift"
+
+
+def test_the_reference_recipe_builds_one_and_checks_against_it(tmp_path):
+    url = f"sqlite:///{tmp_path}/drift.db"
+    Ledger(url).set_budget(Budget(3.0, 1e-6, window_days=30))
+    text = recipe_text("reference_server.py").replace("/etc/flwr-kld", str(tmp_path))
+    text = text.replace("sqlite:////var/lib/flwr-kld/drift.db", url)
+    names: dict[str, object] = {}
+    exec(compile(text, "reference_server.py", "exec"), names)
+    grid = InProcessGrid(recipe("client_app.py")["app"], nodes=400)
+    for config in (
+        {"drift-reference": "2026-09", "drift-check": ""},
+        {"drift-reference": "", "drift-check": "2026-11-21"},
+    ):
+        context = Context(
+            run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=config
+        )
+        names["app"](grid, context)
+        if config["drift-reference"]:
+            kept_reference(Ledger(url), "2026-09").save(tmp_path / "reference.npz")
+    assert Ledger(url).check("2026-11-21").report["verdict"]["outcome"] == "no drift"
 
 
 def test_the_predictor_recipe_learns(capsys):

@@ -10,6 +10,7 @@ from flwr_kld.cli.ledgers import (
     checks_of,
     existing_ledger,
     predictors_of,
+    reference_report,
     rounds_of,
     rounds_only,
     without_rounds,
@@ -40,6 +41,8 @@ def history(
         results.print(*failures(rounds, "round"), sep="\n")
     else:
         _show_checks(chosen, population, last)
+        for made in filter(None, map(reference_report, chosen)):
+            say(f"made of clients' counts: {made}")
         for name in predictors_of(entries):
             say(f"the ledger has rounds of a predictor, too: --predictor {name}")
 

@@ -83,8 +83,12 @@ def predictors_of(entries: Iterable[Entry]) -> list[str]:
 
 
 def checks_of(entries: Iterable[Entry]) -> list[Check]:
-    """Return the checks of a history, numbered from 1; trainings and rounds are left out."""
-    checks = (e for e in without_rounds(entries) if e.purpose == "check")
+    """Return the checks of a history, numbered from 1; whatever else it holds is left out."""
+    checks = (
+        entry
+        for entry in without_rounds(entries)
+        if entry.purpose == "check" and reference_report(entry) is None
+    )
     return [
         Check(number, report, failure=None if report else why_no_report(entry))
         for number, (entry, report) in enumerate(((e, report_of(e)) for e in checks), start=1)
