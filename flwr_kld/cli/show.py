@@ -102,8 +102,9 @@ def checks_table(checks: Sequence[Check], *, title: str = "") -> Table:
     if thresholds:
         caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
     table = Table(
-        title=title or None, caption=caption, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False
-    )
+        title=title or None, caption=caption, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False,
+        show_edge=False,
+    )  # fmt: skip
     for name, shown in columns:
         if shown:
             left = name in ("key", "decision")
