@@ -1,4 +1,4 @@
-"""One line of the history: a check, or a training that was imported."""
+"""One line of the history: a check, or a training that was imported. No key runs twice."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.errors import LedgerError
 
 State = Literal["reserved", "settled", "failed", "abandoned"]
 Purpose = Literal["check", "training"]
@@ -74,3 +75,28 @@ class Entry:
 def utc(seconds: int) -> datetime:
     """Return a time of the ledger's clock."""
     return datetime.fromtimestamp(seconds, UTC)
+
+
+class AlreadyChecked(LedgerError):
+    """A key has run to its end, and spent; `entry` holds its report."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(
+            f"check {entry.key!r} was started on {entry.started:%Y-%m-%d %H:%M} UTC and is "
+            f"{entry.state}: it does not run twice"
+        )
+        self.entry = entry
+
+
+class CheckUnfinished(LedgerError):
+    """A key was reserved and never settled: it runs elsewhere, or was cut off.
+
+    What it reserved counts as spent. It never runs again; the next key does.
+    """
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(
+            f"check {entry.key!r} was started on {entry.started:%Y-%m-%d %H:%M} UTC and has not "
+            "ended: it runs elsewhere or was cut off. Its budget is spent; the next check can run"
+        )
+        self.entry = entry

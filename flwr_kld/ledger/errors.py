@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from flwr_kld.ledger.entry import Entry
 
 
 class LedgerError(RuntimeError):
@@ -39,28 +35,3 @@ class BudgetExhausted(LedgerError):
         super().__init__(message)
         self.left = left
         self.frees_at = frees_at
-
-
-class AlreadyChecked(LedgerError):
-    """A key has run to its end, and spent; `entry` holds its report."""
-
-    def __init__(self, entry: Entry) -> None:
-        super().__init__(
-            f"check {entry.key!r} was started on {entry.started:%Y-%m-%d %H:%M} UTC and is "
-            f"{entry.state}: it does not run twice"
-        )
-        self.entry = entry
-
-
-class CheckUnfinished(LedgerError):
-    """A key was reserved and never settled: it runs elsewhere, or was cut off.
-
-    What it reserved counts as spent. It never runs again; the next key does.
-    """
-
-    def __init__(self, entry: Entry) -> None:
-        super().__init__(
-            f"check {entry.key!r} was started on {entry.started:%Y-%m-%d %H:%M} UTC and has not "
-            "ended: it runs elsewhere or was cut off. Its budget is spent; the next check can run"
-        )
-        self.entry = entry

@@ -16,8 +16,8 @@ from flwr_kld.ledger.budget import Budget, Spent
 from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.database import Database
-from flwr_kld.ledger.entry import Entry
-from flwr_kld.ledger.errors import AlreadyChecked, CheckUnfinished, LedgerError
+from flwr_kld.ledger.entry import AlreadyChecked, CheckUnfinished, Entry
+from flwr_kld.ledger.errors import LedgerError
 from flwr_kld.ledger.parts import Charge, Everyone, RecordBuckets
 from flwr_kld.ledger.rotation import Rotation
 from flwr_kld.ledger.schema import checks, spends
