@@ -98,7 +98,9 @@ def checks_table(checks: Sequence[Check], *, title: str = "") -> Table:
         ("clients", True),
     )
     thresholds = sorted({r.threshold for r in reports if r.threshold is not None})
-    caption = "nats; estimates ± s.d.; ε of a check, and left in the window"
+    caption = "nats; estimates ± s.d.; ε of a check"
+    if any(report.epsilon_left is not None for report in reports):
+        caption += ", and left in the window"
     if thresholds:
         caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
     table = Table(
