@@ -6,10 +6,12 @@ label passes through it with the node's own randomness, and the node's guard add
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
@@ -24,6 +26,8 @@ from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, An
 
 if TYPE_CHECKING:
     from flwr_kld.predictors.predictor import Question as Asked
+
+logger = logging.getLogger("flwr_kld")
 
 _USED = "flwr_kld.predicted"
 
@@ -79,7 +83,8 @@ def host_predictor_queries(
                     raise QueryRefused("this node does not host the client that is asked")
                 admit(context, question, member)
                 number, query = queries[member]
-                symbols[str(member)] = [number, *_report(own, context, member, query)]
+                label = _label(own, context, member, query.labels)
+                symbols[str(member)] = [number, *query.answer(label, SystemBits())]
             except (DomainError, InvalidReply, QueryRefused) as error:
                 answer.reasons.append(str(error))
             else:
@@ -87,15 +92,20 @@ def host_predictor_queries(
         return _reply(message, answer, symbols)
 
 
-def _report(own: OwnRecords, context: Context, member: int, query: Asked) -> tuple[int, ...]:
-    """Privatise one record, drawn uniformly; without any, a label drawn from nothing."""
-    labels = own.symbols(context, member)
-    label = (
-        int(labels[secrets.randbelow(len(labels))])
-        if len(labels)
-        else secrets.randbelow(query.labels)  # that there are no records is private too
-    )
-    return query.answer(label, SystemBits())
+def _label(own: OwnRecords, context: Context, member: int, labels: int) -> int:
+    """Draw one record's label; where there is none, or none that can be read, any label.
+
+    That a client has no records, or odd ones, is private too: a refusal would tell.
+    """
+    try:
+        symbols = own.symbols(context, member)
+    except (DomainError, QueryRefused) as error:
+        logger.error("a predictor got a label drawn from nothing: %s", type(error).__name__)
+        symbols = np.zeros(0, dtype=np.int64)
+    symbols = symbols[(symbols >= 0) & (symbols < labels)]
+    if not len(symbols):
+        return secrets.randbelow(labels)
+    return int(symbols[secrets.randbelow(len(symbols))])
 
 
 def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Asked]]]:
