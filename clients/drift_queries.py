@@ -14,7 +14,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.guarding import admit, hold_to_channel
+from flwr_kld.clients.guarding import admit, hold_to_channel, unexpected
 from flwr_kld.clients.own_records import Loader, OwnRecords
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
@@ -144,6 +144,8 @@ def host_drift_queries(
                 answer.answered.append(member)
             except (DomainError, InvalidReply, QueryRefused) as error:
                 answer.reasons.append(str(error))
+            except Exception as error:  # Flower would send its text, which may quote anything
+                answer.reasons.append(unexpected(error))
         return _reply(message, answer, rows)
 
     @app.query(HOSTED_ACTION)
@@ -157,6 +159,10 @@ def host_drift_queries(
         trust = "trusted" if terms.noise is None else "distributed"
         hold_to_channel(terms.question, terms.noise, trust)
         if terms.noise is not None:
+            if terms.count_records and not terms.total_is_public:
+                raise QueryRefused(
+                    "the server asks for an exact number of records, which is hidden"
+                )
             try:
                 terms.noise.event()
             except ValueError as error:

@@ -109,6 +109,14 @@ def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) 
         raise QueryRefused("the server claims another epsilon or delta than the noise delivers")
     if question.unit != (Unit.CLIENT if noise.clip else Unit.RECORD):
         raise QueryRefused("the server claims another privacy unit than the noise protects")
+    if question.adjacency != noise.adjacency:
+        raise QueryRefused("the server claims another adjacency than the noise protects")
+
+
+def unexpected(error: Exception) -> str:
+    """Return what a server may know of an error that nobody foresaw: its type."""
+    logger.error("a drift query failed on this client: %s", type(error).__name__)
+    return f"the client could not go on ({type(error).__name__})"
 
 
 def _unusable(error: GuardFileError) -> QueryRefused:

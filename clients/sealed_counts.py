@@ -10,6 +10,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from flwr_kld.clients.check_memory import use_once
+from flwr_kld.clients.guarding import unexpected
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.protocol import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer, Question
 from flwr_kld.release_terms import ReleaseTerms
@@ -65,6 +66,9 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
                 counts = count(context, member, question, cell_of)
             except (DomainError, InvalidReply, QueryRefused) as error:
                 answer.reasons.append(str(error))
+                continue
+            except Exception as error:  # Flower would send its text, which may quote anything
+                answer.reasons.append(unexpected(error))
                 continue
             sealed_for = SealContext(
                 context.run_id,

@@ -15,7 +15,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.guarding import admit, stricter
+from flwr_kld.clients.guarding import admit, stricter, unexpected
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.protocol import (
@@ -106,8 +106,7 @@ def answer_secure_sums(
                 answer.reasons.append(f"{type(error).__name__}: {error}")
             except Exception as error:  # Flower would send its text, which may quote anything
                 context.state.pop(_MEMBER.format(key), None)
-                logger.error("a secure sum failed on this client: %s", type(error).__name__)
-                answer.reasons.append(f"the client could not go on ({type(error).__name__})")
+                answer.reasons.append(unexpected(error))
             else:
                 answer.answered.append(int(key))
         content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), PHASE: replies})

@@ -18,4 +18,4 @@ class EstimateUndefined(ValueError):
 
 
 class CheckFailed(RuntimeError):
-    """A check ended without a number; nothing was released and no budget was spent."""
+    """A check ended without a number. Nothing was released; what a ledger reserved stays spent."""

@@ -55,9 +55,10 @@ class ReleaseTerms:
 
     def hold_to(self, question: Question) -> None:
         """Refuse a question that claims anything else than these terms deliver."""
-        mine = (TRUST, self.epsilon, self.delta, self.unit, self.clip or 0)
+        mine = (TRUST, self.epsilon, self.delta, self.unit, self.adjacency, self.clip or 0)
         if mine != (
-            question.trust, question.epsilon, question.delta, question.unit, question.clip
+            question.trust, question.epsilon, question.delta, question.unit, question.adjacency,
+            question.clip,
         ):  # fmt: skip
             raise QueryRefused("the question claims another guarantee than the aggregator's terms")
 

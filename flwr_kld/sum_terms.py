@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flwr_kld.errors import QueryRefused
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.event import Adjacency, Unit
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
 from flwr_kld.protocol import Question
@@ -98,6 +98,12 @@ class SumTerms:
     def length(self) -> int:
         """Numbers in a client's vector."""
         return self.question.length + int(self.count_records)
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether the exact number of records hides what is promised: only that records change."""
+        asked = self.question
+        return asked.unit == Unit.RECORD and asked.adjacency == Adjacency.REPLACE_ONE
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord."""

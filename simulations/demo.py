@@ -66,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             checks = follow(run, out / CHECKS_FILE, CHECKS, timeout=_TIMEOUT, console=console)
         finally:
             run.kill()
+            key.unlink()
     models = read_checks(out / MODELS_FILE)
     if len(checks) < CHECKS or len(models) < MODELS:
         console.print(f"[red]The run ended early: see {out / 'flower.log'}[/]")

@@ -76,8 +76,8 @@ class KLDrift(Monitor[Report]):
     budget : str
         Name of the population whose budget is charged.
     seed : int, optional
-        Simulations only: makes cohorts, plans and *noise* reproducible; reports then say
-        ``private: false``.
+        Simulations only: makes cohorts and plans reproducible, and under `Trusted` the *noise*;
+        reports then say ``private: false``. Noise of clients or an aggregator is never seeded.
 
     Raises
     ------

@@ -12,6 +12,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.key import node_identity
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Receipt, Receipts, Spend
+from flwr_kld.privacy import Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
 from flwr_kld.protocol import Question
 from flwr_kld.secure_sum import ClientPolicy
@@ -105,7 +106,9 @@ class Guard:
         """
         self.judge(question)
         limits, selection = self.limits, question.selected
-        residues = "" if selection.takes_all else ",".join(map(str, selection.residues))
+        # A whole client is in every bucket of its records: no bucket is charged apart.
+        apart = question.unit == Unit.RECORD and not selection.takes_all
+        residues = ",".join(map(str, selection.residues)) if apart else ""
         spend = Spend(
             check=question.check,
             account=account,
@@ -116,7 +119,7 @@ class Guard:
             epsilon=spent(question.epsilon, NANO),
             delta=spent(question.delta, ATTO),
             unit=question.unit,
-            partition=selection.partition,
+            partition=selection.partition if apart else "",
             residues=residues,
         )
         try:

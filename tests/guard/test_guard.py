@@ -12,6 +12,7 @@ from guard.files import DOMAIN, REFERENCE, guard_file, question
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, GuardFileError, verify
+from flwr_kld.query import Selection
 from flwr_kld.secure_sum import ClientPolicy
 
 
@@ -27,6 +28,13 @@ def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
     assert (receipt.check, receipt.account, receipt.time) == ("c1", "3:0", 5000)
     assert (receipt.trust, receipt.unit) == ("trusted", "client")
     assert (receipt.domain, receipt.reference, receipt.plan) == (DOMAIN, REFERENCE, "f" * 64)
+
+
+@pytest.mark.parametrize(("unit", "partition"), [("record", "4:k"), ("client", "")])
+def test_a_whole_client_is_in_every_bucket_of_its_records(guard, unit, partition):
+    bucket = Selection("k", 4, (1,)).to_json()
+    receipt = guard.admit(question(epsilon=0.1, unit=unit, selection=bucket), "0")
+    assert (receipt.partition, bool(receipt.residues)) == (partition, bool(partition))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.domain import Labels
-from flwr_kld.query import EVERYTHING, MonteCarlo, Partition, cells_from_wire
+from flwr_kld.query import EVERYTHING, MonteCarlo, Partition, Selection, cells_from_wire
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.reference import Reference
 
@@ -145,3 +145,12 @@ def test_the_fingerprint_covers_reference_and_cells():
 def test_the_fingerprint_covers_the_selection():
     halves = [PLAN.over(half) for half in EVERYTHING.halves()]
     assert len({PLAN.fingerprint, *(half.fingerprint for half in halves)}) == 3
+
+
+def test_a_client_counts_no_more_than_its_memory_allows():
+    wide = Reference.from_counts(Labels(list(range(300))), np.ones(300))
+    plan = Partition(300).draw(wide, np.random.default_rng(0)).over(Selection(groups=65536))
+    with pytest.raises(ValueError, match="more than 16777216 counts"):
+        cells_from_wire(
+            plan.wire, 300, plan.cells, wide.fingerprint, plan.fingerprint, plan.selection
+        )

@@ -20,16 +20,19 @@ from flwr_kld.clients import (
     host_drift_queries,
 )
 from flwr_kld.clients.guarding import account
+from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.errors import CheckFailed
 from flwr_kld.guard import verify
 from flwr_kld.privacy import Unit
 from flwr_kld.secure_sum import ClientPolicy, Session
 from flwr_kld.strategies import (
     Adjacency,
+    Clip,
     Distributed,
     HostedClients,
     KLDrift,
     RotatingCohort,
+    SealedSum,
     SecureSum,
     Trusted,
     TrustedAggregator,
@@ -412,6 +415,14 @@ class Understating(Distributed):
         return replace(super().noise_terms, epsilon=20.0)
 
 
+class Misjudging(Distributed):
+    """Hides whether a record is there, and claims to hide what it is: twice the epsilon."""
+
+    @property
+    def noise_terms(self):
+        return replace(super().noise_terms, adjacency="add-remove")
+
+
 class Posing(Trusted):
     """Asks for plain counts and calls it distributed."""
 
@@ -441,6 +452,7 @@ class NotClipping(Trusted):
     ("monitor", "message"),
     [
         (summed(Understating(epsilon=1.0, min_survivors=10)), "another epsilon or delta than"),
+        (summed(Misjudging(epsilon=1.0, min_survivors=10)), "another adjacency than the noise"),
         (plain(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
         (summed(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
         (summed(Thinning(epsilon=1.0, min_survivors=18)), "fewer clients than the noise needs"),
@@ -454,6 +466,37 @@ def test_claims_are_held_against_what_really_happens(limits, receipts, monitor, 
     with pytest.raises(CheckFailed, match=message):
         monitor.check(grid_of(summing()))
     assert receipts() == ()
+
+
+@pytest.mark.parametrize(
+    "hides", [{"adjacency": Adjacency.ADD_REMOVE}, {"epsilon": 20.0, "clip": Clip(100)}]
+)
+def test_an_exact_number_of_records_is_given_to_nobody_from_whom_it_is_hidden(receipts, hides):
+    app = summing()
+
+    def ask_for_it(message, context):
+        if "terms" in message.content:
+            message.content["terms"]["count_records"] = True
+        return app(message, context)
+
+    trust = Distributed(**{"epsilon": 1.0, "min_survivors": 10, **hides})
+    with pytest.raises(CheckFailed, match="an exact number of records, which is hidden"):
+        summed(trust).check(grid_of(ask_for_it))
+
+
+@pytest.mark.parametrize("ask", ["plain", "sealed"])
+def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, ask):
+    def broken(self, *arguments):
+        raise RuntimeError("the secret is durian")
+
+    monkeypatch.setattr(OwnRecords, "count", broken)
+    key = AggregatorKey.generate().public
+    monitor = plain() if ask == "plain" else KLDrift(
+        REFERENCE, TrustedAggregator(1.0, aggregator=key), aggregation=SealedSum(node=1019)
+    )  # fmt: skip
+    with pytest.raises(CheckFailed, match=r"could not go on \(RuntimeError\)") as error:
+        monitor.check(grid_of(app_of(aggregator=key)))
+    assert "durian" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -359,10 +359,11 @@ def test_clients_that_pinned_nobody_seal_nothing():
         monitor().check(federation(app_of()))
 
 
-def test_a_client_refuses_a_question_that_claims_less_than_the_terms_spend():
+@pytest.mark.parametrize(("name", "value"), [("epsilon", 0.01), ("adjacency", "add-remove")])
+def test_a_client_refuses_a_question_that_claims_less_than_the_terms_spend(name, value):
     def meddle(message: Message) -> None:
         if message.metadata.message_type == "query.drift_seal":
-            message.content["question"]["epsilon"] = 0.01
+            message.content["question"][name] = value
 
     with pytest.raises(CheckFailed, match="claims another guarantee than the aggregator's terms"):
         monitor().check(federation(meddle=meddle))
