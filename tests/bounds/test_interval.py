@@ -68,3 +68,15 @@ def test_following_its_advice_helps(check, plan_for, zipf):
     factor = float(refused.reason.split("would take ")[1].split(" times")[0])
     assert isinstance(check(mass, int(1_000 * factor * 0.9), 1.0, 0)[1], NoInterval)
     assert isinstance(check(mass, int(1_000 * factor * 1.02), 1.0, 0)[1], Interval)
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(50.0, 3.0), (1.0, None)])
+def test_the_smallest_cell_needs_three_records_and_three_noise_deviations(
+    check, plan_for, publish, zipf, epsilon, least
+):
+    plan = plan_for(zipf(16, 0.5))
+    if least is None:
+        least = 3 * publish(plan, np.ones(plan.cells, dtype=int), epsilon).noise.variance ** 0.5
+    records = least / (THETA * plan.mass[plan.mass > 0].min())
+    assert isinstance(check(plan.mass, int(0.97 * records), epsilon, 0)[1], NoInterval)
+    assert isinstance(check(plan.mass, int(1.03 * records), epsilon, 0)[1], Interval)

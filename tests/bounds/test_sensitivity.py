@@ -72,3 +72,9 @@ def test_more_checks_find_smaller_drifts_and_too_few_none():
 def test_bad_numbers(bad):
     with pytest.raises(ValueError, match=r"records|group|theta"):
         replace(CHECK, **bad)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.1])
+def test_more_standard_errors_ask_for_a_larger_drift(threshold):
+    found = np.array([CHECK.detectable(threshold, errors=e) for e in (0.5, 2.0, 4.0, 8.0)])
+    assert (found[1:] > 1.02 * found[:-1]).all()

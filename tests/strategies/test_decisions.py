@@ -253,6 +253,22 @@ def test_clients_who_hold_one_kind_each_explain_nothing_beyond_chance(alike):
     assert (deviation > 0.03) == alike
 
 
+@pytest.mark.parametrize("alike", [False, True])
+def test_no_drift_is_said_only_where_one_would_have_been_found(alike):
+    """100 clients of one kind each tell no more than 100 records: too few for 0.1 nats."""
+    rng = np.random.default_rng(3)
+
+    def records(context):
+        return rng.choice(FRUIT.names, 1 if alike else 100, p=SAME).tolist() * (100 if alike else 1)
+
+    alarm = Alarm(horizon=1, resolution=0.05)
+    monitor = KLDrift(REFERENCE, Trusted(0.3), threshold=0.05, alarm=alarm)
+    found = [monitor.check(grid_of(app_of(records), 200)) for _ in range(3)]
+    assert all(report.verdict.interval is None for report in found)  # power decides
+    wanted = Outcome.INCONCLUSIVE if alike else Outcome.NO_DRIFT
+    assert [report.outcome for report in found] == [wanted] * 3
+
+
 def test_what_cannot_decide():
     with pytest.raises(ValueError, match="needs a threshold"):
         KLDrift(REFERENCE, Trusted(1.0), alarm=Alarm())

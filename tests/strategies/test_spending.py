@@ -1,0 +1,55 @@
+"""What both halves of a check are charged, in a ledger."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.privacy import Unit
+from flwr_kld.query import EVERYTHING, Selection
+from flwr_kld.strategies import Distributed
+from flwr_kld.strategies.cohort import Participant
+from flwr_kld.strategies.halves import halves
+from flwr_kld.strategies.spending import Spending
+
+TRUST = Distributed(1.0, min_survivors=16)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    made.set_budget(Budget(3.0, 1e-6, window_days=30))
+    return made
+
+
+def settled(ledger, clients, selection, survivors):
+    """Releases of a check whose halves had so many survivors; None for one that failed."""
+    people = [Participant(i) for i in range(clients)]
+    parts = halves(people, selection, 16, Unit.RECORD, np.random.default_rng(0))
+    with Spending(ledger, "default", TRUST, "k", parts) as spending:
+        exchanges = [n and SimpleNamespace(survivors=n) for n in survivors]
+        spending.settle(SimpleNamespace(to_dict=dict), exchanges, [])
+    return ledger.check("k").releases
+
+
+@pytest.mark.parametrize("survivors", [(32, 20), (20, 32), (None, 32)])
+def test_one_charge_for_both_halves_books_the_dearer(ledger, survivors):
+    (release,) = settled(ledger, 40, EVERYTHING, survivors)
+    dearer = TRUST.cost(16 if None in survivors else 20)
+    assert (release.delivered or release.asked) == dearer
+
+
+def test_halves_of_clients_are_charged_apart(ledger):
+    assert len(settled(ledger, 400, EVERYTHING, (200, 200))) == 2
+    assert ledger.spent().epsilon <= 1.0
+
+
+def test_the_same_buckets_of_two_halves_of_clients_are_one_charge(ledger):
+    assert len(settled(ledger, 400, Selection("k", 4, (1,)), (200, 200))) == 1
+    assert ledger.spent().epsilon <= 1.0
+
+
+def test_other_buckets_in_each_half_are_charged_apart(ledger):
+    assert len(settled(ledger, 40, Selection("k", 4, (1,)), (32, 32))) == 2
+    assert ledger.spent().epsilon <= 1.0
