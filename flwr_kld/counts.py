@@ -73,7 +73,7 @@ class ClientCounts:
             raise InvalidReply("the client has more records than counts can carry")
         place = cell_of[symbols]
         if group is not None:
-            place = place.astype(np.int64) * groups + group
+            place = place * groups + group
         counts = np.bincount(place, minlength=cells * groups)
         return cls(counts.astype(np.int32), cells=cells * groups)
 

@@ -84,7 +84,7 @@ def _inclusion(p: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
         inclusion[certain:] = 0
     else:
         # the share of the tail first: budget / tail overflows if the tail is subnormal
-        inclusion[certain:] = np.minimum(1, left[certain] * (p[certain:] / tail[certain]))
+        inclusion[certain:] = left[certain] * (p[certain:] / tail[certain])
     return inclusion
 
 
