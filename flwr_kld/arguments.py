@@ -1,0 +1,177 @@
+"""Numbers that callers give: checked in one place, and turned into Python's own.
+
+A NumPy scalar passes and comes out as an ``int`` or ``float``, so that nothing fails later in a
+Flower record, in JSON or in exact arithmetic. NaN, infinities, booleans, and fractions where a
+whole number is due do not pass: a comparison such as ``x < 1`` lets NaN through.
+
+>>> whole("clients", np.int64(3), least=1)
+3
+>>> real("rate", float("nan"), above=0, most=0.5)
+Traceback (most recent call last):
+    ...
+ValueError: rate must be a number in (0, 0.5], got nan
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+_NUMBERS = (int, float, Fraction, np.integer, np.floating)
+_NO_NUMBERS = (bool, np.timedelta64)
+"""Subclasses of integers that are none."""
+_LONGEST = 40
+
+
+def whole(
+    name: str, value: object, *, least: int | None = None, most: int | None = None, unit: str = ""
+) -> int:
+    """Return a whole number, or refuse what is none.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for the message.
+    value : object
+        What was given.
+    least, most : int, optional
+        The range, both ends included.
+    unit : str
+        Plural, for the message.
+
+    Raises
+    ------
+    ValueError
+        If it is not an integer, or out of range. A float is refused even where it has no fraction.
+    """
+    number = None
+    if isinstance(value, (int, np.integer)) and not isinstance(value, _NO_NUMBERS):
+        number = int(value)
+    if number is None or not _within(number, least, most):
+        what = f"a whole number{f' of {unit}' if unit else ''}"
+        raise ValueError(f"{name} must be {what}{_range(least, most)}, got {_shown(value)}")
+    return number
+
+
+def real(
+    name: str,
+    value: object,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    unit: str = "",
+) -> float:
+    """Return a finite number, or refuse what is none.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for the message.
+    value : object
+        What was given.
+    least, most : float, optional
+        Ends of the range that are in it.
+    above, below : float, optional
+        Ends of the range that are not.
+    unit : str
+        Plural, for the message.
+
+    Raises
+    ------
+    ValueError
+        If it is not a number, not finite, or out of range.
+    """
+    number = math.nan
+    if isinstance(value, _NUMBERS) and not isinstance(value, _NO_NUMBERS):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+    if not math.isfinite(number) or not _within(number, least, most, above, below):
+        what = f"a number{f' of {unit}' if unit else ''}"
+        ends = _range(least, most, above, below)
+        raise ValueError(f"{name} must be {what}{ends}, got {_shown(value)}")
+    return number
+
+
+def text(name: str, value: object) -> str:
+    """Return a text that is not empty, or refuse what is none.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a text that is not empty, got {_shown(value)}")
+    return str(value)
+
+
+def several(name: str, values: object) -> tuple[object, ...]:
+    """Return the parts of a collection, or refuse a text, which is none.
+
+    Raises
+    ------
+    ValueError
+        If it is a text, or not iterable.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} must be a list, got {_shown(values)}")
+    return tuple(values)
+
+
+def keep(instance: object, **values: object) -> None:
+    """Put checked values in the place of given ones, in `__post_init__` of a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def _within(
+    number: float,
+    least: float | None,
+    most: float | None,
+    above: float | None = None,
+    below: float | None = None,
+) -> bool:
+    return (
+        (least is None or number >= least)
+        and (most is None or number <= most)
+        and (above is None or number > above)
+        and (below is None or number < below)
+    )
+
+
+def _range(
+    least: float | None,
+    most: float | None,
+    above: float | None = None,
+    below: float | None = None,
+) -> str:
+    """Write a range: `` in (0, 1]``, `` of at least 2``, `` above 0``."""
+    low, high = least if above is None else above, most if below is None else below
+    if low is not None and high is not None:
+        opens, closes = "[" if above is None else "(", "]" if below is None else ")"
+        return f" in {opens}{low}, {high}{closes}"
+    for word, end in (("of at least", least), ("of at most", most)):
+        if end is not None:
+            return f" {word} {end}"
+    for word, end in (("above", above), ("below", below)):
+        if end is not None:
+            return f" {word} {end}"
+    return ""
+
+
+def _shown(value: object) -> str:
+    """Write what was given if it is short and plain, else its type."""
+    if isinstance(value, int) and abs(value) >= 10**_LONGEST:
+        return "a far larger one" if value > 0 else "a far smaller one"
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        return str(value)
+    if value is None or (isinstance(value, (*_NUMBERS, str)) and len(repr(value)) <= _LONGEST):
+        return repr(value)
+    return f"a {type(value).__name__}"
