@@ -54,12 +54,12 @@ def test_a_range_is_held_to_and_said(ends, inside, outside, words):
     for value in inside:
         assert real("x", value, **ends) == value
     for value in outside:
-        with pytest.raises(ValueError, match="^x must be a number") as caught:
+        with pytest.raises(ValueError, match=r"^x must be a number") as caught:
             real("x", value, **ends)
         assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [10**5000, -(10**5000), "s" * 1000, list(range(1000))])
+@pytest.mark.parametrize("value", [10**400, -(10**400), "s" * 1000, list(range(1000))])
 def test_a_message_never_shows_what_is_long(value):
     with pytest.raises(ValueError, match="must be a whole number") as caught:
         whole("n", value, least=0, most=5)
