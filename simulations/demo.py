@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld.cli.show import checks_table
+from flwr_kld.cli.signals import exit_on_signals
 from flwr_kld.report import (
     Check,
     plot_history,
@@ -119,4 +120,5 @@ def _who_saw_what(models: Sequence[Check]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with exit_on_signals():
+        sys.exit(main())

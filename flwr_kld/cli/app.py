@@ -19,6 +19,7 @@ from flwr_kld.cli.output import complain
 from flwr_kld.cli.plan import plan
 from flwr_kld.cli.reference import reference
 from flwr_kld.cli.report import report
+from flwr_kld.cli.signals import exit_on_signals
 from flwr_kld.cli.simulate import simulate
 from flwr_kld.cli.watch import watch
 
@@ -33,16 +34,21 @@ class _Commands(typer.core.TyperGroup):
     def main(self, *arguments: Any, **options: Any) -> Any:
         options |= {"standalone_mode": False, "prog_name": "flwr-kld"}
         try:
-            sys.exit(super().main(*arguments, **options))
+            with exit_on_signals():
+                code = super().main(*arguments, **options)
         except click.ClickException as error:
             error.show()
         except click.Abort:
             sys.exit(_INTERRUPTED)
+        except SystemExit as end:  # of a signal; or 1, if standard output was closed
+            sys.exit(ExitCode.ERROR if end.code == 1 else end.code)
         except _EXPECTED as error:
             complain(str(error) or type(error).__name__)
         except Exception:
             traceback.print_exc()
             complain("this is a mistake in flwr-kld: please report it with the lines above")
+        else:
+            sys.exit(code)
         sys.exit(ExitCode.ERROR)
 
 

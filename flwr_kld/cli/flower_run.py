@@ -1,4 +1,4 @@
-"""One run of a Flower app, by the ``flwr`` command: start, follow its log, stop if it hangs."""
+"""One run of a Flower app, by the ``flwr`` command: start, follow its log, stop it if need be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -24,6 +23,8 @@ _STARTED = re.compile(r"started run (\d+)")
 _STOP_TIMEOUT = 30.0
 _LAST_WORDS = 5.0
 """Seconds to wait for the end of the log: what flwr left behind may hold it open."""
+_TERMINATION = 5.0
+"""Seconds that ``flwr run`` has to end when it is told to."""
 _BAD_CONFIG = "Invalid run configuration"
 _DECLARE = " The app's pyproject.toml declares {} = '' under [tool.flwr.app.config]."
 _FRAME = "│╭╮╰╯─ "
@@ -63,13 +64,13 @@ class FlowerRun:
         """Read a log to its end, and pass it on to standard error."""
         in_traceback = False
         for line in log:
-            say(line.rstrip("\n"))
             self.last_words = line.strip().strip(_FRAME) or self.last_words
             if self.run is None and (match := _STARTED.search(line)):
                 self.run = match[1]
             if in_traceback and _EXCEPTION.match(line):
                 self.exception, in_traceback = line.strip(), False
             in_traceback = in_traceback or _TRACEBACK in line
+            say(line.rstrip("\n"))
 
     @property
     def refusal(self) -> str | None:
@@ -103,7 +104,7 @@ def run_app(
     config: Sequence[str] = (),
     timeout: float,
 ) -> FlowerRun:
-    """Run an app to its end, or stop it.
+    """Run an app to its end; stop it after `timeout`, and whenever this function is left early.
 
     Parameters
     ----------
@@ -150,30 +151,46 @@ def run_app(
         found.exit_code = process.wait(timeout)
         listener.join(_LAST_WORDS)
     except subprocess.TimeoutExpired:
-        _stop(found.run, connection)
+        pass  # `found` has no exit code
     finally:
-        with suppress(ProcessLookupError):
-            process.terminate()
-        process.wait()
+        if found.exit_code is None:
+            _end(process)
+            listener.join(_LAST_WORDS)  # the run's id may be the last that it said
+            _stop(found.run, connection)
     return found
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End ``flwr run`` itself, which only follows the run."""
+    process.terminate()
+    try:
+        process.wait(_TERMINATION)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _stop(run: str | None, connection: str | None) -> None:
     """Stop a run on its SuperLink; if that fails too, what it does later is in the ledger."""
     if run is None:
+        say("flwr had not said that a run started: flwr list shows whether one goes on")
         return
     command = [_flwr(), "stop", run, *([connection] if connection else [])]
     try:
         subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=sys.__stderr__,
-            stderr=sys.__stderr__,
+            stdout=subprocess.PIPE,  # the terminal may be gone, and flwr would end on writing to it
+            stderr=subprocess.STDOUT,
             timeout=_STOP_TIMEOUT,
             check=True,
+            start_new_session=True,  # a second Ctrl-C must not end it
         )
-    except (subprocess.SubprocessError, OSError):
-        say(f"run {run} could not be stopped: it may go on")
+    except (subprocess.SubprocessError, OSError) as error:
+        said = (getattr(error, "stdout", None) or b"").decode(errors="replace")
+        say(f"{said}run {run} could not be stopped: it may go on")
+    else:
+        say(f"run {run} was stopped")
 
 
 def _flwr() -> str:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
 
+
+class _Messages(Console):
+    """A check goes on without readers: rich would end it, and standard output."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 results = Console(highlight=False)
-messages = Console(stderr=True, highlight=False, soft_wrap=True)
+messages = _Messages(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
@@ -17,11 +26,16 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
 
 
 def say(words: str) -> None:
-    """Tell the operator something that is not a result; markup in it stays as it is."""
-    messages.print(words, markup=False)
+    """Tell the operator something that is not a result; markup in it stays as it is.
+
+    A terminal that was closed is no error: a check is worth more than its log.
+    """
+    with suppress(OSError):
+        messages.print(words, markup=False)
 
 
 def complain(words: str) -> None:
     """Say what went wrong."""
-    messages.print("[bold red]error:[/] ", end="")
-    messages.print(words, markup=False)
+    with suppress(OSError):
+        messages.print("[bold red]error:[/] ", end="")
+        messages.print(words, markup=False)

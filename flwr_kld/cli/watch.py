@@ -60,7 +60,8 @@ def watch(
     """Check in every slot of a schedule until stopped by SIGTERM or Ctrl-C.
 
     Slots that were slept through are not made up for one by one, checks never overlap, and a
-    running check is waited for. With --json, one line a check.
+    running check is waited for; a second signal, or SIGHUP, stops its run. With --json, one line a
+    check.
     """
     slots = parse_schedule(schedule, zone=zone)
     listeners = Listeners.of_options(

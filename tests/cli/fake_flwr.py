@@ -13,12 +13,17 @@ from typing import Any
 from flwr_kld.ledger import BudgetExhausted
 
 _SCRIPT = """#!{python}
-import json, sys, time
+import json, os, sys, time
 plan = json.loads(open({plan!r}).read())
 with open({log!r}, "a") as log:
     log.write(json.dumps(sys.argv[1:]) + "\\n")
 if sys.argv[1] == "stop":
     sys.exit(0)
+with open({pid!r}, "w") as file:
+    file.write(str(os.getpid()))
+if plan["does"] == "hang early":
+    print("Building the app", flush=True)
+    time.sleep(60)
 print("Successfully started run 4711", flush=True)
 print("\\x1b[92mINFO\\x1b[0m :  a line of the ServerApp's log", flush=True)
 does, key = plan["does"], sys.argv[-1].split('"')[1]
@@ -95,13 +100,26 @@ class FakeFlwr:
         }
         plan.write_text(json.dumps(content))
         script = self.folder / "flwr"
-        script.write_text(_SCRIPT.format(python=sys.executable, plan=str(plan), log=str(self._log)))
+        script.write_text(
+            _SCRIPT.format(
+                python=sys.executable, plan=str(plan), log=str(self._log), pid=str(self._pid)
+            )
+        )
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
 
     @property
     def calls(self) -> list[list[str]]:
         """Arguments of each call so far."""
         return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    @property
+    def lives(self) -> bool:
+        """Whether the last run's process does; one that was waited for is gone altogether."""
+        try:
+            os.kill(int(self._pid.read_text()), 0)
+        except ProcessLookupError:
+            return False
+        return True
 
     @property
     def path(self) -> str:
@@ -111,3 +129,7 @@ class FakeFlwr:
     @property
     def _log(self) -> Path:
         return self.folder / "calls"
+
+    @property
+    def _pid(self) -> Path:
+        return self.folder / "pid"

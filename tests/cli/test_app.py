@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from flwr_kld import Labels, Reference
 from flwr_kld.cli import history as listing
 
 COMMANDS = (
@@ -57,3 +59,17 @@ def test_it_knows_neither_flower_nor_ray_nor_plots():
     ).stdout.split()
     assert "typer" in loaded
     assert not {"flwr", "ray", "matplotlib", "jinja2", "dp_accounting"} & set(loaded)
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_reader_who_leaves_early_is_no_drift(tmp_path, more):
+    file = tmp_path / "reference.npz"
+    Reference.from_counts(Labels(["bus", "car"]), [1, 1]).save(file)
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = "from flwr_kld.cli import main; main()"
+    command = [sys.executable, "-c", code, "reference", "show", str(file), *more]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.returncode not in (0, 1, 2, 3)
+    assert b"Traceback" not in done.stderr
