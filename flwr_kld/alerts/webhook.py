@@ -8,9 +8,11 @@ import os
 import time
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from threading import Thread
 from urllib.parse import SplitResult, urlsplit
 
 import requests
+from requests import PreparedRequest
 
 from flwr_kld.alerts.delivery import Delivery
 from flwr_kld.report import Report
@@ -20,6 +22,8 @@ SIGNATURE_HEADER = "X-Flwr-Kld-Signature-256"
 
 _TRY_AGAIN = (408, 425, 429, 500, 502, 503, 504)
 """Answers of a receiver that may well accept the same request later."""
+_LONGEST = 86400.0
+"""Seconds; sockets and threads take no endless ones."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,9 @@ class Webhook:
     """POST the report's JSON; any answer of the 2xx class means delivered.
 
     No answer and answers such as 503 are followed by another attempt, after `pause` seconds and
-    then twice as long each time. Requests carry the check's id as ``Idempotency-Key``. Redirects
-    are not followed: they could lead the report away from HTTPS.
+    then twice as long each time, and all of it ends after `deadline` seconds. Requests carry the
+    check's id as ``Idempotency-Key``. Redirects are not followed: they could lead the report away
+    from HTTPS.
 
     Parameters
     ----------
@@ -41,30 +46,53 @@ class Webhook:
         Most attempts, >= 1.
     pause : float
         Seconds before the second attempt, >= 0.
+    deadline : float
+        Seconds for all attempts and pauses together, > 0, whatever the receiver does: `timeout`
+        alone would wait for ever on one that sends a byte now and then.
     secret_variable : str, optional
         Environment variable that holds the key of the signature in `SIGNATURE_HEADER`.
 
     Raises
     ------
     ValueError
-        If the URL is not safe to send to, a number is out of range, or the variable is not set.
+        If the URL is not safe to send to or cannot be one, a number is out of range, or the
+        variable is not set.
     """
 
     url: str = field(repr=False)
     timeout: float = 10.0
     attempts: int = 4
     pause: float = 1.0
+    deadline: float = 60.0
     secret_variable: str | None = None
 
     def __post_init__(self) -> None:
-        if not (self.timeout > 0 and self.attempts >= 1 and self.pause >= 0):
-            raise ValueError("a webhook needs timeout > 0, attempts >= 1 and pause >= 0")
+        if not (
+            0 < self.timeout <= _LONGEST
+            and 0 < self.deadline <= _LONGEST
+            and 0 <= self.pause <= _LONGEST
+            and self.attempts >= 1
+        ):
+            raise ValueError(
+                f"a webhook needs timeout > 0, deadline > 0, pause >= 0 (in seconds, at most "
+                f"{_LONGEST:g}) and attempts >= 1"
+            )
         parts = self._parts()
         local = parts.scheme == "http" and _is_this_machine(parts.hostname or "")
         if not parts.hostname or not (parts.scheme == "https" or local):
             raise ValueError(
                 "a webhook's URL starts with https:// (or http:// for localhost): reports name "
                 "fingerprints and results, and unencrypted ones can be read and changed"
+            )
+        try:
+            port, _ = parts.port, parts.hostname.encode("idna")
+            PreparedRequest().prepare_url(self.url, None)
+        except (ValueError, requests.RequestException):  # their texts quote the URL
+            port = 0
+        if port == 0:
+            raise ValueError(
+                f"{parts.netloc.rpartition('@')[2]!r} is not a host, or a host and a port, that a "
+                "webhook can be sent to: write https://hooks.example.org:8443/…"
             )
         if self.secret_variable is not None:
             self._secret()
@@ -86,31 +114,11 @@ class Webhook:
         if self.secret_variable is not None:
             mac = hmac.new(self._secret(), body, hashlib.sha256).hexdigest()
             headers[SIGNATURE_HEADER] = f"sha256={mac}"
-        attempt, pause = 0, self.pause
-        while True:
-            attempt += 1
-            status, detail = self._post(body, headers)
-            accepted = status is not None and 200 <= status < 300
-            again = status is None or status in _TRY_AGAIN
-            if accepted or not again or attempt == self.attempts:
-                return Delivery(self.name, accepted, detail, attempt)
-            time.sleep(pause)
-            pause *= 2
-
-    def _post(self, body: bytes, headers: dict[str, str]) -> tuple[int | None, str]:
-        """Status and description of the answer. Errors are named: their texts quote the URL."""
-        try:
-            with requests.post(
-                self.url,
-                data=body,
-                headers=headers,
-                timeout=self.timeout,
-                allow_redirects=False,
-                stream=True,  # what the receiver says beyond its status is not read
-            ) as response:
-                return response.status_code, f"status {response.status_code}"
-        except requests.RequestException as error:
-            return None, f"no answer ({type(error).__name__})"
+        sending = _Sending(self, body, headers)
+        sending.start()
+        sending.join(self.deadline)
+        late = Delivery(self.name, False, f"no answer within {self.deadline:g} s", sending.attempts)
+        return sending.delivery or late
 
     def _parts(self) -> SplitResult:
         return urlsplit(self.url)
@@ -123,6 +131,50 @@ class Webhook:
                 f"{self.secret_variable}"
             )
         return secret.encode()
+
+
+class _Sending(Thread):
+    """The attempts of one alert, in a thread that is left behind when its time is over.
+
+    Nothing else bounds a request: the sockets' time-outs begin anew with each byte, and looking up
+    a host has none.
+    """
+
+    def __init__(self, hook: Webhook, body: bytes, headers: dict[str, str]) -> None:
+        super().__init__(daemon=True)
+        self._hook, self._body, self._headers = hook, body, headers
+        self.attempts = 0
+        self.delivery: Delivery | None = None
+
+    def run(self) -> None:
+        """Post the report until it is accepted, refused, or too late."""
+        hook, pause, end = self._hook, self._hook.pause, time.monotonic() + self._hook.deadline
+        while True:
+            self.attempts += 1
+            status, detail = self._post()
+            accepted = status is not None and 200 <= status < 300
+            again = status is None or status in _TRY_AGAIN
+            last = self.attempts >= hook.attempts or time.monotonic() + pause >= end
+            if accepted or not again or last:
+                self.delivery = Delivery(hook.name, accepted, detail, self.attempts)
+                return
+            time.sleep(pause)
+            pause *= 2
+
+    def _post(self) -> tuple[int | None, str]:
+        """Status and description of the answer. Errors are named: their texts quote the URL."""
+        try:
+            with requests.post(
+                self._hook.url,
+                data=self._body,
+                headers=self._headers,
+                timeout=self._hook.timeout,
+                allow_redirects=False,
+                stream=True,  # what the receiver says beyond its status is not read
+            ) as response:
+                return response.status_code, f"status {response.status_code}"
+        except Exception as error:  # requests lets some of urllib3's through
+            return None, f"no answer ({type(error).__name__})"
 
 
 def _is_this_machine(host: str) -> bool:

@@ -51,16 +51,19 @@ class Listeners:
         return cls(tuple(alerts), metrics_file)
 
     def tell(self, answer: Answer, state: MonitorState) -> None:
-        """Tell everybody; failures are complaints, and never change how the check ended."""
-        if answer.code is ExitCode.DRIFT and answer.report is not None:
-            for delivery in send_alerts(self.alerts, answer.report):
-                if not delivery.delivered:
-                    complain(f"alert not delivered: {delivery.alert}: {delivery.detail}")
+        """Tell everybody; failures are complaints, and never change how the check ended.
+
+        Metrics come first: alerts may take their time.
+        """
         if self.metrics is not None:
             try:
                 save_metrics([state], self.metrics)
             except (OSError, ImportError) as error:
                 complain(f"metrics not written: {error}")
+        if answer.code is ExitCode.DRIFT and answer.report is not None:
+            for delivery in send_alerts(self.alerts, answer.report):
+                if not delivery.delivered:
+                    complain(f"alert not delivered: {delivery.alert}: {delivery.detail}")
 
 
 def latest_state(ledger: str, population: str) -> MonitorState:

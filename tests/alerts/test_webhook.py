@@ -2,9 +2,12 @@
 
 import hashlib
 import hmac
+import itertools
 import json
 import logging
+import socket
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -133,6 +136,61 @@ def test_https_is_the_rule():
             Webhook(url)
 
 
+@pytest.mark.parametrize(
+    "place",
+    ["h:x", "h:99999", "h:-1", "h:0", "a..b", "exa mple.org", "*.example.org", "a" * 64 + ".org"],
+)
+def test_a_host_or_port_that_cannot_be_is_known_at_once(place):
+    with pytest.raises(ValueError, match="is not a host") as error:
+        Webhook(f"https://user:pa55@{place}{PATH}")
+    assert repr(place) in str(error.value)
+    assert "T0K3N" not in str(error.value)
+    assert "pa55" not in str(error.value)
+
+
+@pytest.fixture
+def drip():
+    """A receiver that sends a byte of its answer now and then, and no end of the first line."""
+    over = threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            for byte in itertools.chain(b"HTTP/1.1 200 ", itertools.repeat(ord("."), 1000)):
+                if over.wait(0.01):
+                    return
+                connection.sendall(bytes([byte]))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    over.set()
+    thread.join()
+    listening.close()
+
+
+def test_a_receiver_that_drips_is_left_at_the_deadline(drip):
+    delivery = Webhook(drip, deadline=0.3).send(REPORT)
+    assert (delivery.delivered, delivery.detail) == (False, "no answer within 0.3 s")
+    assert delivery.attempts == 1
+
+
+def test_no_attempt_begins_after_the_deadline(receiver):
+    receiver.statuses = [503]
+    delivery = Webhook(receiver.url, pause=3000.0, deadline=600.0).send(REPORT)
+    assert (delivery.delivered, delivery.detail, delivery.attempts) == (False, "status 503", 1)
+
+
+def test_whatever_breaks_a_request_is_named_by_type(monkeypatch):
+    def broken(*args: object, **options: object) -> None:
+        raise RuntimeError("https://example.org/T0K3N")
+
+    monkeypatch.setattr("flwr_kld.alerts.webhook.requests.post", broken)
+    delivery = Webhook("https://example.org", attempts=1).send(REPORT)
+    assert delivery.detail == "no answer (RuntimeError)"
+
+
 def test_settings_are_checked_at_once(monkeypatch):
     monkeypatch.delenv("HOOK_SECRET", raising=False)
     for value in (None, ""):
@@ -140,7 +198,12 @@ def test_settings_are_checked_at_once(monkeypatch):
             monkeypatch.setenv("HOOK_SECRET", value)
         with pytest.raises(ValueError, match="set the environment variable HOOK_SECRET"):
             Webhook("https://example.org", secret_variable="HOOK_SECRET")
-    for wrong in ({"timeout": 0.0}, {"attempts": 0}, {"pause": -1.0}):
+    nan, endless = float("nan"), float("inf")
+    for wrong in (
+        {"timeout": 0.0}, {"timeout": endless}, {"attempts": 0}, {"attempts": nan},
+        {"pause": -1.0}, {"pause": nan}, {"deadline": 0.0}, {"deadline": nan},
+        {"deadline": endless},
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="timeout > 0"):
             Webhook("https://example.org", **wrong)
 

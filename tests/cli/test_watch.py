@@ -122,3 +122,14 @@ def test_an_alert_or_metrics_that_fail_do_not_change_the_exit_code(cli, flwr, fl
     assert done.exit_code == 1
     assert "alert not delivered: command false: exit status 1" in done.stderr
     assert "metrics not written" in done.stderr
+
+
+def test_metrics_are_there_before_alerts_are_sent(cli, flwr, flower_app, tmp_path):
+    file = tmp_path / "kld.prom"
+    flwr.will("settle", DRIFT)
+    done = cli(
+        "check", flower_app, "--key", "a", "--alert-command", f"test -s {file}",
+        "--metrics-file", file,
+    )  # fmt: skip
+    assert done.exit_code == 1
+    assert "not delivered" not in done.stderr
