@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 import typer
@@ -65,7 +64,7 @@ def _as_dict(spent: Spent) -> dict[str, Any]:
         "window_days": terms.window_days,
         "adjacency": str(terms.adjacency),
         "unit": str(terms.unit),
-        "spent_epsilon": spent.epsilon if math.isfinite(spent.epsilon) else None,
+        "spent_epsilon": spent.epsilon,
         "spent_delta": spent.delta,
         "left": spent.left,
         "composition": spent.composition,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
+
+from flwr_kld._json import json_text
 
 
 class _Messages(Console):
@@ -22,7 +23,7 @@ messages = _Messages(stderr=True, highlight=False, soft_wrap=True)
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Write JSON to standard output, as it is: no colours, no wrapping."""
-    print(json.dumps(value, indent=indent, ensure_ascii=False))
+    print(json_text(value, indent=indent, ensure_ascii=False))
 
 
 def say(words: str) -> None:

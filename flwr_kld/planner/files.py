@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from flwr_kld._extras import require
+from flwr_kld._json import json_text
 from flwr_kld.planner.forecast import Forecast
 
 
@@ -22,7 +22,7 @@ def save_csv(rows: Sequence[Forecast], path: Path) -> None:
 
 def save_json(rows: Sequence[Forecast], path: Path) -> None:
     """Write the same rows as JSON."""
-    path.write_text(json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False))
+    path.write_text(json_text([row.to_dict() for row in rows], indent=2))
 
 
 def save_plot(rows: Sequence[Forecast], path: Path) -> None:

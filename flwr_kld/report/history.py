@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from flwr_kld._json import json_text
 from flwr_kld.report.report import Report
 
 
@@ -71,4 +71,4 @@ def save_json(checks: Sequence[Check], path: Path) -> None:
         }
         for c in checks
     ]
-    path.write_text(json.dumps(content, indent=2))
+    path.write_text(json_text(content, indent=2))

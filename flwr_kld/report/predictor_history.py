@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from flwr_kld._json import json_text
 from flwr_kld.report.predictor_report import PredictorReport
 
 
@@ -57,4 +57,4 @@ def save_rounds_json(rounds: Sequence[Round], path: Path) -> None:
         {"round": r.number, "failure": r.failure, "report": r.report and r.report.to_dict()}
         for r in rounds
     ]
-    path.write_text(json.dumps(content, indent=2))
+    path.write_text(json_text(content, indent=2))

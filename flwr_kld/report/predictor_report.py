@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from flwr_kld._json import json_text
 
 SCHEMA = "predictor 2"
 """Version of the JSON form."""
@@ -87,7 +88,7 @@ class PredictorReport:
 
     def to_json(self) -> str:
         """Return the JSON text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
+        return json_text(self.to_dict(), indent=2, sort_keys=True)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PredictorReport:

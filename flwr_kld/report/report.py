@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from flwr_kld._json import json_text
 from flwr_kld.report.verdict import Outcome, Verdict
 
 SCHEMA = 2
@@ -142,7 +142,7 @@ class Report:
 
     def to_json(self) -> str:
         """Return the JSON text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
+        return json_text(self.to_dict(), indent=2, sort_keys=True)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Report:

@@ -1,0 +1,35 @@
+"""JSON that is written is JSON: no NaN and no infinities, wherever they stand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from report.samples import REPORT
+
+from flwr_kld.cli.output import print_json
+from flwr_kld.report import Check, save_json
+
+NAN, ENDLESS = float("nan"), float("inf")
+
+
+def read(text: str):
+    return json.loads(text, parse_constant=pytest.fail)
+
+
+def test_a_report_and_its_file_have_null_instead(tmp_path):
+    report = replace(REPORT, seconds=NAN, records=ENDLESS)
+    shown = read(report.to_json())
+    assert (shown["seconds"], shown["records"]) == (None, None)
+    assert shown == json.loads(REPORT.to_json()) | {"seconds": None, "records": None}
+    save_json([Check(1, report, truth=NAN)], tmp_path / "checks.json")
+    (check,) = read((tmp_path / "checks.json").read_text())
+    assert (check["truth"], check["report"]["seconds"]) == (None, None)
+
+
+def test_commands_print_null_however_deep_it_is(capsys):
+    print_json({"a": [1.5, (NAN, "NaN")], "b": {"c": -ENDLESS, "d": None, "e": 7}})
+    assert read(capsys.readouterr().out) == {
+        "a": [1.5, [None, "NaN"]], "b": {"c": None, "d": None, "e": 7},
+    }  # fmt: skip
