@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from flwr_kld.schedule import Schedule, Slot
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
+_MINUTE = timedelta(minutes=1)
+"""Slots are no closer."""
 _LONGEST_GAP = timedelta(days=366 * 8)
 """Slots further back are not looked for: 29 February comes every 8 years at least."""
 
@@ -42,18 +44,24 @@ def current_key(now: datetime, schedule: Schedule | None = None) -> str:
 
 
 def latest_slot(schedule: Schedule, now: datetime) -> datetime:
-    """Return a schedule's last slot that is not later than `now`.
+    """Return a schedule's last slot that is not later than `now`, by bisection.
 
     Raises
     ------
     ValueError
         If there is none in the last 8 years.
     """
-    back = timedelta(minutes=1)
+    back = _MINUTE
     while (slot := schedule.next_after(now - back)) > now:
         if back > _LONGEST_GAP:
             raise ValueError("the schedule had no slot in the last 8 years")
         back *= 2
-    while (later := schedule.next_after(slot)) <= now:
-        slot = later
+    no_slot_until_now = now  # after this moment
+    while no_slot_until_now - slot >= _MINUTE:
+        middle = slot + (no_slot_until_now - slot) / 2
+        later = schedule.next_after(middle)
+        if later <= now:
+            slot = later
+        else:
+            no_slot_until_now = middle
     return slot

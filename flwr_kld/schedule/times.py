@@ -72,10 +72,7 @@ class Cron:
     zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        try:
-            self._tzinfo  # noqa: B018  (looked up)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(f"there is no time zone {self.zone!r}: give an IANA name") from None
+        _zone(self.zone)
         try:
             if len(self.expression.split()) != 5:
                 raise CronSimError("Wrong number of fields")
@@ -89,15 +86,18 @@ class Cron:
 
     def next_after(self, moment: datetime) -> datetime:
         """Return the first slot later than `moment` (aware), in UTC."""
-        slots = CronSim(self.expression, moment.astimezone(self._tzinfo))
+        slots = CronSim(self.expression, moment.astimezone(_zone(self.zone)))
         slot = next(slots).astimezone(UTC)
         while slot <= moment:  # a wall-clock time that comes twice has had its slot
             slot = next(slots).astimezone(UTC)
         return slot
 
-    @property
-    def _tzinfo(self) -> tzinfo:
-        return UTC if self.zone == "UTC" else ZoneInfo(self.zone)
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"there is no time zone {name!r}: give an IANA name") from None
 
 
 def parse_schedule(text: str, *, zone: str = "UTC") -> Schedule:
@@ -108,16 +108,17 @@ def parse_schedule(text: str, *, zone: str = "UTC") -> Schedule:
     text : str
         The schedule.
     zone : str
-        Time zone of a cron expression; intervals have none.
+        Time zone of a cron expression; intervals need none, yet it must be one.
 
     Raises
     ------
     ValueError
-        If it is neither.
+        If it is neither, or there is no such zone.
     """
     if not text.strip().lower().startswith("every"):
         return Cron(" ".join(text.split()), zone)
     match = re.fullmatch(r"every\s+([1-9]\d{0,5})\s*([mhd])", text.strip().lower())
     if match is None:
         raise ValueError(f"{text!r} is no interval: write 'every 30m', 'every 6h' or 'every 1d'")
+    _zone(zone)
     return Every(int(match[1]) * _UNITS[match[2]])

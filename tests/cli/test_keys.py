@@ -36,6 +36,26 @@ def test_a_slot_is_found_years_back():
     assert latest_slot(leap, datetime(2027, 6, 1, tzinfo=UTC)) == datetime(2024, 2, 29, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("text", "latest"),
+    [
+        ("* * * 1 *", datetime(2026, 1, 31, 23, 59, tzinfo=UTC)),
+        ("*/5 * * 1-6 *", datetime(2026, 6, 30, 23, 55, tzinfo=UTC)),
+        ("30 4 1 1 *", datetime(2026, 1, 1, 4, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_season_without_slots_is_not_walked_through(text, latest):
+    asked = []
+
+    class Counted:
+        def next_after(self, moment):
+            asked.append(moment)
+            return parse_schedule(text).next_after(moment)
+
+    assert latest_slot(Counted(), datetime(2026, 12, 30, 23, 17, tzinfo=UTC)) == latest
+    assert len(asked) < 60  # 20 steps back by doubling, 20 bisections: there are 44,640 slots
+
+
 def test_without_a_schedule_it_is_the_minute():
     at = datetime(2026, 11, 21, 3, 4, 59, tzinfo=UTC)
     assert current_key(at) == "2026-11-21T03:04:00Z"

@@ -111,5 +111,6 @@ def test_seconds_and_unknown_zones_are_refused():
     with pytest.raises(ValueError, match="one minute apart"):
         Every(timedelta(seconds=59))
     for zone in ("Mars/Olympus", "", "../../etc/passwd"):
-        with pytest.raises(ValueError, match="no time zone"):
-            Cron("0 3 * * *", zone)
+        for text in ("0 3 * * *", "every 6h"):
+            with pytest.raises(ValueError, match="no time zone"):
+                parse_schedule(text, zone=zone)
