@@ -29,7 +29,7 @@ class Ending:
     Parameters
     ----------
     ran : bool
-        Whether the app ran now; otherwise the ledger had the key.
+        Whether the app ran now.
     entry : Entry or None
         What the ledger knows.
     code : ExitCode
@@ -42,6 +42,11 @@ class Ending:
     entry: Entry | None
     code: ExitCode
     why: str
+
+    @property
+    def stored(self) -> bool:
+        """Whether the ledger had the key, so that nothing was asked now."""
+        return self.entry is not None and not self.ran
 
 
 @dataclass(frozen=True)

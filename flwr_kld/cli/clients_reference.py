@@ -27,7 +27,7 @@ class Making:
     key : str
         Its idempotency key.
     ran : bool
-        Whether the app ran now; otherwise the ledger had the reference.
+        Whether the app ran now; otherwise the ledger had the reference, or an error came first.
     reference : Reference or None
         What clients made.
     report : ReferenceReport or None

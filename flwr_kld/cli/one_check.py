@@ -23,7 +23,9 @@ class Answer:
     code : ExitCode
         In one number.
     ran : bool
-        Whether the app ran now; otherwise the ledger had the answer.
+        Whether the app ran now.
+    stored : bool
+        Whether the ledger had the answer; neither, if an error came first.
     report : Report or None
         What it says, if a number came out.
     message : str or None
@@ -33,6 +35,7 @@ class Answer:
     key: str
     code: ExitCode
     ran: bool
+    stored: bool
     report: Report | None = None
     message: str | None = None
 
@@ -56,5 +59,5 @@ class Checker(AppRuns):
         ending = self.once(key, CHECK_IN_RUN_CONFIG)
         report = ending.entry and report_of(ending.entry)
         if report:
-            return Answer(key, exit_code_of(report), ending.ran, report)
-        return Answer(key, ending.code, ending.ran, message=ending.why)
+            return Answer(key, exit_code_of(report), ending.ran, ending.stored, report)
+        return Answer(key, ending.code, ending.ran, ending.stored, message=ending.why)

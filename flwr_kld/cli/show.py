@@ -28,7 +28,7 @@ def answer_lines(answer: Answer) -> Iterator[Text]:
     """Yield how a check ended, in lines: the decision first."""
     head = Text(answer.code.words.upper(), style=_STYLE[answer.code])
     head.append(f"  check {answer.key}", style="default")
-    if not answer.ran:
+    if answer.stored:
         head.append(" (the ledger had it: nothing was asked)", style="dim")
     yield head
     if answer.message:

@@ -230,6 +230,7 @@ def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, k
         (["--ledger", "drift.db"], "no database URL"),
         (["--ledger", "sqlite:////nonexistent/drift.db"], "cannot be opened"),
         (["--schedule", "every 6x"], "no interval"),
+        (["--schedule", "every 6h", "--zone", "Mars"], "no time zone"),
         (["--key", "a", "--schedule", "every 6h"], "not both"),
         (["--metrics-file", "kld.txt"], "must end in .prom|end in .prom"),
         (["--webhook", "http://example.org/"], "https://"),
@@ -244,6 +245,23 @@ def test_mistakes_are_4_and_have_no_traceback(cli, flwr, flower_app, arguments, 
     assert any(w in done.output for w in why.split("|"))
     assert "Traceback" not in done.output
     assert flwr.calls == []
+
+
+def test_only_what_the_ledger_had_is_said_to_be_its(cli, flwr, flower_app, tmp_path):
+    claim = "the ledger had it"
+    for arguments in (
+        [tmp_path / "nowhere", "--key", "a"],
+        [flower_app, "--key", "a", "--ledger", f"sqlite:///{tmp_path}/nowhere/drift.db"],
+    ):
+        done = cli("check", *arguments)
+        assert (done.exit_code, done.stdout.splitlines()[0]) == (4, "ERROR  check a")
+        assert claim not in done.output
+    flwr.will("settle", decided(Outcome.NO_DRIFT, 0.0).to_dict())
+    assert claim not in cli("check", flower_app, "--key", "a").stdout
+    assert claim in cli("check", flower_app, "--key", "a").stdout
+    flwr.will("abandon")
+    assert claim not in cli("check", flower_app, "--key", "b").stdout
+    assert claim not in cli("check", tmp_path / "nowhere", "--key", "b").stdout
 
 
 def test_a_folder_without_an_app_and_a_machine_without_flwr(
