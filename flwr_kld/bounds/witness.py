@@ -21,13 +21,13 @@ from scipy.special import stdtrit
 from flwr_kld.bounds.levels import best_levels
 from flwr_kld.bounds.shares import expected_shares
 from flwr_kld.estimate.score import Floats, check_theta
-from flwr_kld.query import HEAD, QueryPlan
+from flwr_kld.query import HEAD, MOST_GROUPS, QueryPlan
 
 if TYPE_CHECKING:
     from flwr_kld.counts import NoisyCounts
     from flwr_kld.privacy import NoiseTable
 
-GROUPS = 10
+GROUPS = MOST_GROUPS
 """Groups of the second half by default; 6 to 16 give bounds within 3 % of each other
 (``simulations/studies/coverage.py``), and more of them make the alarm over checks faster."""
 FIXED_POINT = 1 << 16

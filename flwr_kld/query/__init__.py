@@ -3,11 +3,12 @@
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import HEAD, Plan, QueryPlan, cells_from_wire
-from flwr_kld.query.selection import EVERYTHING, Selection, record_ids
+from flwr_kld.query.selection import EVERYTHING, MOST_GROUPS, Selection, record_ids
 
 __all__ = [
     "EVERYTHING",
     "HEAD",
+    "MOST_GROUPS",
     "MonteCarlo",
     "Partition",
     "Plan",

@@ -16,8 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST = 2**16
-"""Largest modulus and number of groups: a client's memory must not depend on a server."""
+MOST_GROUPS = 10
+"""Groups that a check needs at most. More would let a server look at few clients at a time."""
+_MOST_BUCKETS = 2**16
 _LONGEST_KEY = 128
 
 
@@ -28,13 +29,14 @@ class Selection:
     Parameters
     ----------
     key : str
-        Keys the hash. Rotations over the same records must keep it.
+        Keys the hash: at most 128 printable characters. Rotations over the same records must keep
+        it.
     modulus : int
-        Buckets in all.
+        Buckets in all, 1 to 2**16.
     residues : tuple[int, ...]
         Buckets that are counted, ascending.
     groups : int
-        Each record is counted in one of so many copies of the cells.
+        Each record is counted in one of so many copies of the cells: 1 to `MOST_GROUPS`.
     by : {"client", "record"}
         Whether a whole client falls into one group, which it draws by itself and tells nobody, or
         each of its records by itself.
@@ -42,7 +44,8 @@ class Selection:
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a field is not of its type or out of range. Types are exact: a bucket 0.5, or True, would
+        be a name for records that a guard charges as others.
     """
 
     key: str = ""
@@ -52,10 +55,15 @@ class Selection:
     by: Literal["client", "record"] = "client"
 
     def __post_init__(self) -> None:
-        if len(self.key) > _LONGEST_KEY:
-            raise ValueError(f"a selection's key has at most {_LONGEST_KEY} characters")
-        if not (1 <= self.modulus <= _MOST and 1 <= self.groups <= _MOST):
-            raise ValueError(f"a selection has 1 to {_MOST} buckets and groups")
+        if type(self.key) is not str or len(self.key) > _LONGEST_KEY or not self.key.isprintable():
+            raise ValueError(f"a selection's key is a text of at most {_LONGEST_KEY} characters")
+        numbers = (self.modulus, self.groups, *self.residues)
+        if type(self.residues) is not tuple or any(type(n) is not int for n in numbers):
+            raise ValueError("a selection's buckets and groups are whole numbers")
+        if not 1 <= self.modulus <= _MOST_BUCKETS:
+            raise ValueError(f"a selection has 1 to {_MOST_BUCKETS} buckets, not {self.modulus}")
+        if not 1 <= self.groups <= MOST_GROUPS:
+            raise ValueError(f"a selection has 1 to {MOST_GROUPS} groups, not {self.groups}")
         inside = all(0 <= residue < self.modulus for residue in self.residues)
         if not self.residues or not inside or list(self.residues) != sorted(set(self.residues)):
             raise ValueError("a selection's residues are ascending and below its modulus")

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from flwr_kld.query import EVERYTHING, Selection, record_ids
+from flwr_kld.query import EVERYTHING, MOST_GROUPS, Selection, record_ids
 
 IDS = np.arange(200_000, dtype=np.uint64)
 
 
-@given(st.integers(1, 50), st.text(max_size=20))
+@given(st.integers(1, 50), st.text(max_size=20).filter(str.isprintable))
 def test_buckets_partition_the_records(modulus, key):
     ids = IDS[:500]
     taken = [Selection(key, modulus, (r,)).selected(ids) for r in range(modulus)]
@@ -66,7 +66,7 @@ def test_ids_that_do_not_fit_are_refused_without_saying_them(bad):
     assert not any(c.isdigit() for c in str(error.value))
 
 
-@given(st.integers(1, 9), st.integers(1, 9), st.sampled_from(["client", "record"]))
+@given(st.integers(1, 9), st.integers(1, MOST_GROUPS), st.sampled_from(["client", "record"]))
 def test_json_round_trip(modulus, groups, by):
     rule = Selection("schlüssel", modulus, (modulus - 1,), groups, by)
     assert Selection.from_json(rule.to_json()) == rule
@@ -77,7 +77,22 @@ def test_json_round_trip(modulus, groups, by):
     [
         {"modulus": 0},
         {"modulus": 10**9},
+        {"modulus": 1.0},
+        {"modulus": 1.5, "residues": [0]},
+        {"modulus": 2, "residues": [0.5]},
+        {"modulus": 2, "residues": [False]},
+        {"modulus": True},
+        {"residues": "0"},
         {"groups": 10**9},
+        {"groups": MOST_GROUPS + 1},
+        {"groups": 2.0},
+        {"groups": True},
+        {"groups": "2"},
+        {"groups": None},
+        {"key": 7},
+        {"key": None},
+        {"key": "line\nbreak"},
+        {"key": "\ud800"},
         {"residues": []},
         {"residues": [1]},
         {"residues": [0, 0]},
