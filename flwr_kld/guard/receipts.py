@@ -279,21 +279,36 @@ def _spent(db: sqlite3.Connection, new: Spend, since: int, buckets_apart: bool) 
         "SELECT partition, residues, SUM(epsilon), SUM(delta) FROM receipts "
         "WHERE account = ? AND time >= ? GROUP BY partition, residues"
     )
+    mine = _buckets(new.residues)
     rows = db.execute(query, (new.account, since)).fetchall()
     if not buckets_apart:
         return sum(row[2] for row in rows), sum(row[3] for row in rows)
-    charged: defaultdict[str, tuple[Counter[str], Counter[str]]]
+    charged: defaultdict[str, tuple[Counter[int | None], Counter[int | None]]]
     charged = defaultdict(lambda: (Counter(), Counter()))
     for partition, residues, epsilon, delta in rows:
-        for bucket in residues.split(","):
+        for bucket in _buckets(residues):
             charged[partition][0][bucket] += epsilon
             charged[partition][1][bucket] += delta
     used = [0, 0]
     for partition, amounts in charged.items():
         for kind, by_bucket in enumerate(amounts):
-            asked = new.residues.split(",") if partition == new.partition else by_bucket
+            asked = mine if partition == new.partition else by_bucket
             used[kind] += max(by_bucket[bucket] for bucket in asked)
     return used[0], used[1]
+
+
+def _buckets(residues: str) -> list[int | None]:
+    """Buckets that a receipt names, as what they are: two spellings are not two buckets.
+
+    Raises
+    ------
+    QueryRefused
+        If no client of this version wrote them.
+    """
+    try:
+        return [int(bucket) for bucket in residues.split(",")] if residues else [None]
+    except ValueError:
+        raise QueryRefused("this client's receipts are not whole") from None
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:

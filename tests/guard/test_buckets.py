@@ -31,6 +31,20 @@ def test_disjoint_buckets_are_not_added_up(tmp_path):
         reserve(file, spend("again", "4:k", "0"))
 
 
+@pytest.mark.parametrize("spelling", ["00", " 0", "+0", "0_0", "٠"])
+def test_a_bucket_under_another_spelling_is_the_same_bucket(tmp_path, spelling):
+    file = Receipts(tmp_path / "r.db", KEY)
+    reserve(file, spend("c0", "4:k", "0", BUDGET))
+    with pytest.raises(QueryRefused, match="more than this client has left"):
+        reserve(file, spend("c1", "4:k", spelling))
+
+
+def test_receipts_of_buckets_that_are_none_admit_nothing_more(tmp_path):
+    file = Receipts(tmp_path / "r.db", KEY)
+    with pytest.raises(QueryRefused, match="not whole"):
+        reserve(file, spend("c0", "4:k", "0.5"))
+
+
 def test_without_stable_ids_everything_is_added_up(tmp_path):
     file = Receipts(tmp_path / "r.db", KEY)
     reserve(file, spend("c0", "4:k", "0", BUDGET), buckets_apart=False)
