@@ -22,7 +22,16 @@ from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.privacy import SystemBits, Unit
-from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, Answer, Question
+from flwr_kld.protocol import (
+    ANSWER,
+    PHASE,
+    PREDICT_ACTION,
+    QUERY,
+    QUESTION,
+    Answer,
+    Question,
+    member_of,
+)
 
 if TYPE_CHECKING:
     from flwr_kld.predictors.predictor import Question as Asked
@@ -127,7 +136,8 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
     built: dict[int, Asked] = {}
     queries: dict[int, tuple[int, Asked]] = {}
     for member, number in record(QUERY).items():
-        if not member.isdecimal() or type(number) is not int:
+        asked = member_of(member)
+        if type(number) is not int:
             raise QueryRefused("the predictor's query is not readable")
         if number not in built:
             config = record(f"{QUERY}.{number}")
@@ -136,7 +146,7 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
             built[number] = kind.from_config(config, domain.size)
             if built[number].delta(question.epsilon) > question.delta:
                 raise QueryRefused("the channel spends more than the server claims")
-        queries[int(member)] = number, built[number]
+        queries[asked] = number, built[number]
     return question, queries
 
 

@@ -25,6 +25,7 @@ from flwr_kld.protocol import (
     SUM_ACTION,
     TERMS,
     Answer,
+    member_of,
 )
 from flwr_kld.secure_sum import (
     ClientPolicy,
@@ -92,25 +93,46 @@ def answer_secure_sums(
         turn = _Turn(context, members, agree, contribution, hosted)
         replies, answer = ConfigRecord(), Answer("", "", [], [])
         opening = message.content.get(TERMS)
-        requests = message.content.get(PHASE)
-        for key, payload in requests.items() if isinstance(requests, ConfigRecord) else ():
+        try:
+            requests = _requests(message.content)
+        except QueryRefused as error:
+            turn.end_all()  # whose requests these were meant to be cannot be told
+            answer.reasons.append(f"{type(error).__name__}: {error}")
+            requests = {}
+        for member, payload in requests.items():
+            key = str(member)
             try:
-                if not isinstance(payload, bytes) or not key.isdecimal():
-                    raise QueryRefused("that is no request of a server")
                 if isinstance(opening, ConfigRecord):
-                    replies[key] = turn.open(int(key), payload, opening)
+                    replies[key] = turn.open(member, payload, opening)
                 else:
-                    replies[key] = turn.go_on(int(key), payload)
+                    replies[key] = turn.go_on(member, payload)
             except (SecureSumError, DomainError, InvalidReply, QueryRefused) as error:
-                context.state.pop(_MEMBER.format(key), None)  # its secrets go with it
+                turn.end(member)
                 answer.reasons.append(f"{type(error).__name__}: {error}")
             except Exception as error:  # Flower would send its text, which may quote anything
-                context.state.pop(_MEMBER.format(key), None)
+                turn.end(member)
                 answer.reasons.append(unexpected(error))
             else:
-                answer.answered.append(int(key))
+                answer.answered.append(member)
         content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), PHASE: replies})
         return Message(content, reply_to=message)
+
+
+def _requests(content: RecordDict) -> dict[int, bytes]:
+    """Read the request to each member.
+
+    Raises
+    ------
+    QueryRefused
+        If one is not bytes, or not for a member's number in the one way it is written: under two
+        spellings a member could be asked again for what it refused.
+    """
+    record = content.get(PHASE)
+    found = dict(record) if isinstance(record, ConfigRecord) else {}
+    requests = {member_of(key): payload for key, payload in found.items()}
+    if not all(isinstance(payload, bytes) for payload in requests.values()):
+        raise QueryRefused("that is no request of a server")
+    return requests
 
 
 class _Turn:
@@ -142,6 +164,9 @@ class _Turn:
         roster = self._members.roster(self._context, terms.roster)
         plan, length, bits = terms.question.plan, terms.length, terms.bits
         self._policy.check(session)  # before anything is spent
+        selection = terms.question.selected
+        if terms.noise is None and selection.by == "client":
+            self._policy.check_groups(session, selection.groups)
         check_question(session, roster, plan=plan, length=length, bits=bits)
         admit(self._context, terms.question, member)
         self._begin(terms)
@@ -197,9 +222,17 @@ class _Turn:
         """Keep the terms; a sum under other terms is over, for its members answer by these."""
         state, begun = self._context.state, ConfigRecord(terms.to_config())
         if state.get(_TERMS) != begun:
-            for place in [key for key in state if key.startswith(_MEMBER.format(""))]:
-                del state[place]
+            self.end_all()
             state[_TERMS] = begun
+
+    def end(self, member: int) -> None:
+        """End one member's part for good: its secrets go with it."""
+        self._context.state.pop(_MEMBER.format(member), None)
+
+    def end_all(self) -> None:
+        """End the part of every member of this node."""
+        for place in [key for key in self._context.state if key.startswith(_MEMBER.format(""))]:
+            del self._context.state[place]
 
     def _put_away(self, member: int, client: SumClient) -> None:
         place = _MEMBER.format(member)

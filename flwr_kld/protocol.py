@@ -49,6 +49,21 @@ TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "local")
 """Who adds the noise: the server, the clients, a node that is trusted to, or each client alone."""
 _VERSION = 4
 _LONGEST_ID = 64
+_MOST_NUMBERS = 2**31 - 1
+"""Largest whole number of a question: what travels and is multiplied stays within 64 bits."""
+
+
+def member_of(key: str) -> int:
+    """Read a member's number where it is the key of a record: ``str(member)`` and nothing else.
+
+    Raises
+    ------
+    QueryRefused
+        If the key is written in another way, or is no number of a member.
+    """
+    if len(key) <= _LONGEST_ID and key.isascii() and key.isdecimal() and key == str(int(key)):
+        return int(key)
+    raise QueryRefused("the key of a request is not the number of a client")
 
 
 @dataclass(frozen=True)
@@ -144,12 +159,18 @@ class Question:
         short = {n: 0 < len(vars(self)[n]) <= _LONGEST_ID for n in names}
         return {
             **{n: short[n] and vars(self)[n].isprintable() for n in names},
-            "members": all(type(member) is int for member in self.members),
+            "cells": 1 <= self.cells <= _MOST_NUMBERS,
+            "members": (
+                len(self.members) == len(set(self.members))
+                and all(type(m) is int and 0 <= m <= _MOST_NUMBERS for m in self.members)
+            ),
+            "clip": 0 <= self.clip <= _MOST_NUMBERS,
+            "trust": self.trust in TRUST_MODELS,
             "epsilon": 0 < self.epsilon < math.inf,
             "delta": 0 <= self.delta < 1,
             "unit": self.unit in tuple(Unit),
             "adjacency": self.adjacency in tuple(Adjacency),
-            "asked": self.asked >= 1,
+            "asked": 1 <= self.asked <= _MOST_NUMBERS,
         }
 
 

@@ -73,6 +73,15 @@ def test_an_incomplete_question_says_what_it_lacks(name):
         ("unit", "household"),
         ("adjacency", "swap"),
         ("asked", 0),
+        ("asked", 2**31),
+        ("cells", 0),
+        ("cells", 2**31),
+        ("clip", -1),
+        ("clip", 2**31),
+        ("members", [0, 0]),
+        ("members", [-1]),
+        ("members", [2**31]),
+        ("trust", "everybody"),
     ],
 )
 def test_a_question_out_of_range_is_refused(name, value):

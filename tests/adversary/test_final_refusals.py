@@ -1,0 +1,55 @@
+"""A client that refused in a secure sum is asked again, under its number or a spelling of it."""
+
+import pytest
+from federation import REFERENCE, app_of, grid_of
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from flwr_kld.clients import FirstUse
+from flwr_kld.errors import QueryRefused
+from flwr_kld.protocol import member_of
+from flwr_kld.secure_sum import decode
+from flwr_kld.secure_sum.errors import SecureSumError
+from flwr_kld.secure_sum.messages import Survivors
+from flwr_kld.strategies import Distributed, KLDrift, SecureSum
+
+SPELLINGS = ["0", "00", "+0", " 0", "0 ", "٠", "0_0", "-0", "0.0", "", "zero", "9" * 5000]
+
+
+@pytest.mark.parametrize("key", SPELLINGS[1:])
+def test_a_member_has_one_spelling(key):
+    with pytest.raises(QueryRefused, match="not the number of a client"):
+        member_of(key)
+
+
+@pytest.mark.parametrize("key", SPELLINGS)
+def test_after_a_refusal_a_client_takes_no_further_part(key):
+    """The list of survivors leaves the client out: it must refuse, whatever comes after."""
+    app, refused = app_of(secure_sum=FirstUse()), []
+
+    def survivors(message):
+        for payload in message.content["phase"].values() if "phase" in message.content else ():
+            try:
+                request = decode(payload)
+            except SecureSumError:
+                return None
+            if isinstance(request, Survivors):
+                return request
+        return None
+
+    def lie(message, context):
+        request = survivors(message)
+        if context.node_id == 1000 and request is not None:
+            bad = Survivors(request.session, request.size, bytes(len(request.alive)))
+            content = RecordDict({"phase": ConfigRecord({key: bad.to_bytes()})})
+            asked = Message(content, 1000, message.metadata.message_type)
+            asked.metadata.__dict__.update(
+                {k: v for k, v in message.metadata.__dict__.items() if k != "_message_type"}
+            )
+            refused.append(app(asked, context))
+        return app(message, context)
+
+    trust = Distributed(epsilon=1.0, min_survivors=5)
+    report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(lie, nodes=8))
+    assert '"answered": []' in str(refused[0].content["answer"])
+    assert report.survivors == 8  # its vector was in the sum before
+    assert sum(report.dropouts.values()) <= 1
