@@ -18,6 +18,7 @@ from flwr_kld.privacy import Unit
 from flwr_kld.protocol import Question
 from flwr_kld.secure_sum import ClientPolicy
 from flwr_kld.sum_terms import NoiseTerms
+from flwr_kld.worst_move import hold_to_move
 
 NODE_CONFIG = "drift-guard"
 """Key of the node config."""
@@ -101,16 +102,15 @@ def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) 
         raise QueryRefused(
             f"the server claims trust model {question.trust!r} and asks as in {', '.join(trusts)}"
         )
-    if noise is None:
-        if question.trust == "trusted" and question.unit == Unit.CLIENT and not question.clip:
-            raise QueryRefused("the server claims client-level privacy and clips nobody's records")
-        return
-    if (question.epsilon, question.delta) != (noise.epsilon, noise.delta):
-        raise QueryRefused("the server claims another epsilon or delta than the noise delivers")
-    if question.unit != (Unit.CLIENT if noise.clip else Unit.RECORD):
-        raise QueryRefused("the server claims another privacy unit than the noise protects")
-    if question.adjacency != noise.adjacency:
-        raise QueryRefused("the server claims another adjacency than the noise protects")
+    if noise is not None:
+        if (question.epsilon, question.delta) != (noise.epsilon, noise.delta):
+            raise QueryRefused("the server claims another epsilon or delta than the noise delivers")
+        if question.unit != (Unit.CLIENT if noise.clip else Unit.RECORD):
+            raise QueryRefused("the server claims another privacy unit than the noise protects")
+        if question.adjacency != noise.adjacency:
+            raise QueryRefused("the server claims another adjacency than the noise protects")
+    if question.trust != "local":  # a privatised label is one of a channel, whatever its record
+        hold_to_move(question, noise)
 
 
 def unexpected(error: Exception) -> str:

@@ -37,6 +37,11 @@ class NoiseTerms:
         Bound of a client's vector; 0 for record-level privacy.
     norm : int
         Norm of that bound, 1 or 2.
+
+    Raises
+    ------
+    ValueError
+        If a value is not of its type. `event` tells whether they serve.
     """
 
     epsilon: float
@@ -51,6 +56,18 @@ class NoiseTerms:
     def clipped(self) -> Clip | None:
         """Client-level bound, if any."""
         return Clip(self.clip, 1 if self.norm == 1 else 2) if self.clip else None
+
+    def __post_init__(self) -> None:
+        sound = (
+            type(self.epsilon) is float
+            and type(self.delta) is float
+            and self.adjacency in tuple(Adjacency)
+            and all(type(n) is int for n in (self.n_min, self.clip, self.norm))
+            and type(self.mechanism) is str
+            and self.norm in (1, 2)
+        )
+        if not sound:
+            raise ValueError("noise terms hold a value that is not of its type")
 
     def event(self) -> ShareEvent:
         """Return the verified share law.
@@ -128,10 +145,13 @@ class SumTerms:
         try:
             raw = json.loads(config["noise"])
             noise = None if raw is None else NoiseTerms(**raw)
-            bits, counted = int(config["bits"]), bool(config["count_records"])
-            return cls(question, noise, counted, bits, str(config["roster"]))
-        except (KeyError, TypeError, ValueError):
+            terms = cls(question, noise, config["count_records"], config["bits"], config["roster"])
+            kinds = (type(terms.count_records), type(terms.bits), type(terms.roster))
+            if kinds != (bool, int, str) or terms.bits not in (32, 64):
+                raise ValueError("not of its type")
+        except (KeyError, TypeError, ValueError, RecursionError):
             raise QueryRefused("the terms of the secure sum are not readable") from None
+        return terms
 
 
 def noised_vector(counts: NDArray[np.int64], terms: SumTerms, bits: BitSource) -> NDArray[np.int64]:

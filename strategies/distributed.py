@@ -65,8 +65,8 @@ class Distributed:
         """From which clients compute their share."""
         clip = self.clip
         return NoiseTerms(
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
             adjacency=str(self.adjacency),
             n_min=self.min_survivors,
             mechanism=self.noise,

@@ -301,8 +301,10 @@ def test_a_second_opening_of_a_sum_is_refused(limits, receipts):
     assert "answered this check before" in str(second[0].content["answer"])
 
 
-@pytest.mark.parametrize("members", [[0, 0], [0, 1, 2, -1]])
-def test_a_client_cannot_be_asked_under_several_numbers(limits, receipts, members):
+@pytest.mark.parametrize(
+    ("members", "answered"), [([0, 0], []), ([0, 1, 2, -1], []), ([0, 1, 2], [0])]
+)
+def test_a_client_cannot_be_asked_under_several_numbers(limits, receipts, members, answered):
     limits()
     app, replies = app_of(), []
 
@@ -312,9 +314,13 @@ def test_a_client_cannot_be_asked_under_several_numbers(limits, receipts, member
         replies.append(app(message, context))
         return replies[-1]
 
-    assert plain().check(grid_of(greedy)).survivors == 20
-    assert len(receipts()) == 20
-    assert all('"answered": [0]' in str(reply.content["answer"]) for reply in replies)
+    if answered:
+        assert plain().check(grid_of(greedy)).survivors == 20
+    else:
+        with pytest.raises(CheckFailed, match="question's members is out of range"):
+            plain().check(grid_of(greedy))
+    assert len(receipts()) == 20 * len(answered)
+    assert all(f'"answered": {answered}' in str(reply.content["answer"]) for reply in replies)
 
 
 def test_the_spend_is_written_before_records_are_loaded(limits, receipts):
