@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from flwr_kld.privacy.amounts import ATTO, NANO, limit
 from flwr_kld.protocol import TRUST_MODELS
+from flwr_kld.query import MOST_GROUPS
 from flwr_kld.secure_sum import ClientPolicy, Collusion
 
 _T = TypeVar("_T")
@@ -42,6 +43,8 @@ class Limits:
         Most that one check may spend, in 10**-9 nats and in 10**-18.
     min_cohort : int
         Fewest clients asked in a check.
+    max_groups : int
+        Most groups of clients or records that a check may count apart.
     period : int
         Seconds that a spend counts for.
     period_epsilon, period_delta : int
@@ -66,6 +69,7 @@ class Limits:
     period_delta: int
     secure_sum: ClientPolicy
     stable_record_ids: bool = False
+    max_groups: int = MOST_GROUPS
 
 
 def read_limits(path: str | Path) -> Limits:
@@ -103,6 +107,7 @@ def read_limits(path: str | Path) -> Limits:
         epsilon=check.take("max_epsilon", epsilon),
         delta=check.take("max_delta", delta),
         min_cohort=check.take("min_cohort", _count),
+        max_groups=check.take("max_groups", _count, MOST_GROUPS),
         period=_days(period),
         period_epsilon=period.take("max_epsilon", epsilon),
         period_delta=period.take("max_delta", delta),
