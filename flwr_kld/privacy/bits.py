@@ -22,17 +22,18 @@ class BitSource(Protocol):
 
 
 class SystemBits:
-    """ChaCha20 keystream under a fresh 256-bit key from the operating system."""
+    """Keystreams of ChaCha20, each under a fresh 256-bit key from the operating system.
+
+    No stream outlives the call that asked for it: a forked process, a copy, a pickle or a second
+    thread finds no state to share, so no two of them ever draw the same noise.
+    """
 
     private = True
 
-    def __init__(self) -> None:
-        cipher = Cipher(algorithms.ChaCha20(secrets.token_bytes(32), bytes(16)), mode=None)
-        self._stream = cipher.encryptor()
-
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return the next `count` words, uint64 [count]."""
-        return np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64)
+        """Return `count` words that were never returned before, uint64 [count]."""
+        once = Cipher(algorithms.ChaCha20(secrets.token_bytes(32), bytes(16)), mode=None)
+        return np.frombuffer(once.encryptor().update(bytes(8 * count)), dtype=np.uint64)
 
 
 class SeededBits:
