@@ -18,13 +18,14 @@ from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.event import Adjacency, PrivacyEvent
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.private import Private
 from flwr_kld.query import QueryPlan
 
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
 
 
-class ClientCounts:
+class ClientCounts(Private):
     """One client's exact counts over a plan's cells. Private: shows no value.
 
     Parameters
@@ -81,14 +82,8 @@ class ClientCounts:
         """Return the exact values, for the wire or for a sum; shape [cells]."""
         return self._values
 
-    def __repr__(self) -> str:
-        return "ClientCounts(<private>)"
 
-    def __reduce__(self) -> str:
-        raise TypeError("private counts must not be pickled")
-
-
-class ClearSum:
+class ClearSum(Private):
     """Exact sum of a cohort's counts. Private: leaves only through `release`.
 
     Parameters
@@ -148,12 +143,6 @@ class ClearSum:
         exact_total = event.adjacency is Adjacency.REPLACE_ONE
         records = float((self._values if exact_total else noisy).sum())
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)
-
-    def __repr__(self) -> str:
-        return "ClearSum(<private>)"
-
-    def __reduce__(self) -> str:
-        raise TypeError("private counts must not be pickled")
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from flwr_kld.errors import InvalidReply
+from flwr_kld.private import Private
 
 PUBLIC = 32
 OVERHEAD = PUBLIC + 16
@@ -62,7 +63,7 @@ class SealContext:
         return _MAGIC + b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 
 
-class AggregatorKey:
+class AggregatorKey(Private):
     """The aggregator's long-term X25519 key. Shows nothing of itself.
 
     Parameters
@@ -100,12 +101,6 @@ class AggregatorKey:
 
     def _agree(self, public: bytes) -> bytes:
         return self._private.exchange(X25519PublicKey.from_public_bytes(public))
-
-    def __repr__(self) -> str:
-        return "AggregatorKey(<private>)"
-
-    def __reduce__(self) -> str:
-        raise TypeError("an aggregator's key must not be pickled")
 
 
 def check_public(public: bytes) -> bytes:

@@ -103,7 +103,7 @@ class SecureSum:
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in run.reasons.items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
-        total, survivors = from_ring(result.values, self.bits), len(result.survivors)
+        total, survivors = from_ring(result.reveal(), self.bits), len(result.survivors)
         clear = ClearSum.of_total(
             total[:cells],
             exchange.plan,

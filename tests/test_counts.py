@@ -1,7 +1,5 @@
 """Private counts show nothing; noisy counts follow the table."""
 
-import copy
-import pickle
 import traceback
 
 import numpy as np
@@ -101,16 +99,6 @@ def test_private_counts_show_no_value(private):
     assert not hasattr(private, "__dict__")
     with pytest.raises(TypeError, match="vars"):
         vars(private)
-
-
-@pytest.mark.parametrize("private", [client(1, 0, 0, 0, 0), clear((1, 0, 0, 0, 0))])
-def test_private_counts_cannot_be_pickled_or_copied(private):
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        with pytest.raises(TypeError, match="must not be pickled"):
-            pickle.dumps(private, protocol)
-    for copied in (copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="must not be pickled"):
-            copied(private)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))

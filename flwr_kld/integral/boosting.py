@@ -17,8 +17,8 @@ from rich.progress import track
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.guarantees import round_bound
 from flwr_kld.integral.mollifier import check_epsilon
-from flwr_kld.integral.secret import Secret
 from flwr_kld.integral.weak_learner import Classifier, WeakLearner, WeakLearnerError
+from flwr_kld.private import Private
 
 LN_2 = math.log(2)
 
@@ -35,8 +35,7 @@ def mbde_steps(epsilon: float, rounds: int) -> list[float]:
     return [ratio**t for t in range(1, rounds + 1)]
 
 
-@dataclass(frozen=True, eq=False)
-class Points(Secret):
+class Points(Private):
     """Where boosting looks: points with the mass that the data and the base put on them.
 
     Parameters
@@ -51,12 +50,11 @@ class Points(Secret):
         Private records behind `target`.
     """
 
-    features: Floats
-    target: Floats
-    base: Floats
-    records: int
+    __slots__ = ("base", "features", "records", "target")
+    _hidden = frozenset({"base", "features", "records", "target"})
 
-    __repr__ = Secret.__repr__
+    def __init__(self, features: Floats, target: Floats, base: Floats, records: int) -> None:
+        self.features, self.target, self.base, self.records = features, target, base, records
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,11 @@ class Round:
     bound: float
 
 
-class Boosted(Secret):
+class Boosted(Private):
     """The outcome of boosting: F as a function, F on the points, and the history."""
 
     __slots__ = ("_clamp", "_classifiers", "fitted", "rounds")
+    _hidden = frozenset({"fitted", "rounds"})
 
     def __init__(self, clamp: float, size: int) -> None:
         self._clamp = clamp

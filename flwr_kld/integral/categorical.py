@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.integral.secret import Secret
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.cumulative import Cumulative
 from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
+from flwr_kld.private import Private
 
 
-class Categorical(Secret):
+class Categorical(Private):
     """A law on symbols 0..n-1 with ``P(i) = weights[i] / 2**128``. Shows no weight.
 
     Parameters

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from flwr_kld.integral.base import FiniteBase, Floats
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.integral.mollifier import Mollifier
-from flwr_kld.integral.secret import Secret
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
+from flwr_kld.private import Private
 
 
 class IntegerBox:
@@ -81,7 +81,7 @@ class IntegerBox:
         return weights
 
 
-class BoxLaw(Secret):
+class BoxLaw(Private):
     """A density of an integer box, fitted to private data; shows nothing but draws.
 
     Parameters

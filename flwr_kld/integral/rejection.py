@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from flwr_kld.integral.base import Base, Floats
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon
-from flwr_kld.integral.secret import Secret
 from flwr_kld.privacy.bits import BitSource
+from flwr_kld.private import Private
 
 LogRatio = Callable[[NDArray[Any]], Floats]
 """F: points of the base, [n] or [n, d], to numbers [n]."""
@@ -34,7 +34,7 @@ _CHUNK = 1 << 18
 """Points evaluated at a time, to bound memory."""
 
 
-class RejectionLaw(Secret):
+class RejectionLaw(Private):
     """The law ``Q ∝ Q0 e**F`` for F within ``±epsilon/4``; shows nothing but draws.
 
     A point of Q0 is accepted with probability ``e**(F - epsilon/4)``, rounded to 32 bits and

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.mollifier import Mollifier
-from flwr_kld.integral.secret import Secret
 from flwr_kld.privacy.bits import BitSource, SystemBits
+from flwr_kld.private import OneProcess
 
 
 class BudgetSpent(RuntimeError):
@@ -71,7 +71,7 @@ class IntegralEvent:
     private: bool
 
 
-class Sampler(Secret):
+class Sampler(OneProcess):
     """At most k draws from a private density; shows neither the density nor how it came about.
 
     The whole cost is due when the first draw leaves: book `event` first, then draw.
@@ -98,6 +98,7 @@ class Sampler(Secret):
     def __init__(
         self, law: Law, draws: int, *, delta: float = 0.0, bits: BitSource | None = None
     ) -> None:
+        super().__init__()
         self._law = law
         self._bits = bits or SystemBits()
         self._left = draws
@@ -126,9 +127,12 @@ class Sampler(Secret):
             If fewer than `size` are left: then none is drawn.
         ValueError
             If `size` is below 1.
+        RuntimeError
+            In a fork of the process that made the sampler: both would draw from one budget.
         """
         if size < 1:
             raise ValueError(f"draw at least one point, got {size}")
+        self._stay_here()
         with self._lock:
             if size > self._left:
                 raise BudgetSpent(f"{self._left} of {self.event.draws} draws are left, not {size}")

@@ -22,7 +22,7 @@ reads it.
 ...     server.receive(clients[i].unmask(request))
 >>> server.advance()
 {}
->>> server.result().values
+>>> server.result().reveal()
 array([ 4, 46], dtype=uint32)
 """
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from flwr_kld.private import OneProcess
 from flwr_kld.secure_sum import consistency, dealing, masked_input
 from flwr_kld.secure_sum.errors import (
     BothShares,
@@ -37,11 +38,12 @@ from flwr_kld.secure_sum.session import Session
 from flwr_kld.secure_sum.shamir import RandomBytes
 
 
-class SumClient:
+class SumClient(OneProcess):
     """One client in one session. A second session needs a second object, with fresh keys.
 
     Any refusal is final: the secrets are dropped and later messages are refused too. Messages of
-    another session or phase, and repeated ones, are refused without ending the session.
+    another session or phase, and repeated ones, are refused without ending the session. In a fork
+    of its process the object raises ``RuntimeError``.
 
     Parameters
     ----------
@@ -57,6 +59,8 @@ class SumClient:
         Source of secrets; anything but the default is for tests.
     """
 
+    __slots__ = ("_identity", "_memory", "_policy", "_position", "_random", "_roster", "_seat")
+
     def __init__(
         self,
         identity: Identity,
@@ -66,6 +70,7 @@ class SumClient:
         *,
         random: RandomBytes = os.urandom,
     ) -> None:
+        super().__init__()
         self._identity = identity
         self._position = roster.position(name)
         self._roster = roster
@@ -93,6 +98,7 @@ class SumClient:
         KeyReused
             If this object took part in a session already.
         """
+        self._stay_here()
         if self._memory.phase != Phase.ADVERTISE:
             raise KeyReused("this client's keys were made for one session and were used")
         with self._answering():
@@ -199,13 +205,11 @@ class SumClient:
     def __repr__(self) -> str:
         return f"SumClient({self.phase.name})"
 
-    def __reduce__(self) -> str:
-        raise TypeError("a client's secrets must not be pickled")
-
     # -- how -----------------------------------------------------------------------------------
 
     def _enter(self, phase: Phase, session: bytes) -> Seat:
         """Refuse a message of another session or phase, without ending this one."""
+        self._stay_here()
         if self._seat is None or self._memory.phase == Phase.REFUSED:
             raise OutOfOrder("this client takes part in no session")
         if session != self._seat.session.tag:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.private import Private
 from flwr_kld.secure_sum.errors import BothShares, EquivocatingSurvivors, Tampered
 from flwr_kld.secure_sum.graph import neighbour_table
 from flwr_kld.secure_sum.keys import TAG
@@ -27,8 +28,8 @@ from flwr_kld.secure_sum.wire import Slots, pack_bits
 _PHASES = 5
 
 
-class Collected:
-    """Everything that the clients of one session have sent.
+class Collected(Private):
+    """Everything that the clients of one session have sent. Private: shows no value.
 
     Parameters
     ----------
@@ -61,6 +62,22 @@ class Collected:
     held : NDArray[np.bool_]
         Shape [n, k + 1]: which of them came.
     """
+
+    __slots__ = (
+        "adverts",
+        "agreements",
+        "answered",
+        "boxes",
+        "commitments",
+        "held",
+        "mirror",
+        "session",
+        "shares",
+        "table",
+        "tags",
+        "total",
+    )
+    _hidden = frozenset({"shares", "total"})
 
     def __init__(self, session: Session) -> None:
         n, k = session.size, session.shape.neighbours

@@ -10,13 +10,14 @@ from functools import cached_property
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from flwr_kld.private import Private
 from flwr_kld.secure_sum.errors import BadSignature, Malformed, NotInvited, RosterMismatch
 
 SIGNATURE = 64
 _KEY = 32
 
 
-class Identity:
+class Identity(Private):
     """A client's signing key. Shows nothing of itself.
 
     Parameters
@@ -43,12 +44,6 @@ class Identity:
     def sign(self, message: bytes) -> bytes:
         """Sign; 64 bytes."""
         return self._private.sign(message)
-
-    def __repr__(self) -> str:
-        return "Identity(<private>)"
-
-    def __reduce__(self) -> str:
-        raise TypeError("an identity must not be pickled")
 
 
 class Roster:

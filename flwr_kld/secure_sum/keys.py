@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from flwr_kld.private import Private
 from flwr_kld.secure_sum.errors import Tampered
 from flwr_kld.secure_sum.shamir import RandomBytes
 
@@ -24,10 +25,11 @@ _ONE = struct.Struct("<I").pack
 _TWO = struct.Struct("<II").pack
 
 
-class OneUseKey:
+class OneUseKey(Private):
     """An X25519 key pair for one session."""
 
     __slots__ = ("_private", "public", "secret")
+    _hidden = frozenset({"secret"})
 
     def __init__(self, secret: bytes) -> None:
         self._private = X25519PrivateKey.from_private_bytes(secret)
@@ -51,9 +53,6 @@ class OneUseKey:
             return self._private.exchange(X25519PublicKey.from_public_bytes(peer))
         except ValueError:
             raise Tampered("a client's one-use key is none") from None
-
-    def __repr__(self) -> str:
-        return "OneUseKey(<private>)"
 
 
 def derive(

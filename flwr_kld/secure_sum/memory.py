@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from enum import IntEnum
 
+from flwr_kld.private import Private
 from flwr_kld.secure_sum.errors import Malformed
 
 
@@ -22,11 +22,10 @@ class Phase(IntEnum):
     """Something was wrong; this object answers nothing more."""
 
 
-@dataclass
-class Memory:
+class Memory(Private):
     """A client's secrets in one session. Private: shows no value.
 
-    Parameters
+    Attributes
     ----------
     phase : int
         The next phase.
@@ -54,39 +53,51 @@ class Memory:
         The list of survivors that the client signed.
     """
 
-    phase: int = Phase.ADVERTISE
-    session: bytes = b""
-    index: int = -1
-    public: bytes = b""
-    mask_secret: bytes = field(default=b"", repr=False)
-    seal_secret: bytes = field(default=b"", repr=False)
-    seed: bytes = field(default=b"", repr=False)
-    peers: bytes = b""
-    mask_keys: bytes = b""
-    channels: bytes = field(default=b"", repr=False)
-    own: bytes = field(default=b"", repr=False)
-    view: bytes = b""
-    shares: bytes = field(default=b"", repr=False)
-    alive: bytes = b""
+    __slots__ = (
+        "alive",
+        "channels",
+        "index",
+        "mask_keys",
+        "mask_secret",
+        "own",
+        "peers",
+        "phase",
+        "public",
+        "seal_secret",
+        "seed",
+        "session",
+        "shares",
+        "view",
+    )
+    _hidden = frozenset({"channels", "mask_secret", "own", "seal_secret", "seed", "shares"})
+
+    def __init__(self) -> None:
+        self.phase: int = Phase.ADVERTISE
+        self.index = -1
+        self.session = self.public = self.peers = self.mask_keys = self.view = self.alive = b""
+        self.mask_secret = self.seal_secret = self.seed = b""
+        self.channels = self.own = self.shares = b""
 
     def to_dict(self) -> dict[str, int | bytes]:
-        """Return all fields. Contains secrets: keep it on the client."""
-        return {**vars(self), "phase": int(self.phase)}
+        """Return all of it. Contains secrets: keep it on the client."""
+        state = {name: getattr(self, name) for name in self.__slots__}
+        return {**state, "phase": int(self.phase)}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, object]) -> Memory:
         """Read `to_dict`."""
         memory = cls()
-        for entry in fields(cls):
-            value = state.get(entry.name)
-            if type(value) is not type(getattr(memory, entry.name)) and not (
-                isinstance(value, int) and entry.name == "phase"
+        for name in cls.__slots__:
+            value = state.get(name)
+            if type(value) is not type(getattr(memory, name)) and not (
+                isinstance(value, int) and name == "phase"
             ):
-                raise Malformed(f"the client's memory lacks {entry.name}")
-            setattr(memory, entry.name, value)
+                raise Malformed(f"the client's memory lacks {name}")
+            setattr(memory, name, value)
         return memory
 
     def forget(self, phase: Phase) -> None:
         """Drop every secret; remember only the session and how it ended."""
         session, alive = self.session, self.alive
-        self.__init__(phase=phase, session=session, alive=alive)  # type: ignore[misc]
+        self.__init__()  # type: ignore[misc]
+        self.phase, self.session, self.alive = phase, session, alive

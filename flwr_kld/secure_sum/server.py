@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
 
+from flwr_kld.private import Private
 from flwr_kld.secure_sum.collected import Collected
 from flwr_kld.secure_sum.errors import (
     Malformed,
@@ -42,9 +42,8 @@ _PHASE_OF: dict[type[ClientMessage], Phase] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class SumResult:
-    """A sum over the survivors, and nobody else. Shows no value.
+class SumResult(Private):
+    """A sum over the survivors, and nobody else. Private: shows no value.
 
     Parameters
     ----------
@@ -58,13 +57,24 @@ class SumResult:
         Each signer's `Agreement`: evidence of the list of survivors.
     """
 
-    values: NDArray[Any] = field(repr=False)
-    survivors: tuple[str, ...]
-    dropped: tuple[str, ...]
-    agreements: dict[str, bytes] = field(repr=False)
+    __slots__ = ("_values", "agreements", "dropped", "survivors")
+
+    def __init__(
+        self,
+        values: NDArray[Any],
+        survivors: tuple[str, ...],
+        dropped: tuple[str, ...],
+        agreements: dict[str, bytes],
+    ) -> None:
+        self._values = values
+        self.survivors, self.dropped, self.agreements = survivors, dropped, agreements
+
+    def reveal(self) -> NDArray[Any]:
+        """Return the exact sum; shape [length]."""
+        return self._values
 
 
-class SumServer:
+class SumServer(Private):
     """One session. `receive` what clients answer, then `advance`, five times; then `result`.
 
     A message that is refused leaves the session as it was: its sender counts as dropped out.
@@ -76,6 +86,8 @@ class SumServer:
     roster : Roster
         The pinned public keys.
     """
+
+    __slots__ = ("_collected", "_phase", "_result", "_roster", "session")
 
     def __init__(self, session: Session, roster: Roster) -> None:
         if session.roster != roster.fingerprint:

@@ -53,7 +53,7 @@ def growth(
         runs = []
         for _ in range(repeats):
             result, cost = federation.run(vectors, tolerance=tolerance, policy=policy)
-            if not np.array_equal(result.values, vectors.sum(0, dtype=np.uint32)):
+            if not np.array_equal(result.reveal(), vectors.sum(0, dtype=np.uint32)):
                 raise RuntimeError("a sum is wrong")
             runs.append(cost)
         costs.append(sorted(runs, key=lambda cost: cost.total_ms)[repeats // 2])
@@ -124,7 +124,7 @@ def _with_floor(
     costs = []
     for _ in range(repeats):
         result, cost = federation.run(vectors, shape=shape, leaves=leaves)
-        if not np.array_equal(result.values, truth):
+        if not np.array_equal(result.reveal(), truth):
             raise RuntimeError("a sum is wrong")
         costs.append((cost.total_ms, floor_ms(shape.neighbours)))
     return costs

@@ -1,34 +1,16 @@
 """Private random bits: no two processes, copies or threads ever get the same."""
 
 import copy
-import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from federation import REFERENCE, grid_of
+from privacy.forks import in_a_fork
 
 from flwr_kld.privacy import SeededBits, SystemBits
 from flwr_kld.strategies import KLDrift, Trusted
-
-
-def in_a_fork(work) -> bytes:
-    """What `work` returns in a forked child of this process."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.write(writing, work())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        told = pipe.read()
-    assert os.waitpid(child, 0)[1] == 0
-    return told
 
 
 def test_a_fork_draws_other_bits_than_its_parent():
