@@ -15,7 +15,8 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from flwr_kld.clients.guarding import admit, hold_to_channel, unexpected
-from flwr_kld.clients.own_records import Loader, OwnRecords
+from flwr_kld.clients.own_records import Loader, OwnRecords, RecordSecret
+from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
@@ -65,7 +66,10 @@ def answer_drift_queries(
     record_ids : Callable[[Context], Any], optional
         One integer or string for each record that `records` loads, the same in every check for as
         long as the record exists. By default its position: enough where records are only ever
-        appended. Checks over buckets of records (few clients) go by these ids.
+        appended. Checks over buckets of records (few clients) go by these ids, salted with a secret
+        of the node: that of its guard's key, or of the file ``drift-salt`` in its node config,
+        which is made on first use. Without either, a node draws one for each run, and refuses
+        checks of a rotation over buckets, which have to last longer.
     secure_sum : SumMembers, optional
         The node's signing key and whom it believes, for checks over a secure sum: `Pinned` on a
         deployment. By default the node takes part in none.
@@ -95,6 +99,7 @@ def host_drift_queries(
     record_ids: Loader | None = None,
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
+    secret: RecordSecret = record_secret,
 ) -> None:
     """Answer for many virtual clients that one simulated node hosts.
 
@@ -109,11 +114,14 @@ def host_drift_queries(
         apart across the federation.
     domain : Callable[[Context], Domain]
         What the records of this node's members mean.
+    secret : Callable[[Context, int, Selection], bytes], optional
+        Simulations only: what a member's record ids are salted with, for a simulation that has to
+        know which records are in which bucket. By default the node's own secret.
 
     The other parameters are those of `answer_drift_queries`.
     """
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
-    own = OwnRecords(records, domain, record_ids)
+    own = OwnRecords(records, domain, record_ids, secret)
 
     def present(context: Context) -> Sequence[int]:
         return [] if is_aggregator(context) else hosted(context)

@@ -12,17 +12,20 @@ import numpy as np
 from flwr.app import Context
 from numpy.typing import NDArray
 
+from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.counts import ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.privacy import Adjacency
 from flwr_kld.protocol import Question
-from flwr_kld.query import record_ids
+from flwr_kld.query import Selection, record_ids, salted
 
 logger = logging.getLogger("flwr_kld")
 
 Loader = Callable[[Context, int], Any]
 """Something of each record of one member of a node."""
+RecordSecret = Callable[[Context, int, Selection], bytes]
+"""What the ids of one member's records are salted with for a selection: 32 bytes."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,14 @@ class OwnRecords:
         What they mean.
     ids : Loader or None
         One id a record; by default its position.
+    secret : Callable[[Context, int, Selection], bytes]
+        Salts the ids of a member for a selection.
     """
 
     records: Loader
     domain: Callable[[Context], Domain]
-    ids: Loader | None
+    ids: Loader | None = None
+    secret: RecordSecret = record_secret
 
     def count(
         self, context: Context, member: int, question: Question, cell_of: NDArray[np.int32]
@@ -62,6 +68,8 @@ class OwnRecords:
         symbols = self.symbols(context, member)
         ids = self._ids(context, member, len(symbols))
         selection = question.selected
+        if selection.by_id:
+            ids = salted(ids, self.secret(context, member, selection))
         kept = selection.selected(ids)
         if 0 < question.clip < kept.sum():  # a uniform sample of those that are asked for
             pick = np.random.default_rng(secrets.randbits(128))

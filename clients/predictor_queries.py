@@ -73,7 +73,7 @@ def host_predictor_queries(
 
     The parameters are those of `host_drift_queries`.
     """
-    own = OwnRecords(records, domain, None)
+    own = OwnRecords(records, domain)
 
     @app.query(PREDICT_ACTION)
     def drift_predict(message: Message, context: Context) -> Message:

@@ -131,21 +131,25 @@ class RotatingCohort:
 class RotatingRecords:
     """Everybody is asked in every check, for another bucket of their records each time.
 
-    For few clients with many records (hospitals, banks). Buckets are public keyed hashes of record
-    ids, so any `buckets` checks in a row touch different records: together they cost a record what
-    one check costs, as long as it keeps its id (``answer_drift_queries(…, record_ids=…)``).
+    For few clients with many records (hospitals, banks). Buckets are hashes of record ids, keyed by
+    a secret that each node keeps, so any `buckets` checks in a row touch different records:
+    together they cost a record what one check costs, as long as it keeps its id
+    (``answer_drift_queries(…, record_ids=…)``). A node needs a guard file, or a file for its secret
+    (``drift-salt``): without one it refuses.
 
     Parameters
     ----------
     buckets : int
         Number of buckets, at least 2.
     key : str
-        Keys the hash; to be kept for as long as budgets run over the same records.
+        Keys the hash too, not empty; to be kept for as long as budgets run over the same records.
     """
 
     def __init__(self, buckets: int, key: str = "records") -> None:
         if buckets < 2:
             raise ValueError(f"records rotate through at least 2 buckets, got {buckets}")
+        if not key:
+            raise ValueError("a rotation over records needs a key: checks to come refer to it")
         self.buckets, self.key = buckets, key
         self._cells = 2 * buckets
         Selection(key, self._cells)  # refuses what no selection can be

@@ -13,9 +13,9 @@ from flwr_kld.query import Selection
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
 
-_MANY = 20 * GROUPS
-"""A cohort of so many clients is split and grouped by client, a smaller one by record: groups of
-fewer than ten clients differ too much in size for a bound."""
+_MANY = 4 * GROUPS
+"""A cohort of so many clients is split and grouped by client, a smaller one by record: with fewer
+than two clients for each group of a half, single clients would be the bound."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def halves(
     """Split at random by client, or each client's records where clients are few.
 
     The second half answers in `GROUPS` groups of clients: its bound is one for the population that
-    clients were drawn from. Where they are few, in groups of records: these say how much records
-    vary within these very clients, who count as fixed.
+    clients were drawn from. Where they are fewer than 40, in groups of records: these say how much
+    records vary within these very clients, who count as fixed.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ server ships can loosen what it says.
 
 from flwr_kld.guard.audit import Audit, ReceiptsTampered, verify
 from flwr_kld.guard.guard import Guard
-from flwr_kld.guard.key import node_identity
+from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import GuardFileError, Limits, read_limits
 from flwr_kld.guard.receipts import Receipt
 
@@ -18,6 +18,7 @@ __all__ = [
     "Receipt",
     "ReceiptsTampered",
     "node_identity",
+    "node_secret",
     "read_limits",
     "verify",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import sqlite3
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.key import node_identity
+from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Receipt, Receipts, Spend
 from flwr_kld.privacy import Unit
@@ -50,6 +51,16 @@ class Guard:
         """Return what a secure sum must have: the stricter of an app's minimums and the file's."""
         own = self.limits.secure_sum.stricter(policy)
         return own.stricter(ClientPolicy(min_cohort=max(self.limits.min_cohort, 2)))
+
+    def record_secret(self) -> bytes:
+        """Return the secret that keys this node's hashes of record ids: it lasts as the key does.
+
+        Raises
+        ------
+        GuardFileError, OSError
+            If the node's key file cannot be used.
+        """
+        return hmac.digest(node_secret(self.limits.key), b"flwr-kld record ids 1", "sha256")
 
     def judge(self, question: Question) -> None:
         """Refuse a question beyond the limits; spends nothing.

@@ -1,8 +1,9 @@
-"""The node's signing key in a file that only its operator reads."""
+"""A node's secret in a file that only its operator reads, and the signing key that it is."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import tempfile
 from pathlib import Path
@@ -14,12 +15,17 @@ _LENGTH = 32
 
 
 def node_identity(path: Path) -> Identity:
-    """Read the key, or make it on first use.
+    """Read the signing key, or make it on first use; raises what `node_secret` does."""
+    return Identity(node_secret(path))
+
+
+def node_secret(path: Path) -> bytes:
+    """Read 32 secret bytes, or draw them on first use.
 
     Raises
     ------
     GuardFileError
-        If it is no key, or others may read it.
+        If the file does not hold that, or others may read it.
     OSError
         If the file cannot be read or made.
     """
@@ -30,22 +36,22 @@ def node_identity(path: Path) -> Identity:
         return _read(path)
 
 
-def _read(path: Path) -> Identity:
+def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
             raise GuardFileError("others may read the node's key file: set its mode to 0600")
         secret = file.read(_LENGTH + 1)
     if len(secret) != _LENGTH:
-        raise GuardFileError("the node's key file does not hold the 32 bytes of an Ed25519 key")
-    return Identity(secret)
+        raise GuardFileError("the node's key file does not hold 32 bytes")
+    return secret
 
 
 def _make(path: Path) -> None:
-    """Put a new key there, whole, unless another process was first."""
+    """Put a new secret there, whole, unless another process was first."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(Identity.generate().to_bytes())
+            file.write(secrets.token_bytes(_LENGTH))
             file.flush()
             os.fsync(file.fileno())
         try:

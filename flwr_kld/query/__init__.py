@@ -3,7 +3,7 @@
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import HEAD, Plan, QueryPlan, cells_from_wire
-from flwr_kld.query.selection import EVERYTHING, MOST_GROUPS, Selection, record_ids
+from flwr_kld.query.selection import EVERYTHING, MOST_GROUPS, Selection, record_ids, salted
 
 __all__ = [
     "EVERYTHING",
@@ -16,4 +16,5 @@ __all__ = [
     "Selection",
     "cells_from_wire",
     "record_ids",
+    "salted",
 ]

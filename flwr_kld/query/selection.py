@@ -1,8 +1,10 @@
 """Which of a client's records are counted, and into which group: public, and never by their value.
 
-Buckets and groups of records are public keyed hashes of record *ids*. A record that changes its
-value keeps its id, so checks over different buckets touch different records and compose in
-parallel, and a record moves counts within one group only.
+Buckets and groups of records are public keyed hashes of *salted* record ids: each client enciphers
+its ids with a secret of its own first (`salted`). A record that changes its value keeps its id, so
+checks over different buckets touch different records and compose in parallel, and a record moves
+counts within one group only. Two clients' records with the same id fall independently of each
+other, and no server knows where any record falls.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
 MOST_GROUPS = 10
@@ -30,7 +35,7 @@ class Selection:
     ----------
     key : str
         Keys the hash: at most 128 printable characters. Rotations over the same records must keep
-        it.
+        it; empty for a partition that no other check has to know.
     modulus : int
         Buckets in all, 1 to 2**16.
     residues : tuple[int, ...]
@@ -80,6 +85,11 @@ class Selection:
         """Name of the partition of records that the residues refer to; empty for all records."""
         return "" if self.takes_all else f"{self.modulus}:{self.key}"
 
+    @property
+    def rotates(self) -> bool:
+        """Whether other checks ask for the other buckets of the same partition."""
+        return bool(self.key) and not self.takes_all
+
     def halves(self) -> tuple[Selection, Selection]:
         """Split the selected records in two: by buckets, or by a finer hash if there is but one."""
         modulus, residues = self.modulus, self.residues
@@ -92,7 +102,7 @@ class Selection:
         )
 
     def selected(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which records are counted, shape [records]."""
+        """Which records are counted, by their salted ids; shape [records]."""
         if self.takes_all:
             return np.ones(len(ids), dtype=bool)
         bucket = _hashed(ids, f"bucket:{self.key}") % np.uint64(self.modulus)
@@ -104,7 +114,10 @@ class Selection:
         return not self.takes_all or (self.by == "record" and self.groups > 1)
 
     def group_of(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Draw or compute the group of each record of one client, shape [records]."""
+        """Draw the group of one client, or compute that of each of its records by salted id.
+
+        Shape [records].
+        """
         if self.by == "client":  # a public rule would let a server put one client alone in a group
             return np.full(len(ids), secrets.randbelow(self.groups), dtype=np.int64)
         mixed = _hashed(ids, f"group:{self.key}")
@@ -164,6 +177,23 @@ def record_ids(given: object, records: int) -> NDArray[np.uint64]:
         raise ValueError("record ids must be integers or strings")
     digests = [hashlib.sha256(text.encode()).digest()[:8] for text in array.tolist()]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def salted(ids: NDArray[np.uint64], secret: bytes) -> NDArray[np.uint64]:
+    """Encipher ids with a client's secret: a pseudorandom function, AES-256 of one block an id.
+
+    Parameters
+    ----------
+    ids : NDArray[np.uint64]
+        As `record_ids` gives them, shape [records].
+    secret : bytes
+        32 bytes that only this client knows, the same for as long as its buckets are to last.
+    """
+    blocks = np.zeros((len(ids), 2), dtype="<u8")
+    blocks[:, 0] = ids
+    # One block an id, and nobody sees the result: what ECB gives away (equal ids) is wanted here.
+    enciphered = Cipher(AES(secret), ECB()).encryptor().update(blocks.tobytes())
+    return np.frombuffer(enciphered, dtype="<u8").reshape(-1, 2)[:, 0].astype(np.uint64)
 
 
 def _hashed(ids: NDArray[np.uint64], key: str) -> NDArray[np.uint64]:

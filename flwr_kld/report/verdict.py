@@ -40,6 +40,9 @@ class Verdict:
         Why there is none.
     evidence, alarm_at : float or None
         Evidence for drift added up over checks, and where it alarms; None for a single check.
+    population : str or None
+        Whose divergence the decision is about: of those from whom the cohort's clients were drawn,
+        or of these very clients. None if nothing was certified.
     """
 
     outcome: Outcome
@@ -52,6 +55,7 @@ class Verdict:
     interval_note: str | None = None
     evidence: float | None = None
     alarm_at: float | None = None
+    population: str | None = None
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Verdict:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from flwr_kld.query import EVERYTHING, MOST_GROUPS, Selection, record_ids
+from flwr_kld.query import EVERYTHING, MOST_GROUPS, Selection, record_ids, salted
 
 IDS = np.arange(200_000, dtype=np.uint64)
 
@@ -37,6 +37,35 @@ def test_buckets_and_groups_are_uniform_and_independent():
 def test_another_key_is_another_partition():
     one, other = (Selection(key, 2, (0,)).selected(IDS) for key in "ab")
     assert abs((one == other).mean() - 0.5) < 0.01
+
+
+def test_a_salt_makes_clients_records_independent_of_each_other():
+    """The same positions of two clients share a bucket as often as chance has it: sd 0.0011."""
+    one, other = (Selection("k", 2, (0,)).selected(salted(IDS, s)) for s in (b"a" * 32, b"b" * 32))
+    assert abs((one == other).mean() - 0.5) < 0.006
+    assert abs(one.mean() - 0.5) < 0.006
+
+
+def test_a_salted_id_is_the_same_in_every_check_and_its_own():
+    ids = salted(IDS, b"s" * 32)
+    order = np.random.default_rng(0).permutation(len(IDS))
+    assert np.array_equal(salted(IDS[order], b"s" * 32), ids[order])
+    assert len(np.unique(ids)) == len(IDS)
+    assert not len(salted(IDS[:0], b"s" * 32))
+
+
+def test_buckets_and_groups_of_salted_ids_are_uniform_and_independent():
+    ids = salted(IDS, b"s" * 32)
+    bucket = sum(r * Selection("k", 5, (r,)).selected(ids).astype(int) for r in range(5))
+    group = Selection("k", groups=4, by="record").group_of(ids)
+    table = np.bincount(4 * bucket + group, minlength=20)
+    assert stats.chisquare(table).pvalue > 1e-6
+
+
+def test_a_rotation_is_known_by_its_key():
+    assert Selection("k", 4, (0, 1)).rotates
+    assert not any(s.rotates for s in (*EVERYTHING.halves(), EVERYTHING, Selection("k", groups=4)))
+    assert all(half.rotates for half in Selection("k", 4, (0, 1)).halves())
 
 
 def test_a_client_falls_into_one_group():

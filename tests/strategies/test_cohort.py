@@ -141,3 +141,5 @@ def test_records_rotate_through_all_buckets():
     assert (np.sum(asked, axis=0) == 1).all()
     with pytest.raises(ValueError, match="at least 2 buckets"):
         RotatingRecords(1)
+    with pytest.raises(ValueError, match="needs a key"):  # clients would take it for one check's
+        RotatingRecords(3, "")

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from federation import FRUIT, REFERENCE, app_of, basket, grid_of
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of, keep_secrets
 from flwr.app import ArrayRecord
 
 from flwr_kld import Reference
@@ -97,9 +97,10 @@ def test_through_an_aggregator(tmp_path):
     assert monitor.check(federation).outcome is Outcome.DRIFT
 
 
-def test_few_clients_are_split_by_record_and_pay_once(ledger):
+def test_few_clients_are_split_by_record_and_pay_once(ledger, tmp_path):
     """Three silos of 2,000 records: the halves are buckets, and cost ε once."""
     silos = grid_of(app_of(lambda context: basket(context, each=2000)), 3)
+    keep_secrets(silos, tmp_path)
     cohort = RotatingRecords(2)
     monitor = KLDrift(
         REFERENCE, Trusted(1.0), cohort=cohort, threshold=0.05, alarm=ALONE, ledger=ledger

@@ -43,10 +43,12 @@ def test_many_clients_are_grouped_by_client_and_few_by_record():
     for clients, unit, least, by in (
         (400, Unit.RECORD, 2, "client"),
         (200, Unit.RECORD, 2, "client"),
-        (199, Unit.RECORD, 2, "record"),
+        (40, Unit.RECORD, 2, "client"),
+        (39, Unit.RECORD, 2, "record"),
         (300, Unit.RECORD, 200, "record"),  # halves of whole clients would be too small
         (200, Unit.CLIENT, 2, "client"),
-        (199, Unit.CLIENT, 2, "record"),
+        (40, Unit.CLIENT, 20, "client"),
+        (39, Unit.CLIENT, 2, "record"),
     ):
         chosen = [Participant(i) for i in range(clients)]
         first, second = halves(chosen, EVERYTHING, least, unit, rng)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from federation import REFERENCE, app_of, basket, grid_of
+from federation import REFERENCE, app_of, basket, grid_of, keep_secrets
 from flwr.app import Context
 
 from flwr_kld.clients import AggregatorKey, FirstUse, aggregate_drift_checks
@@ -80,11 +80,21 @@ def test_groups_add_up_to_the_whole(ask, by):
         assert abs(counted.sum(0) - counted.sum(0).round(-2)).max() <= 9
 
 
-def test_a_rotation_reports_each_bucket_once():
+def test_a_rotation_reports_each_bucket_once(tmp_path):
+    """Also where each check is a run of its own, in which nodes have forgotten the one before."""
     cohort = RotatingRecords(3)
     monitor = KLDrift(REFERENCE, Trusted(EPSILON), cohort=cohort)
-    grid = grid_of(nodes=3)
-    assert sum(monitor.check(grid).records for _ in range(3)) == 300
+    runs = (keep_secrets(grid_of(nodes=3), tmp_path) for _ in range(3))
+    found = [monitor.check(grid).records for grid in runs]
+    assert sum(found) == 300
+    assert max(found) < 300
+
+
+def test_a_rotation_is_refused_where_a_bucket_does_not_outlast_the_run():
+    """Otherwise a record could be in every day's bucket, and the ledger would not know."""
+    monitor = KLDrift(REFERENCE, Trusted(EPSILON), cohort=RotatingRecords(3))
+    with pytest.raises(CheckFailed, match=r"refused: a rotation .*drift-guard.*drift-salt"):
+        monitor.check(grid_of(nodes=3))
 
 
 def test_record_ids_decide_and_not_the_order():

@@ -1,0 +1,91 @@
+"""The secret that keys a node's hashes of record ids: drawn once, and kept on the node.
+
+Where it is kept comes from the node, never from a message, the run config, or the app.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+from pathlib import Path
+
+from flwr.app import ConfigRecord, Context
+
+from flwr_kld.clients.guarding import account, guard_of
+from flwr_kld.errors import QueryRefused
+from flwr_kld.guard import GuardFileError, node_secret
+from flwr_kld.query import Selection
+
+NODE_CONFIG = "drift-salt"
+"""Key of the node config: the absolute path of a file, made on first use."""
+
+_OF_THIS_RUN = "flwr_kld.salt"
+
+logger = logging.getLogger("flwr_kld")
+
+
+def record_secret(context: Context, member: int, selection: Selection) -> bytes:
+    """Return what the ids of one member's records are salted with, 32 bytes.
+
+    It comes from the key of the node's guard, or from the file that ``drift-salt`` names. A node
+    that has neither keeps one in its ``Context.state``, for the run: enough for the halves and
+    groups of a check, which ask for every record at most once.
+
+    Parameters
+    ----------
+    context : Context
+        The node's.
+    member : int
+        Which of its clients: two have nothing in common.
+    selection : Selection
+        What is asked.
+
+    Raises
+    ------
+    QueryRefused
+        If buckets have to outlast the run and nothing that does is configured, or it cannot be
+        used.
+    """
+    kept = _kept(context)
+    if kept is None:
+        if selection.rotates:
+            raise QueryRefused(
+                "a rotation over buckets of records needs a secret that outlasts this run: name a "
+                f"guard file (drift-guard) or a file for the secret ({NODE_CONFIG}) in the node "
+                "config"
+            )
+        kept = _of_this_run(context)
+    whose = f"flwr-kld record ids of {account(context, member)}"
+    return hmac.digest(kept, whose.encode(), "sha256")
+
+
+def _kept(context: Context) -> bytes | None:
+    """Read the node's lasting secret, if it has one."""
+    place = context.node_config.get(NODE_CONFIG)
+    try:
+        guard = guard_of(context)
+        if guard is not None:
+            return guard.record_secret()
+        if place is None:
+            return None
+        # A relative path could lead into the app's own folder, which the server fills.
+        if not isinstance(place, str) or not Path(place).is_absolute():
+            raise GuardFileError("it must be named by its absolute path")
+        return node_secret(Path(place))
+    except (GuardFileError, OSError) as error:
+        logger.error("the secret for record ids (%s) cannot be used: %s", NODE_CONFIG, error)
+        raise QueryRefused(
+            "the secret for record ids cannot be used: its operator's log says why"
+        ) from None
+
+
+def _of_this_run(context: Context) -> bytes:
+    state = context.state.get(_OF_THIS_RUN)
+    if not isinstance(state, ConfigRecord):
+        state = ConfigRecord({"secret": secrets.token_bytes(32)})
+        context.state[_OF_THIS_RUN] = state
+    secret = state["secret"]
+    if not isinstance(secret, bytes):
+        raise TypeError("the run's secret is kept as bytes")
+    return secret
