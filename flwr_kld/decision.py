@@ -31,6 +31,7 @@ def decide(
     *,
     threshold: float,
     resolution: float,
+    population: str,
 ) -> Verdict:
     """Decide a check.
 
@@ -50,6 +51,8 @@ def decide(
         Nats of D_θ that are tolerated.
     resolution : float
         Nats beyond it that "no drift" has to exclude, with power `POWER`.
+    population : str
+        Whose divergence the second half tells of.
 
     Returns
     -------
@@ -62,7 +65,7 @@ def decide(
     )
     return Verdict(
         outcome=outcome,
-        reason=reason,
+        reason=f"{reason}; this is about {population}",
         resolve=resolve,
         threshold=threshold,
         lower_bound=bound.lower,
@@ -71,6 +74,7 @@ def decide(
         interval_note=interval.reason if isinstance(interval, NoInterval) else None,
         evidence=standing.evidence,
         alarm_at=standing.alarm_at,
+        population=population,
     )
 
 

@@ -149,6 +149,7 @@ class Decider:
             ),
             threshold=threshold,
             resolution=self.alarm.resolution,
+            population=measured.population,
         )
         state = State(self._name(budget), self._detector.state(), self._version)
         self._version += 1

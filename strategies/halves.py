@@ -15,7 +15,10 @@ from flwr_kld.strategies.cohort import Participant
 
 _MANY = 4 * GROUPS
 """A cohort of so many clients is split and grouped by client, a smaller one by record: with fewer
-than two clients for each group of a half, single clients would be the bound."""
+than two clients for each group of a half, the bound would rest on single clients."""
+_MANY_SHOWN = 20 * GROUPS
+"""The same where a server that sees sums only would see those of groups, without noise: ten clients
+a group. (Clients refuse fewer than they want in a group, ``ClientPolicy.min_cohort``.)"""
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,15 @@ def halves(
     least: int,
     unit: Unit,
     generator: np.random.Generator,
+    *,
+    shown: bool = False,
 ) -> tuple[Part, Part]:
     """Split at random by client, or each client's records where clients are few.
 
     The second half answers in `GROUPS` groups of clients: its bound is one for the population that
-    clients were drawn from. Where they are fewer than 40, in groups of records: these say how much
-    records vary within these very clients, who count as fixed.
+    clients were drawn from. Where they are fewer than 40 (200 if groups' sums are `shown`), in
+    groups of records: these say how much records vary within these very clients, who count as
+    fixed.
 
     Parameters
     ----------
@@ -59,6 +65,8 @@ def halves(
         Whom the noise hides: a client that is asked in both halves would pay twice.
     generator : np.random.Generator
         Public randomness.
+    shown : bool
+        Whether a server that sees no client's counts would see the groups' sums without noise.
 
     Returns
     -------
@@ -73,10 +81,11 @@ def halves(
     """
     if unit is Unit.CLIENT:
         require(len(chosen), 2 * least, "were drawn into the cohort's two halves")
-    if unit is Unit.RECORD and len(chosen) < max(_MANY, 2 * least):
+    many = _MANY_SHOWN if shown else _MANY
+    if unit is Unit.RECORD and len(chosen) < max(many, 2 * least):
         first, second = selection.halves()
         return Part(chosen, first), Part(chosen, replace(second, groups=GROUPS, by="record"))
-    by: Literal["client", "record"] = "client" if len(chosen) >= _MANY else "record"
+    by: Literal["client", "record"] = "client" if len(chosen) >= many else "record"
     order = [chosen[i] for i in generator.permutation(len(chosen))]
     middle = len(order) // 2
     grouped = replace(selection, groups=GROUPS, by=by)

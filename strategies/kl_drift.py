@@ -226,8 +226,10 @@ class KLDrift(Monitor[Report]):
         selection = self.cohort.select()
         if self.threshold is None:
             return [Part(chosen, selection)]
+        summed = self.aggregation
+        shown = summed.hides_parts and not summed.adds_noise and self.trust.noise_terms is None
         least, unit = self._asking.least, self.trust.unit
-        return list(halves(chosen, selection, least, unit, self._generator))
+        return list(halves(chosen, selection, least, unit, self._generator, shown=shown))
 
     def ask(self, grid: Grid) -> Report:
         """Run one check now, under no key."""

@@ -52,6 +52,15 @@ class Measured:
         return min(exchange.survivors for exchange in self._done) if twice else total
 
     @property
+    def population(self) -> str:
+        """Whose divergence the second half tells of."""
+        if self.second is None:
+            raise ValueError("no second half tells of anybody")
+        if self.second.values.plan.selection.by == "client":
+            return f"the clients that these {self.survivors} were drawn from"
+        return f"these {self.second.survivors} clients"
+
+    @property
     def traffic(self) -> tuple[float, float]:
         """Bytes down and up for each client asked, mean."""
         down = sum(exchange.asked * exchange.bytes_down for exchange in self._done)

@@ -1,0 +1,94 @@
+"""Few clients, or few records each: checks work, or say in words why they decide nothing."""
+
+import numpy as np
+import pytest
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of, keep_secrets
+
+from flwr_kld.clients import FirstUse
+from flwr_kld.report import Outcome
+from flwr_kld.strategies import Alarm, KLDrift, RotatingRecords, SecureSum, Trusted
+
+SAME = tuple(REFERENCE.probabilities)
+ALONE = Alarm(horizon=1)
+
+
+def monitor(epsilon=1.0, **options):
+    return KLDrift(REFERENCE, Trusted(epsilon), threshold=0.05, alarm=ALONE, **options)
+
+
+@pytest.mark.parametrize(
+    ("clients", "each"), [(150, 1), (150, 5), (199, 2), (40, 1), (39, 1), (39, 3), (12, 5)]
+)
+def test_few_records_each_are_too_few_to_say_no_drift_and_that_is_said(clients, each):
+    """At ε = .2 no power is there, whatever was drawn; a half is empty with probability 2**-39."""
+    rng = np.random.default_rng(clients)
+
+    def records(context):
+        return rng.choice(FRUIT.names, each, p=SAME).tolist()
+
+    report = monitor(0.2).check(grid_of(app_of(records), clients))
+    assert report.outcome is not Outcome.NO_DRIFT
+    assert "nats" in report.verdict.reason
+    assert (report.asked, report.survivors) == (clients, clients)
+    assert 0 < report.records < clients * each
+
+
+@pytest.mark.parametrize("nodes", [30, 60])
+def test_the_order_of_records_does_not_matter(nodes):
+    """Sorted by label, as the reference: a half of each client's records has its shares.
+
+    With 15 records or more of each label, half of them everywhere: 2 N D is below half a χ² with 3
+    degrees of freedom, so that D > 0.015 has probability below 1e-9.
+    """
+
+    def ordered(context):
+        return sorted(basket(context, shares=SAME))
+
+    report = monitor(20.0).check(grid_of(app_of(ordered), nodes))
+    assert report.estimate < 0.015
+    assert report.outcome is Outcome.NO_DRIFT
+
+
+@pytest.mark.parametrize("nodes", [30, 60])
+def test_a_drift_is_found_in_ordered_records(nodes):
+    def ordered(context):
+        return sorted(basket(context))
+
+    report = monitor(20.0).check(grid_of(app_of(ordered), nodes))
+    assert report.outcome is Outcome.DRIFT
+    assert abs(report.estimate - 0.456) < 0.08  # seven standard deviations
+
+
+def test_the_verdict_names_its_population():
+    for nodes, words in ((39, "these 39 clients"), (40, "clients that these 40 were drawn from")):
+        verdict = monitor().check(grid_of(nodes=nodes)).verdict
+        assert words in verdict.population
+        assert verdict.reason.endswith(f"this is about {verdict.population}")
+
+
+def test_nobody_is_counted_in_the_population_who_was_not():
+    """Three of ten answer the first half, and not the second."""
+    lost = {1001, 1002, 1003}
+
+    def lose(message):
+        second = message.content["question"]["check"].endswith("-2")
+        return second and message.metadata.dst_node_id in lost
+
+    assert monitor().check(grid_of(nodes=10, lose=lose)).verdict.population == "these 7 clients"
+
+
+def test_a_server_that_sees_sums_alone_is_shown_groups_of_ten_clients_or_of_everybody():
+    """A sum without noise over two clients would be nearly theirs; nobody refuses its groups."""
+    app = app_of(secure_sum=FirstUse())
+    report = monitor(aggregation=SecureSum()).check(grid_of(app, 48))
+    assert report.verdict.population == "these 48 clients"
+    assert report.outcome is Outcome.DRIFT
+
+
+def test_salted_positions_fall_into_groups_of_a_rotation_as_well(tmp_path):
+    silos = keep_secrets(grid_of(app_of(lambda c: sorted(basket(c, each=4000))), 3), tmp_path)
+    rotating = monitor(20.0, cohort=RotatingRecords(2))
+    for _ in range(2):
+        report = rotating.check(silos)
+        assert abs(report.estimate - 0.456) < 0.08  # seven standard deviations
+        assert report.outcome is Outcome.DRIFT
