@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from flwr_kld.counts import LARGEST_CLIENT
 from flwr_kld.estimate.score import check_theta
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.calibrate import check_epsilon_delta
@@ -18,6 +19,14 @@ _AGGREGATIONS: dict[Trust, tuple[Aggregation, ...]] = {
     "trusted-aggregator": ("sealed-sum",),
     "distributed": ("secure-sum",),
 }
+_MOST_CLIENTS: dict[Aggregation, int] = {
+    "plain-sum": 10**9,
+    "sealed-sum": 10**9,
+    "secure-sum": 10**6,
+}
+"""Of a secure sum every client knows all others' keys: 100 MB for a million."""
+_MOST_CHECKS = 366 * 24 * 60
+"""A year: schedules have no more than one a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +36,9 @@ class Setting:
     Parameters
     ----------
     clients : int
-        That answer in a check.
+        That answer in a check, at most 10^9; 10^6 in secure sums.
     records : float
-        Mean number that a client is asked about in a check, > 0.
+        Mean number that a client is asked about in a check, > 0 and at most what one may count.
     epsilon : float
         Of a check, in nats.
     threshold : float or None
@@ -62,7 +71,7 @@ class Setting:
     buckets : int
         Buckets among which each client's records rotate, >= 1; `records` are those of one bucket.
     checks : int
-        A year.
+        A year, at most one a minute.
 
     Raises
     ------
@@ -114,6 +123,13 @@ class Setting:
         ):  # fmt: skip
             if not sound:
                 raise ValueError(f"{name} must be {wanted}, got {getattr(self, name)}")
+        clients = _MOST_CLIENTS[self.aggregation]
+        for name, most in (
+            ("clients", clients), ("population", clients), ("records", LARGEST_CLIENT),
+            ("checks", _MOST_CHECKS),
+        ):  # fmt: skip
+            if (getattr(self, name) or 0) > most:
+                raise ValueError(f"{name} must be at most {most:,}, got {getattr(self, name)}")
         if self.total < max(2, self.groups * self.design_effect):
             raise ValueError(
                 f"{self.total} records in an exchange are too few: each of {self.groups} groups "
