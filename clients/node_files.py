@@ -46,7 +46,9 @@ def read_named(
     place = context.node_config.get(key)
     # A relative path could lead into the app's own folder, which the server fills.
     if not isinstance(place, str) or not Path(place).is_absolute():
-        raise QueryRefused(f"{what} must be named by its absolute path, {key}")
+        raise QueryRefused(
+            f"{what} must be named in the node config by its absolute path, under {key}"
+        )
     try:
         with open(place, "rb") as file:
             if secret and os.name == "posix" and _mode(file.fileno()) & 0o077:

@@ -137,8 +137,10 @@ class SecureSum:
             new = Roster(offered)
             self._first_use = new if self._first_use is None else self._first_use.extended(new)
         if self._first_use is None:
+            why = "; ".join(f"{clients}: {reason}" for reason, clients in refused.items())
             raise CheckFailed(
-                "no client takes part in secure sums: give answer_drift_queries(…, secure_sum=…)"
+                "no client takes part in secure sums: "
+                + (why or "give answer_drift_queries(…, secure_sum=…)")
             )
         return self._first_use, refused
 

@@ -102,11 +102,17 @@ def other_key(hospitals):
 
 
 SPOILT = [
-    (without("drift-identity"), "signing key must be named by its absolute path, drift-identity"),
-    (without("drift-roster"), "list of clients must be named by its absolute path, drift-roster"),
-    (named("drift-identity", "node.key"), "signing key must be named by its absolute path"),
-    (named("drift-identity", 7), "signing key must be named by its absolute path"),
-    (named("drift-roster", "./roster.json"), "list of clients must be named by its absolute path"),
+    (
+        without("drift-identity"),
+        "signing key must be named in the node config by its absolute path, under drift-identity",
+    ),
+    (
+        without("drift-roster"),
+        "list of clients must be named in the node config by its absolute path, under drift-roster",
+    ),
+    (named("drift-identity", "node.key"), "signing key must be named in the node config"),
+    (named("drift-identity", 7), "signing key must be named in the node config"),
+    (named("drift-roster", "./roster.json"), "list of clients must be named in the node config"),
     (named("drift-identity", "/a\0b"), "signing key cannot be read"),
     (lambda hospitals: hospitals.key.unlink(), "signing key cannot be read"),
     (lambda hospitals: hospitals.key.chmod(0o604), "signing key cannot be read"),
@@ -154,6 +160,18 @@ def test_the_others_go_on_without_a_node_whose_key_is_no_use(hospitals):
     report = hospitals.check()
     assert (report.asked, report.survivors) == (5, 4)
     assert sum(report.dropouts.values()) == 1
+
+
+def test_the_server_says_which_key_all_node_configs_lack(hospitals):
+    for config in hospitals.configs:
+        config.clear()
+    monitor = KLDrift(REFERENCE, Distributed(epsilon=3.0, min_survivors=3), aggregation=SecureSum())
+    with pytest.raises(CheckFailed) as failed:
+        monitor.check(InProcessGrid(hospitals.run, 5))
+    assert str(failed.value) == (
+        "no client takes part in secure sums: 5: refused: this node's signing key must be named in "
+        "the node config by its absolute path, under drift-identity"
+    )
 
 
 def test_a_list_that_changes_during_a_sum_ends_it_for_the_node(hospitals):
