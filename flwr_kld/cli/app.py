@@ -15,6 +15,7 @@ from flwr_kld.cli.check import check
 from flwr_kld.cli.demo import demo
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.history import history
+from flwr_kld.cli.ledgers import no_budget
 from flwr_kld.cli.output import complain
 from flwr_kld.cli.plan import plan
 from flwr_kld.cli.reference import reference
@@ -22,6 +23,7 @@ from flwr_kld.cli.report import report
 from flwr_kld.cli.signals import exit_on_signals
 from flwr_kld.cli.simulate import simulate
 from flwr_kld.cli.watch import watch
+from flwr_kld.ledger import NoBudget
 
 _INTERRUPTED = 130
 _EXPECTED = (ValueError, OSError, RuntimeError, ImportError)
@@ -42,6 +44,8 @@ class _Commands(typer.core.TyperGroup):
             sys.exit(_INTERRUPTED)
         except SystemExit as end:  # of a signal; or 1, if standard output was closed
             sys.exit(ExitCode.ERROR if end.code == 1 else end.code)
+        except NoBudget as error:
+            complain(no_budget(str(error)))
         except _EXPECTED as error:
             complain(str(error) or type(error).__name__)
         except Exception:

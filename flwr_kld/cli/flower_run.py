@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
+from flwr_kld.cli.ledgers import no_budget
 from flwr_kld.cli.output import say
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import BudgetExhausted, CheckUnfinished
+from flwr_kld.ledger import BudgetExhausted, CheckUnfinished, NoBudget
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""
@@ -27,11 +28,13 @@ _TERMINATION = 5.0
 """Seconds that ``flwr run`` has to end when it is told to."""
 _BAD_CONFIG = "Invalid run configuration"
 _DECLARE = " The app's pyproject.toml declares {} = '' under [tool.flwr.app.config]."
-_FRAME = "│╭╮╰╯─ "
+_SIDE = "│"
+_FRAME = f"{_SIDE}╭╮╰╯─ "
 """What the flwr command draws around its errors."""
 _REFUSALS = [f"{kind.__module__}.{kind.__qualname__}" for kind in (CheckFailed, BudgetExhausted)]
 """Exceptions of a check that asked nobody, or too few, as tracebacks name them."""
 _ELSEWHERE = f"{CheckUnfinished.__module__}.{CheckUnfinished.__qualname__}"
+_NO_BUDGET = f"{NoBudget.__module__}.{NoBudget.__qualname__}"
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?$")
 
@@ -49,7 +52,7 @@ class FlowerRun:
     exception : str or None
         What broke the ServerApp, if its log says so.
     last_words : str
-        The end of its log.
+        The end of its log: a line, or all lines of an error in a frame.
     exit_code : int or None
         Of ``flwr run``; None if it was stopped because it took too long.
     """
@@ -59,18 +62,27 @@ class FlowerRun:
     exception: str | None = None
     last_words: str = ""
     exit_code: int | None = None
+    _framed: bool = field(default=False, repr=False)
 
     def hear(self, log: Iterable[str]) -> None:
         """Read a log to its end, and pass it on to standard error."""
         in_traceback = False
         for line in log:
-            self.last_words = line.strip().strip(_FRAME) or self.last_words
+            self._keep(line.strip())
             if self.run is None and (match := _STARTED.search(line)):
                 self.run = match[1]
             if in_traceback and _EXCEPTION.match(line):
                 self.exception, in_traceback = line.strip(), False
             in_traceback = in_traceback or _TRACEBACK in line
             say(line.rstrip("\n"))
+
+    def _keep(self, line: str) -> None:
+        """Keep a line as the last words, or add it to them if it goes on in the same frame."""
+        if words := line.strip(_FRAME):
+            framed = line.startswith(_SIDE)
+            goes_on = framed and self._framed
+            self.last_words = f"{self.last_words} {words}" if goes_on else words
+            self._framed = framed
 
     @property
     def refusal(self) -> str | None:
@@ -88,7 +100,12 @@ class FlowerRun:
         if self.exit_code is None:
             return f"the run was stopped after {timeout:g} s"
         if self.exception is not None:
-            return f"the ServerApp failed: {self.exception}"
+            kind, _, words = self.exception.partition(": ")
+            return (
+                no_budget(words)
+                if kind == _NO_BUDGET
+                else f"the ServerApp failed: {self.exception}"
+            )
         if not self.exit_code:
             return None
         hint = _DECLARE.format(self.asks) if _BAD_CONFIG in self.last_words else ""

@@ -30,6 +30,12 @@ def existing_ledger(url: str) -> Ledger:
     return Ledger(url)
 
 
+def no_budget(words: str) -> str:
+    """Reword a `NoBudget` for those who type commands."""
+    what = words.partition(": set one")[0]
+    return f"{what}: set one with flwr-kld budget --set EPSILON, the same --ledger and --population"
+
+
 def _sqlite_file(url: str) -> Path | None:
     try:
         parsed = sa.make_url(url)

@@ -13,7 +13,7 @@ How to run it: ``docs/ledger.md``. What it guarantees: ``docs/proofs/composition
 from flwr_kld.ledger.budget import Budget, Spent
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import AlreadyChecked, CheckUnfinished, Entry, Release
-from flwr_kld.ledger.errors import BudgetExhausted, LedgerError, LedgerUnavailable
+from flwr_kld.ledger.errors import BudgetExhausted, LedgerError, LedgerUnavailable, NoBudget
 from flwr_kld.ledger.ledger import Ledger, Reservation
 from flwr_kld.ledger.parts import Charge, Clients, Everyone, RecordBuckets
 from flwr_kld.ledger.rotation import Rotation
@@ -32,6 +32,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LedgerUnavailable",
+    "NoBudget",
     "RecordBuckets",
     "Release",
     "Reservation",

@@ -14,7 +14,7 @@ from flwr_kld.ledger.budget import DAY, Budget
 from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import Entry, Purpose, Release, utc
-from flwr_kld.ledger.errors import LedgerError, damaged
+from flwr_kld.ledger.errors import NoBudget, damaged
 from flwr_kld.ledger.parts import Clients, Parts, RecordBuckets, pack, unpack
 from flwr_kld.ledger.schema import budgets, checks, clock, costs, participants, spends
 from flwr_kld.privacy import Adjacency, Unit
@@ -48,15 +48,12 @@ def budget_of(connection: Connection, population: str) -> Budget:
 
     Raises
     ------
-    LedgerError
+    NoBudget
         If none was set.
     """
     row = _last_budget(connection, population)
     if row is None:
-        raise LedgerError(
-            f"population {population!r} has no budget: set one with "
-            f"Ledger.set_budget(Budget(…, population={population!r}))"
-        )
+        raise NoBudget(population)
     try:
         return Budget(
             epsilon=row.epsilon / 10**NANO,

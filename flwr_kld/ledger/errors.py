@@ -13,6 +13,22 @@ class LedgerUnavailable(LedgerError):
     """The database cannot be opened, read or written; says which and why."""
 
 
+class NoBudget(LedgerError):
+    """A population has no budget, so that nothing may be spent.
+
+    Parameters
+    ----------
+    population : str
+        Whose.
+    """
+
+    def __init__(self, population: str) -> None:
+        super().__init__(
+            f"population {population!r} has no budget: set one with "
+            f"Ledger.set_budget(Budget(…, population={population!r}))"
+        )
+
+
 def damaged(what: str) -> LedgerUnavailable:
     """Say that a row is not what was written."""
     return LedgerUnavailable(f"{what} in the ledger is damaged: restore it from a backup")

@@ -35,6 +35,14 @@ if does == "quit":
 if does == "misconfigured":
     print("╭─ Error ─────────╮\\n│ Invalid run configuration. │\\n╰─────────────────╯", flush=True)
     sys.exit(1)
+if does == "misconnect":
+    print("Loading\\n╭─ Error ──────╮\\n│ There is no  │\\n│ connection   │\\n│ 'prod'.      │")
+    print("╰──────────────╯", flush=True)
+    sys.exit(1)
+if does == "no budget":
+    print("Traceback (most recent call last):\\n  File x, line 1")
+    from flwr_kld.ledger import NoBudget
+    print(f"{{NoBudget.__module__}}.{{NoBudget.__qualname__}}: {{NoBudget('us')}}", flush=True)
 if does == "break":
     print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
 if does == "refuse":

@@ -120,6 +120,8 @@ def test_what_failed_after_asking_does_not_run_again(cli, flwr, flower_app):
     [
         ("quit", "exit code 1: Connection to the SuperLink is unavailable."),
         ("misconfigured", "Invalid run configuration. The app's pyproject.toml declares"),
+        ("misconnect", "flwr run failed with exit code 1: There is no connection 'prod'."),
+        ("no budget", "population 'us' has no budget: set one with flwr-kld budget --set EPSILON"),
         ("break", "the ServerApp failed: RuntimeError: it broke"),
         ("nothing", "the ledger knows nothing of this key"),
     ],

@@ -110,7 +110,10 @@ def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--population", "nobody"], "has no budget"),
+        (
+            ["--population", "nobody"],
+            "population 'nobody' has no budget: set one with flwr-kld budget --set EPSILON",
+        ),
         (["--set", "-1"], "epsilon"),
         (["--set", "1", "--days", "0"], "window_days"),
         (["--unit", "planet"], "planet"),
