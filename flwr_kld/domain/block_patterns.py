@@ -1,10 +1,11 @@
-"""4x4 block patterns of square grey images: handwriting as one of 2^16 symbols.
+"""4x4 block patterns of square grey images: handwriting as one of 2^16 symbols, and `missing`.
 
-An image is cut into sixteen equal blocks (28x28 into 7x7, 8x8 into 2x2). Bit i, counted in reading
-order from the top left, is set where block i is background: its mean ink is at most the threshold.
-The default threshold 0 says background only where a block has no ink at all.
+An image, or the square around its ink, is cut into sixteen equal blocks (28x28 into 7x7, 8x8 into
+2x2). Bit i, counted in reading order from the top left, is set where block i is background: its
+mean ink is at most the threshold. What is not an image of the declared form is the last symbol.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, SupportsIndex, get_args
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Literal, SupportsIndex, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
+from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.errors import DomainError
 
 Pixels = Literal["uint8", "digits", "unit"]
@@ -23,11 +24,6 @@ FULL_SCALE: dict[Pixels, int] = {"uint8": 255, "digits": 16, "unit": 1}
 
 _GRID = 4
 _CHUNK = 4096  # images encoded at a time: bounds memory and keeps the work in the cache
-_EXPECTED: dict[Pixels, str] = {
-    "uint8": "dtype uint8 (0 to 255)",
-    "digits": "dtype uint8 or float (0 to 16)",
-    "unit": "dtype float (0 to 1)",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +38,16 @@ class BlockPatterns(Domain):
         Bright: ink is full scale on a background of 0 (MNIST). Dark: ink is 0 on a background of
         full scale (LEAF's FEMNIST).
     pixels : "uint8", "digits" or "unit", default "uint8"
-        "uint8": bytes 0 to 255. "digits": 0 to 16, as scikit-learn's digits. "unit": floats 0 to 1.
+        "uint8": whole numbers 0 to 255. "digits": 0 to 16, as scikit-learn's digits. "unit": 0 to
+        1.
     side : int, default 28
         Height and width in pixels, a multiple of 4.
+    faint : float, default 0
+        Largest ink of a pixel that counts as none, as a fraction of full ink, in [0, 1).
+        Resampling leaves faint ink beside every stroke: 1 to 5 of 255 in FEMNIST.
+    crop : bool, default False
+        Cut the smallest square around the ink into blocks (at least 4x4 pixels), not the whole
+        image. For characters that are smaller than their page, as FEMNIST's are.
 
     Raises
     ------
@@ -56,40 +59,58 @@ class BlockPatterns(Domain):
     >>> blank = np.zeros((1, 28, 28), dtype=np.uint8)
     >>> BlockPatterns().encode(blank)
     array([65535])
+    >>> BlockPatterns().encode([np.zeros((8, 8)), None])
+    array([65536, 65536])
     """
 
     threshold: float = 0.0
     ink: Ink = "bright"
     pixels: Pixels = "uint8"
     side: int = 28
+    faint: float = 0.0
+    crop: bool = False
     kind: ClassVar[str] = "block_patterns"
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int | float):
-            raise DomainError("threshold must be a number in [0, 1]")
+        for name in ("threshold", "faint"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise DomainError(f"{name} must be a number")
+            object.__setattr__(self, name, float(value) + 0.0)
         if not 0 <= self.threshold <= 1:
             raise DomainError("threshold is a fraction of full ink and must be in [0, 1]")
+        if not 0 <= self.faint < 1:
+            raise DomainError("faint is a fraction of full ink and must be in [0, 1)")
         if self.ink not in get_args(Ink):
             raise DomainError("ink must be 'bright' or 'dark'")
         if self.pixels not in get_args(Pixels):
             raise DomainError("pixels must be 'uint8', 'digits' or 'unit'")
         if type(self.side) is not int or self.side <= 0 or self.side % _GRID:
             raise DomainError("side must be a positive multiple of 4")
-        object.__setattr__(self, "threshold", float(self.threshold) + 0.0)
+        if type(self.crop) is not bool:
+            raise DomainError("crop must be True or False")
 
     @property
     def size(self) -> int:
-        """2^16 patterns."""
-        return 1 << _GRID * _GRID
+        """2^16 patterns, and `missing`."""
+        return (1 << _GRID * _GRID) + 1
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """'missing'."""
+        return ("missing",)
 
     def encode(self, records: Any) -> Symbols:
         """Map images to patterns.
 
-        Byte images are summed in integers, so the comparison with the threshold is exact.
+        Every record has a symbol: one of another shape, with a pixel that is NaN, masked or
+        outside the declared range, or that is no image at all is `missing`. Whole numbers are
+        summed without rounding, so the comparison with the threshold is exact.
 
         Parameters
         ----------
-        records : array [n, side, side]
+        records : array [n, side, side], or a sequence of n images
             Images in the declared convention.
 
         Returns
@@ -100,16 +121,26 @@ class BlockPatterns(Domain):
         Raises
         ------
         DomainError
-            If shape or dtype is not as declared, or a pixel is NaN or outside the declared range.
+            If ``records`` is not an array or a sequence: how many there are is not known.
         """
-        images = as_array(records)
-        if images.ndim > 0 and len(images) == 0:
-            return np.empty(0, dtype=np.int64)
-        self._check_form(images)
-        symbols = np.empty(len(images), dtype=np.int64)
-        for start in range(0, len(images), _CHUNK):
-            chunk = images[start : start + _CHUNK]
-            symbols[start : start + _CHUNK] = self._encode_chunk(chunk)
+        whole = _real(records) if hasattr(records, "__array__") else None
+        if whole is not None and whole.ndim > 0:
+            return self._encode_array(whole)
+        if (
+            whole is not None
+            or not isinstance(records, Iterable)
+            or isinstance(records, str | bytes | Mapping)
+        ):
+            raise DomainError(
+                "records must be an array or a sequence of images, one for each record"
+            )
+        # An odd record must not change what the others become: each is converted by itself.
+        images = [_real(record) for record in records]
+        shape = (self.side, self.side)
+        fit = {i: x for i, x in enumerate(images) if x is not None and x.shape == shape}
+        symbols = np.full(len(images), self.size - 1, dtype=np.int64)
+        if fit:
+            symbols[list(fit)] = self._encode_array(np.stack(list(fit.values())))
         return symbols
 
     def pattern(self, symbol: SupportsIndex) -> NDArray[np.bool_]:
@@ -123,60 +154,118 @@ class BlockPatterns(Domain):
         Raises
         ------
         DomainError
-            If ``symbol`` is not in 0 .. size-1.
+            If ``symbol`` is not in 0 .. 2^16-1: `missing` has no picture.
         """
-        bits = self._index(symbol) >> np.arange(_GRID * _GRID) & 1
-        return bits.astype(np.bool_).reshape(_GRID, _GRID)
+        index = self._index(symbol)
+        if index == self.size - 1:
+            raise DomainError("the symbol 'missing' has no picture")
+        return (index >> np.arange(_GRID * _GRID) & 1).astype(np.bool_).reshape(_GRID, _GRID)
 
     def name_of(self, symbol: SupportsIndex) -> str:
-        """Return the four rows of the pattern, ``.`` background and ``#`` ink."""
+        """Return the four rows of the pattern, ``.`` background and ``#`` ink, or ``missing``."""
+        if self._index(symbol) == self.size - 1:
+            return "missing"
         return "/".join("".join(".#"[not b] for b in row) for row in self.pattern(symbol))
 
     def spec(self) -> Spec:
-        """Return the threshold and the image convention."""
+        """Return what counts as ink, where the blocks are, and the image convention."""
         return {
             **self._header(),
             "threshold": self.threshold,
             "ink": self.ink,
             "pixels": self.pixels,
             "side": self.side,
+            "faint": self.faint,
+            "crop": self.crop,
         }
 
-    def _check_form(self, images: NDArray[Any]) -> None:
-        if images.shape[1:] != (self.side, self.side) or images.ndim != 3:
-            raise DomainError(
-                f"images must have shape [records, {self.side}, {self.side}]; "
-                "reshape them or declare another side"
-            )
-        is_byte, is_float = images.dtype == np.uint8, images.dtype.kind == "f"
-        allowed = {"uint8": is_byte, "digits": is_byte or is_float, "unit": is_float}
-        if not allowed[self.pixels]:
-            raise DomainError(
-                f"images must have {_EXPECTED[self.pixels]} as declared by "
-                f"pixels={self.pixels!r}; convert them or declare another convention"
-            )
+    def _encode_array(self, images: NDArray[Any]) -> Symbols:
+        """Encode numbers [n, ...], each row a record."""
+        symbols = np.full(len(images), self.size - 1, dtype=np.int64)
+        if images.shape[1:] == (self.side, self.side):
+            for start in range(0, len(images), _CHUNK):
+                part = images[start : start + _CHUNK]
+                symbols[start : start + _CHUNK] = self._encode_chunk(part)
+        return symbols
 
-    def _encode_chunk(self, chunk: NDArray[Any]) -> NDArray[np.uint16]:
-        """Encode images [m, side, side] whose shape and dtype have been checked."""
-        full, block = FULL_SCALE[self.pixels], self.side // _GRID
-        if chunk.dtype.kind == "f":
-            chunk = chunk.astype(np.float64)
-            if np.isnan(chunk).any():
-                raise DomainError("images hold NaN; repair or drop those images")
-        if self.pixels != "uint8" and (chunk.min() < 0 or chunk.max() > full):
-            raise DomainError(
-                f"images hold a pixel outside 0 to {full}, the range of pixels={self.pixels!r}; "
-                "rescale them or declare another convention"
-            )
+    def _encode_chunk(self, chunk: NDArray[Any]) -> Symbols:
+        """Encode numbers [m, side, side]."""
+        full = FULL_SCALE[self.pixels]
+        readable = np.ones(len(chunk), dtype=np.bool_)
+        if chunk.dtype != np.uint8:
+            with np.errstate(over="ignore"):
+                chunk = chunk.astype(np.float64)
+        if chunk.dtype != np.uint8 or self.pixels != "uint8":
+            fits = (chunk >= 0) & (chunk <= full)
+            if self.pixels == "uint8":
+                fits &= chunk == np.floor(chunk)
+            readable = np.asarray(fits.all(axis=(1, 2)))
+            chunk = np.where(readable[:, None, None], chunk, np.zeros((), chunk.dtype))
         ink = full - chunk if self.ink == "dark" else chunk
-        background = _block_sums(ink, block) <= self._limit
-        return np.packbits(background, axis=1, bitorder="little").view("<u2")[:, 0]
+        if self.faint:
+            ink = ink * (ink > self._of_full(self.faint, 1))
+        background = self._cropped(ink) if self.crop else self._whole(ink)
+        symbols = np.packbits(background, axis=1, bitorder="little").view("<u2")[:, 0]
+        return np.where(readable, symbols.astype(np.int64), self.size - 1)
 
-    @property
-    def _limit(self) -> float:
-        """Largest sum of ink in a background block; the threshold is read as a decimal."""
+    def _whole(self, ink: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which blocks of whole images are background [m, 16]."""
         block = self.side // _GRID
-        return float(Fraction(str(self.threshold)) * FULL_SCALE[self.pixels] * block * block)
+        limit = self._of_full(self.threshold, block * block)
+        background: NDArray[np.bool_] = _block_sums(ink, block) <= limit
+        return background
+
+    def _cropped(self, ink: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which blocks of the squares around the ink are background [m, 16]."""
+        inked = ink > 0
+        top, height = _extent(np.any(inked, axis=2))
+        left, width = _extent(np.any(inked, axis=1))
+        square = np.maximum(np.maximum(height, width), _GRID)
+        rows = _bands(top, height, square, self.side)
+        columns = _bands(left, width, square, self.side)
+        sums = rows @ ink.astype(np.float64) @ columns.transpose(0, 2, 1)
+        areas = rows.sum(axis=2)[:, :, None] * columns.sum(axis=2)[:, None, :]
+        most = (self.side // _GRID) ** 2
+        limits = np.array([self._of_full(self.threshold, area) for area in range(most + 1)])
+        background: NDArray[np.bool_] = sums <= limits[areas.astype(np.int64)]
+        return background.reshape(-1, _GRID * _GRID)
+
+    def _of_full(self, fraction: float, area: int) -> float:
+        """Fraction of full ink over an area in pixels; the fraction is read as a decimal."""
+        return float(Fraction(str(fraction)) * FULL_SCALE[self.pixels] * area)
+
+
+def _real(values: Any) -> NDArray[Any] | None:
+    """Return an array of real numbers, NaN where masked; None if ``values`` do not form one."""
+    try:
+        array = np.asanyarray(values)
+        if array.dtype.kind == "O":
+            array = array.astype(np.float64)
+        if array.dtype.kind not in "buif":
+            return None
+        if isinstance(array, np.ma.MaskedArray):
+            return np.ma.filled(array.astype(np.float64), np.nan)
+        return np.asarray(array)
+    except Exception:  # whatever a record's own conversion raises tells of that record
+        return None
+
+
+def _extent(inked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First line with ink, and lines up to the last one, [m] each; all lines where none has ink."""
+    first = inked.argmax(axis=1)
+    length = inked.shape[1] - inked[:, ::-1].argmax(axis=1) - first
+    return first, length
+
+
+def _bands(
+    first: NDArray[np.int64], length: NDArray[np.int64], square: NDArray[np.int64], side: int
+) -> NDArray[np.float64]:
+    """Which lines are in each quarter of a square around the ink, [m, 4, side]."""
+    start = np.clip(first + (length - square) // 2, 0, side - square)
+    lines = np.arange(side) - start[:, None]
+    quarter = (_GRID * lines + _GRID - 1) // square[:, None]  # bounds at floor(k * square / 4)
+    inside: NDArray[np.bool_] = quarter[:, None, :] == np.arange(_GRID)[:, None]
+    return inside.astype(np.float64)
 
 
 def _block_sums(ink: NDArray[Any], block: int) -> NDArray[Any]:

@@ -13,7 +13,7 @@ def pattern_svg(symbol: int, *, side: int = 40) -> str:
     Parameters
     ----------
     symbol : int
-        In 0 .. 2^16 - 1.
+        In 0 .. 2^16; the last one, `missing`, is an empty frame.
     side : int
         Height and width in CSS pixels.
 
@@ -22,12 +22,15 @@ def pattern_svg(symbol: int, *, side: int = 40) -> str:
     DomainError
         If there is no such symbol.
     """
-    ink = ~BlockPatterns().pattern(symbol)
+    domain = BlockPatterns()
+    missing = domain.name_of(symbol) == "missing"
+    ink = np.zeros((4, 4), dtype=np.bool_) if missing else ~domain.pattern(symbol)
+    words = "no image of the expected form" if missing else _in_words(ink.tolist())
     blocks = "".join(f'<path d="M{x} {y}h1v1h-1z"/>' for y, x in np.argwhere(ink).tolist())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="-.2 -.2 4.4 4.4" '
         f'width="{side}" height="{side}" fill="currentColor" shape-rendering="crispEdges">'
-        f"<title>{_in_words(ink.tolist())}</title>"
+        f"<title>{words}</title>"
         '<path d="M0 0h4v4h-4z" fill="none" stroke="currentColor" stroke-width=".15"/>'
         f"{blocks}</svg>"
     )

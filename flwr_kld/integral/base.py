@@ -158,12 +158,12 @@ def open_unit(words: NDArray[np.uint64]) -> Floats:
 def domain_features(domain: Domain) -> Floats:
     """Describe each symbol of a domain by numbers, shape [size, d].
 
-    Block patterns have one feature for each block, joint categories one for each table column;
-    other domains are described by the symbol's number.
+    Block patterns have one feature for each block and one for `missing`, joint categories one for
+    each table column; other domains are described by the symbol's number.
     """
     symbols = np.arange(domain.size)
     if isinstance(domain, BlockPatterns):
-        return (symbols[:, None] >> np.arange(16) & 1).astype(np.float64)
+        return (symbols[:, None] >> np.arange(17) & 1).astype(np.float64)
     if isinstance(domain, Categories):
         sizes = [feature.size for feature in domain.domains.values()]
         return np.stack(np.unravel_index(symbols, sizes), axis=1).astype(np.float64)

@@ -114,7 +114,7 @@ def test_images(cli, folder):
     domain = folder.domain(BlockPatterns())
     cli("reference", "build", folder.out, "--domain", domain, "--records", file)
     shown = json.loads(cli("reference", "show", folder.out, "--json").stdout)
-    assert (shown["kind"], shown["symbols"], shown["possible"]) == ("block_patterns", 65536, 2)
+    assert (shown["kind"], shown["symbols"], shown["possible"]) == ("block_patterns", 65537, 2)
     assert [s["symbol"] for s in shown["heaviest"]] == [65535, 65534]
     assert shown["heaviest"][1] == {
         "symbol": 65534,

@@ -36,6 +36,8 @@ DOMAINS: list[Domain] = [
     BlockPatterns(pixels="unit"),
     BlockPatterns(side=8),
     BlockPatterns(pixels="digits", side=8),
+    BlockPatterns(faint=0.02),
+    BlockPatterns(crop=True),
 ]
 
 
@@ -63,8 +65,8 @@ def test_the_fingerprint_is_fixed_for_ever() -> None:
     assert (
         BlockPatterns().fingerprint
         == hashlib.sha256(
-            b'{"ink":"bright","kind":"block_patterns","pixels":"uint8","side":28,'
-            b'"threshold":0.0,"version":1}'
+            b'{"crop":false,"faint":0.0,"ink":"bright","kind":"block_patterns","pixels":"uint8",'
+            b'"side":28,"threshold":0.0,"version":2}'
         ).hexdigest()
     )
 
@@ -97,7 +99,7 @@ def test_a_domain_is_frozen() -> None:
         ({"kind": "categories", "version": 1, "features": [["x"]]}, "malformed"),
         ({"kind": "categories", "version": 1, "features": []}, "at least one"),
         ({"kind": "binned", "version": 1, "edges": {"a": 1}}, "edge"),
-        ({"kind": "block_patterns", "version": 1, "threshold": 0.0}, "not in the form"),
+        ({"kind": "block_patterns", "version": 2, "threshold": 0.0}, "not in the form"),
     ],
 )
 def test_a_bad_spec_is_refused(spec: Any, message: str) -> None:

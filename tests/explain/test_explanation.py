@@ -247,7 +247,7 @@ def test_a_symbol_outside_the_reference_keeps_its_name():
 
 
 def test_patterns_say_their_kind_and_symbol():
-    p = np.zeros(1 << 16)
+    p = np.zeros(BlockPatterns().size)
     p[[65535, 0]] = 0.5
     counts = release(plan_of(BlockPatterns(), p), 1000 * (p > 0), 1.0)
     kinds = {(m.kind, m.symbol, m.name) for m in moved(counts)}

@@ -36,5 +36,6 @@ def test_ink_is_drawn_where_the_pattern_has_it_and_named_in_the_title(symbol):
 
 def test_no_ink_and_no_symbol():
     assert "no ink" in pattern_svg(65535)
+    assert "no image of the expected form" in pattern_svg(65536)
     with pytest.raises(DomainError):
-        pattern_svg(65536)
+        pattern_svg(65537)

@@ -143,7 +143,7 @@ def test_a_gaussian_base_needs_a_dimension():
 
 def test_symbols_are_described_in_their_domains_own_terms():
     patterns = FiniteBase.uniform(BlockPatterns())
-    assert patterns.features.shape == (65_536, 16)
+    assert patterns.features.shape == (65_537, 17)
     assert (patterns.features[5].nonzero()[0] == [0, 2]).all()
     joint = FiniteBase.uniform(Categories({"sex": ["f", "m"], "hand": ["left", "right"]}))
     assert joint.features.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
