@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -19,10 +18,7 @@ from flwr_kld.clients.handwriting import (
     Handwriting,
     StylePopulation,
     WriterResampler,
-    load_digits,
-    load_femnist,
-    load_leaf,
-    load_npz,
+    load_source,
 )
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.domain import BlockPatterns
@@ -32,7 +28,6 @@ Drift = Literal["none", "digits", "writers"]
 
 _REFERENCE_WRITERS = 1_000_000
 """Virtual writers from this number on make the reference; clients are numbered from 0."""
-_FEMNIST_WRITERS = 500
 _OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
 
 
@@ -104,6 +99,21 @@ class Scenario:
             return list(range(self.writers))
         return [int(w) for w in self._halves[1].writers]
 
+    def require(self, cohort: int) -> None:
+        """Refuse a cohort that the clients cannot fill.
+
+        Raises
+        ------
+        ValueError
+            Says how many clients there are.
+        """
+        if cohort > len(self.members):
+            kind = "writers" if self.writers else "real writers (the other half is the reference)"
+            raise ValueError(
+                f"a cohort of {cohort} cannot be drawn from {len(self.members)} {kind}: "
+                f"set cohort to at most {len(self.members)}"
+            )
+
     @cached_property
     def reference(self) -> Reference:
         """The public Π, of writers who are not clients."""
@@ -118,7 +128,7 @@ class Scenario:
         drifted = self.drift != "none" and check >= self.drift_from
         if not self.writers:
             own = self._halves[1].of_writer(member)
-            return own.with_digits((1, 7)) if drifted else own
+            return own.with_labels((1, 7)) if drifted else own
         if self.fresh:  # the writer's number carries the check
             return self._virtual(member + check * self.writers, drifted)
         if (member, drifted) not in self._kept:
@@ -149,12 +159,7 @@ class Scenario:
 
     @cached_property
     def _source(self) -> Handwriting:
-        if self.source == "digits":
-            return load_digits(1)
-        if self.source == "femnist":
-            return load_femnist(range(_FEMNIST_WRITERS))
-        path = Path(self.source)
-        return load_leaf(path) if path.is_dir() else load_npz(path)
+        return load_source(self.source)
 
     @cached_property
     def _halves(self) -> tuple[Handwriting, Handwriting]:

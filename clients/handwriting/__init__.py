@@ -7,6 +7,7 @@ from flwr_kld.clients.handwriting.leaf import load_leaf
 from flwr_kld.clients.handwriting.npz import load_npz
 from flwr_kld.clients.handwriting.partition import Partitioner, partitioned
 from flwr_kld.clients.handwriting.resample import WriterResampler
+from flwr_kld.clients.handwriting.source import load_source
 from flwr_kld.clients.handwriting.style import StylePopulation, WriterStyle
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "load_femnist",
     "load_leaf",
     "load_npz",
+    "load_source",
     "partitioned",
 ]

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from flwr_kld.domain import BlockPatterns
 from flwr_kld.domain.block_patterns import FULL_SCALE, Pixels
 
+DIGITS = range(10)
+"""Labels of the digits. FEMNIST's capitals A to Z are 10 to 35, its small letters 36 to 61."""
+_HALO = 0.02
+
 
 @dataclass(frozen=True, eq=False)
 class Handwriting:
@@ -26,6 +30,9 @@ class Handwriting:
         Integers: who wrote each image. In a federation a writer is a client.
     pixels : "uint8" or "digits", default "uint8"
         Full ink is 255 ("uint8") or 16 ("digits").
+    pages : bool, default False
+        Whether each image is a whole page made smaller, as FEMNIST's are: the character fills only
+        a part of it, and resampling left faint ink beside the strokes.
 
     Raises
     ------
@@ -37,6 +44,7 @@ class Handwriting:
     labels: NDArray[np.int64]
     writer: NDArray[np.int64]
     pixels: Pixels = "uint8"
+    pages: bool = False
 
     def __post_init__(self) -> None:
         images = np.asarray(self.images)
@@ -86,9 +94,9 @@ class Handwriting:
             raise ValueError("there is no such writer; choose one of .writers")
         return self._select(rows[place])
 
-    def with_digits(self, digits: Iterable[int] = range(10)) -> "Handwriting":
-        """Return the images whose label is one of ``digits``, in the order of this data set."""
-        return self._select(np.flatnonzero(np.isin(self.labels, list(digits))))
+    def with_labels(self, labels: Iterable[int] = DIGITS) -> "Handwriting":
+        """Return the images that show one of ``labels``, in the order of this data set."""
+        return self._select(np.flatnonzero(np.isin(self.labels, list(labels))))
 
     def split_writers(self, seed: int) -> tuple["Handwriting", "Handwriting"]:
         """Split at random into two halves that share no writer.
@@ -106,9 +114,29 @@ class Handwriting:
         in_first = np.isin(self.writer, shuffled[: (len(shuffled) + 1) // 2])
         return self._select(np.flatnonzero(in_first)), self._select(np.flatnonzero(~in_first))
 
-    def patterns(self, threshold: float = 0.0) -> BlockPatterns:
-        """Return the 4x4 block-pattern domain that fits these images."""
-        return BlockPatterns(threshold, ink="bright", pixels=self.pixels, side=self.side)
+    def patterns(
+        self, threshold: float = 0.0, *, faint: float | None = None, crop: bool | None = None
+    ) -> BlockPatterns:
+        """Return the 4x4 block-pattern domain that fits these images.
+
+        Parameters
+        ----------
+        threshold : float, default 0
+            Largest mean ink of a background block, as a fraction of full ink.
+        faint : float, optional
+            Largest ink of a pixel that counts as none, as a fraction of full ink. Default: 0.02
+            for ``pages``, whose halos have 1 to 5 of 255, otherwise 0.
+        crop : bool, optional
+            Whether the blocks cover the square around the ink, or the whole image. Default: as
+            ``pages``.
+        """
+        return BlockPatterns(
+            threshold,
+            pixels=self.pixels,
+            side=self.side,
+            faint=(_HALO if self.pages else 0.0) if faint is None else faint,
+            crop=self.pages if crop is None else crop,
+        )
 
     def _select(self, rows: NDArray[np.int64]) -> "Handwriting":
         return replace(

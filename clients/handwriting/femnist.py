@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting.dataset import Handwriting
+from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
 
 _DATASET, _SPLIT, _WRITER = "flwrlabs/femnist", "train", "writer_id"
 
 
-def load_femnist(partitions: Iterable[int], *, digits: Iterable[int] = range(10)) -> Handwriting:
+def load_femnist(partitions: Iterable[int], *, labels: Iterable[int] = DIGITS) -> Handwriting:
     """Load some of FEMNIST's about 3,600 writers.
 
     Parameters
@@ -24,8 +24,8 @@ def load_femnist(partitions: Iterable[int], *, digits: Iterable[int] = range(10)
     partitions : iterable of int
         Partition numbers, 0 for the first ``writer_id`` in ascending order, as Flower's
         ``NaturalIdPartitioner`` counts them. A client usually loads one.
-    digits : iterable of int, default 0 to 9
-        The classes to keep, of 0 to 61.
+    labels : iterable of int, default 0 to 9
+        The classes to keep: 0 to 9 are the digits, 10 to 35 A to Z, and 36 to 61 a to z.
 
     Returns
     -------
@@ -43,19 +43,20 @@ def load_femnist(partitions: Iterable[int], *, digits: Iterable[int] = range(10)
         If there is no such partition, or the data set is not 28x28 grey images.
     """
     partitioner = _partitioner()
-    images, labels, writer = [np.empty((0, 28, 28), np.uint8)], [np.empty(0, np.int64)], []
+    images, shown, writer = [np.empty((0, 28, 28), np.uint8)], [np.empty(0, np.int64)], []
     for partition in partitions:
         if not 0 <= partition < partitioner.num_partitions:
             raise ValueError("there is no such partition of FEMNIST")
         columns = partitioner.load_partition(partition).with_format("numpy")[:]
         images.append(np.asarray(columns["image"]))
-        labels.append(np.asarray(columns["character"]))
-        writer.append(np.full(len(labels[-1]), partition))
+        shown.append(np.asarray(columns["character"]))
+        writer.append(np.full(len(shown[-1]), partition))
     if any(x.shape[1:] != (28, 28) or x.dtype != np.uint8 for x in images):
         raise ValueError("FEMNIST images must be 28x28 and 8-bit grey")
     ink = 255 - np.concatenate(images)
     writers = np.concatenate([np.empty(0, np.int64), *writer])
-    return Handwriting(ink, np.concatenate(labels), writers).with_digits(digits)
+    everything = Handwriting(ink, np.concatenate(shown), writers, pages=True)
+    return everything.with_labels(labels)
 
 
 @cache

@@ -13,21 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.clients.handwriting.dataset import Handwriting
+from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
 
+_FILES = "all_data_*.json"
 _SIDE = 28
 _CLASSES = 62
 
 
-def load_leaf(folder: str | Path, *, digits: Iterable[int] = range(10)) -> Handwriting:
-    """Load every ``all_data_*.json`` of a folder.
+def load_leaf(folder: str | Path, *, labels: Iterable[int] = DIGITS) -> Handwriting:
+    """Load every ``all_data_*.json`` of a folder, or of its ``train`` and ``test``.
 
     Parameters
     ----------
     folder : str or Path
-        For example ``leaf/data/femnist/data/all_data``.
-    digits : iterable of int, default 0 to 9
-        The classes to keep.
+        For example ``leaf/data/femnist/data/all_data``, or ``leaf/data/femnist/data`` after LEAF
+        has split it into ``train`` and ``test``. A writer of both is one writer.
+    labels : iterable of int, default 0 to 9
+        The classes to keep: 0 to 9 are the digits, 10 to 35 A to Z, and 36 to 61 a to z.
 
     Returns
     -------
@@ -42,28 +44,34 @@ def load_leaf(folder: str | Path, *, digits: Iterable[int] = range(10)) -> Handw
     ValueError
         If a file is malformed. The message names the file and no value in it.
     """
-    paths = sorted(Path(folder).glob("all_data_*.json"))
+    folder = Path(folder)
+    parts = [folder] if any(folder.glob(_FILES)) else [folder / "train", folder / "test"]
+    paths = [path for part in parts for path in sorted(part.glob(_FILES))]
     if not paths:
-        raise FileNotFoundError("the folder holds no all_data_*.json; point to LEAF's output")
-    wanted = np.array(list(digits), dtype=np.int64)
+        raise FileNotFoundError(
+            f"neither {folder.name} nor its train and test hold an {_FILES}: "
+            "point to what LEAF's preprocess.sh wrote"
+        )
+    wanted = np.array(list(labels), dtype=np.int64)
     users: list[str] = []
     images: list[NDArray[np.uint8]] = []
-    labels: list[NDArray[np.int64]] = []
+    shown: list[NDArray[np.int64]] = []
     for path in paths:
         try:
             for user, x, y in _users(path):
                 keep = np.isin(y, wanted)
                 users.append(user)
                 images.append(x[keep])
-                labels.append(y[keep])
+                shown.append(y[keep])
         except _MalformedError as error:
-            raise ValueError(f"{path.name} is not a LEAF FEMNIST file: {error}") from None
+            name = path.relative_to(folder)
+            raise ValueError(f"{name} is not a LEAF FEMNIST file: {error}") from None
     numbers = np.unique(users, return_inverse=True)[1]
-    writer = np.repeat(numbers, [len(y) for y in labels])
     return Handwriting(
         np.concatenate([np.empty((0, _SIDE, _SIDE), np.uint8), *images]),
-        np.concatenate([np.empty(0, np.int64), *labels]),
-        writer,
+        np.concatenate([np.empty(0, np.int64), *shown]),
+        np.repeat(numbers, [len(y) for y in shown]),
+        pages=True,
     )
 
 

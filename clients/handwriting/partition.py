@@ -1,5 +1,6 @@
 """Clients where the data name none: a flwr-datasets partitioner stands in for the writers."""
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,4 +58,4 @@ def partitioned(data: Handwriting, partitioner: Partitioner) -> Handwriting:
     ]
     rows = np.concatenate(parts)
     clients = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    return Handwriting(data.images[rows], data.labels[rows], clients, data.pixels)
+    return replace(data, images=data.images[rows], labels=data.labels[rows], writer=clients)

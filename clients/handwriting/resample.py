@@ -56,7 +56,7 @@ class WriterResampler:
         self._counts = counts.astype(np.int64)
         self._starts = np.cumsum(self._counts) - self._counts
         self._images = source.images[np.argsort(source.labels, kind="stable")]
-        self._pixels = source.pixels
+        self._source = source
 
     def style(self, index: int) -> WriterStyle:
         """Return the style of writer ``index``.
@@ -101,7 +101,9 @@ class WriterResampler:
         which = rng.choice(len(self.digits), size=records, p=style.digit_mix)
         rows = self._starts[which] + rng.integers(self._counts[which])
         images = restyle(self._images[rows], style, rng)
-        return Handwriting(images, self.digits[which], np.full(records, index), self._pixels)
+        return replace(
+            self._source, images=images, labels=self.digits[which], writer=np.full(records, index)
+        )
 
     def _generators(self, index: int) -> list[np.random.Generator]:
         """Return two independent streams: for the writer's style, and for what is written."""

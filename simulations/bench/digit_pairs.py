@@ -4,7 +4,8 @@
 
 Half of the writers give the reference Π of a digit, the other half are clients who write another
 digit (or the same one). Trusted counts, replace-one, pure ε, every symbol of Π asked; the truth is
-the exact D_0.01 of the cohort. Without --data, virtual writers redraw scikit-learn's digits.
+the exact D_0.01 of the cohort. --data is an ``.npz`` file, a LEAF folder, "femnist", or "digits":
+virtual writers who redraw scikit-learn's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting import Handwriting, WriterResampler, load_digits, load_npz
+from flwr_kld.clients.handwriting import Handwriting, WriterResampler, load_source
 from flwr_kld.counts import ClearSum, ClientCounts
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.estimate import ESTIMATORS, estimate
@@ -36,19 +37,20 @@ THETA = 0.01
 _VIRTUAL_WRITERS, _VIRTUAL_RECORDS = 700, 100
 
 
-def load(path: Path | None) -> Handwriting:
-    """Read an ``.npz`` with images, labels and writer, or make virtual writers."""
-    if path is not None:
-        return load_npz(path).with_digits()
-    resampler = WriterResampler(load_digits(1), seed=1)
+def load(source: str) -> Handwriting:
+    """Load a source; where it names no writers, make virtual ones."""
+    data = load_source(source)
+    if len(data.writers) > 1:
+        return data
+    resampler = WriterResampler(data, seed=1)
     parts = [resampler.writer(i, _VIRTUAL_RECORDS) for i in range(_VIRTUAL_WRITERS)]
     columns = (np.concatenate([getattr(p, c) for p in parts]) for c in ("images", "labels"))
     writer = np.repeat(np.arange(_VIRTUAL_WRITERS), _VIRTUAL_RECORDS)
-    return Handwriting(*columns, writer, pixels="digits")
+    return Handwriting(*columns, writer, data.pixels, data.pages)
 
 
 def histograms(data: Handwriting) -> NDArray[np.int64]:
-    """Count each pattern for each digit, shape [10, 65536]."""
+    """Count each symbol for each digit, shape [10, size]."""
     domain = data.patterns()
     symbols = domain.encode(data.images)
     return np.stack(
@@ -144,7 +146,7 @@ def plot(rows: list[dict[str, Any]], summary: list[dict[str, Any]], path: Path) 
 def main() -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help=".npz with images, labels and writer")
+    parser.add_argument("--data", default="digits", help=".npz file, LEAF folder, femnist, digits")
     parser.add_argument("--splits", type=int, default=5, help="random halves of the writers")
     parser.add_argument("--out", type=Path, default=Path("out/digit-pairs"))
     options = parser.parse_args()

@@ -10,8 +10,8 @@ first and bounds D_θ with the second, by the product's own classes. Three table
 - groups: the mean bound for other numbers of groups;
 - the interval: how often it is given, covers D_θ over the cells, and how wide it is.
 
-With ``--data`` (an ``.npz`` of images, labels and writer) real writers are settings too. Writes
-``coverage.csv``, ``groups.csv``, ``interval.csv`` and ``coverage.png``.
+With ``--data`` (an ``.npz`` file, a LEAF folder, or "femnist") real writers are settings too.
+Writes ``coverage.csv``, ``groups.csv``, ``interval.csv`` and ``coverage.png``.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def tables(data: Path | None, runs: int) -> Iterator[tuple[str, str, list[Row]]]
 def main() -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, help=".npz with images, labels and writer")
+    parser.add_argument("--data", type=Path, help=".npz file, LEAF folder, or femnist")
     parser.add_argument("--runs", type=int, default=2000, help="in each setting")
     parser.add_argument("--out", type=Path, default=Path("out/coverage"), help="folder to write")
     options = parser.parse_args()

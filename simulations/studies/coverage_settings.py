@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from flwr_kld.bounds import Witness
-from flwr_kld.clients.handwriting import load_digits, load_npz
+from flwr_kld.clients.handwriting import load_digits, load_source
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.domain import BlockPatterns, Labels
@@ -192,8 +192,8 @@ def _writers(event: PrivacyEvent, coarse: int | None = None) -> list[Setting]:
 
 def _real_writers(path: Path, event: PrivacyEvent, coarse: int | None = None) -> list[Setting]:
     """Real writers: one half is the reference, the other half are the clients."""
-    past, present = load_npz(path).with_digits().split_writers(0)
-    usual, ones = Hands.of(present), Hands.of(present.with_digits((1, 7)))
+    past, present = load_source(path).split_writers(0)
+    usual, ones = Hands.of(present), Hands.of(present.with_labels((1, 7)))
     drifts = (("real writers, no drift", usual, 0.0), ("real writers, half 1 and 7", ones, 0.5))
     return _handwriting(present.patterns(), Hands.of(past), usual, drifts, event, coarse)
 

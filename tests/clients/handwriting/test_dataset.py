@@ -40,11 +40,11 @@ def test_writers_partition_the_data(writer: list[int]) -> None:
         assert numbers(data.of_writer(w)) == [i for i, x in enumerate(writer) if x == w]
 
 
-def test_with_digits_keeps_images_labels_and_writers_together() -> None:
+def test_with_labels_keeps_images_labels_and_writers_together() -> None:
     data = numbered([1, 1, 2, 3], labels=[5, 40, 5, 9])
-    kept = data.with_digits([5])
+    kept = data.with_labels([5])
     assert (numbers(kept), kept.labels.tolist(), kept.writer.tolist()) == ([0, 2], [5, 5], [1, 2])
-    assert numbers(data.with_digits()) == [0, 2, 3]
+    assert numbers(data.with_labels()) == [0, 2, 3]
     assert kept.writers.tolist() == [1, 2]
 
 

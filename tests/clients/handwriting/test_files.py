@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flwr_kld.clients.handwriting import load_leaf, load_npz
+from flwr_kld.clients.handwriting import load_leaf, load_npz, load_source
 
 IMAGES = np.arange(2 * 64, dtype=np.uint8).reshape(2, 8, 8)
 ARRAYS: dict[str, Any] = {"images": IMAGES, "labels": np.array([4, 2]), "writer": np.array([9, 8])}
@@ -80,9 +80,49 @@ def test_leaf_ink_becomes_bright_and_writers_are_numbered_by_name(tmp_path: Path
     assert data.images[0].max() == 0
     assert [(int(r), int(c)) for r, c in np.argwhere(data.images[1])] == [(1, 0), (2, 0)]
     assert data.images[1, 1:3, 0].tolist() == [255, 128]
-    everything = load_leaf(tmp_path, digits=range(62))
+    everything = load_leaf(tmp_path, labels=range(62))
     assert everything.labels.tolist() == [3, 7, 10, 0, 9]
-    assert load_leaf(tmp_path, digits=[]).images.shape == (0, 28, 28)
+    assert load_leaf(tmp_path, labels=[]).images.shape == (0, 28, 28)
+
+
+def test_leaf_folders_that_are_split_into_train_and_test(tmp_path: Path) -> None:
+    """With --t sample the writers are the same in both; with --t user they differ."""
+    for part in ("train", "test"):
+        (tmp_path / part).mkdir()
+    write(tmp_path / "train", "0_niid_0_keep_0_train_9", leaf(f2=([DOT], [1]), f1=([PAPER], [2])))
+    write(tmp_path / "test", "0_niid_0_keep_0_test_9", leaf(f2=([PAPER], [3]), f3=([DOT], [40])))
+    data = load_leaf(tmp_path, labels=range(62))
+    assert data.labels.tolist() == [1, 2, 3, 40]
+    assert data.writer.tolist() == [1, 0, 1, 2]
+    assert load_leaf(tmp_path / "test").labels.tolist() == [3]
+    write(tmp_path / "test", "1_test_9", leaf(f4=([PAPER[:-1]], [3])))
+    with pytest.raises(ValueError, match=r"^test.all_data_1_test_9\.json is not a LEAF"):
+        load_leaf(tmp_path)
+
+
+def test_the_default_patterns_of_femnist_see_through_its_halos(tmp_path: Path) -> None:
+    """A stroke in the middle of a large page, and ink of 1 to 5 of 255 in every block."""
+    page = np.ones((28, 28)) - np.resize(np.arange(6), (28, 28)) / 255
+    page[8:20, 8:20] -= np.kron(np.eye(4), np.ones((3, 3))) * 0.7
+    write(tmp_path, "0", leaf(f1=([page.ravel().tolist()], [20])))
+    data = load_leaf(tmp_path, labels=[20])
+    assert (data.patterns().faint, data.patterns().crop) == (0.02, True)
+    plain = data.patterns(faint=0, crop=False)
+    assert plain.name_of(plain.encode(data.images)[0]) == "/".join(["####"] * 4)
+    fit = data.patterns()
+    assert fit.name_of(fit.encode(data.images)[0]) == "#.../.#../..#./...#"
+
+
+def test_one_name_for_each_source(tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz", **{**ARRAYS, "labels": np.array([4, 12])})
+    assert load_source(tmp_path / "w.npz").labels.tolist() == [4]
+    assert load_source(str(tmp_path / "w.npz"), labels=range(62)).labels.tolist() == [4, 12]
+    (tmp_path / "leaf").mkdir()
+    write(tmp_path / "leaf", "0", leaf(f1=([DOT, DOT], [1, 61])))
+    assert load_source(tmp_path / "leaf").labels.tolist() == [1]
+    assert load_source(tmp_path / "leaf", labels=[61]).pages
+    with pytest.raises(FileNotFoundError):
+        load_source("digit")
 
 
 def test_every_byte_survives_leaf(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_femnist_by_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert data.labels.tolist() == [3, 9, 0]
     assert data.images[:, 5, 6].tolist() == [245, 225, 215]
     assert np.count_nonzero(data.images) == 3
-    assert load_femnist([0], digits=range(62)).labels.tolist() == [40, 0]
+    assert load_femnist([0], labels=range(62)).labels.tolist() == [40, 0]
     assert load_femnist([]).images.shape == (0, 28, 28)
     for partition in (-1, 2):
         with pytest.raises(ValueError, match="no such partition"):

@@ -181,7 +181,7 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="seed"):
         WriterResampler(source(), -1)
     with pytest.raises(ValueError, match="at least one image"):
-        WriterResampler(source().with_digits([]), 1)
+        WriterResampler(source().with_labels([]), 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""One name for each source of handwriting, as commands and run configs give it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
+from flwr_kld.clients.handwriting.digits import load_digits
+from flwr_kld.clients.handwriting.femnist import load_femnist
+from flwr_kld.clients.handwriting.leaf import load_leaf
+from flwr_kld.clients.handwriting.npz import load_npz
+
+_FEMNIST_WRITERS = 500
+
+
+def load_source(source: str | Path, *, labels: Iterable[int] = DIGITS) -> Handwriting:
+    """Load a source by its name.
+
+    Parameters
+    ----------
+    source : str or Path
+        ``"digits"`` (scikit-learn's, as one writer), ``"femnist"`` (its first 500 writers; needs a
+        network), or the path of an ``.npz`` file or of a LEAF folder.
+    labels : iterable of int, default 0 to 9
+        The classes to keep.
+
+    Raises
+    ------
+    OSError
+        If there is no such file, or FEMNIST cannot be reached.
+    ValueError
+        If a file is malformed.
+    """
+    if str(source) == "digits":
+        return load_digits(1).with_labels(labels)
+    if str(source) == "femnist":
+        return load_femnist(range(_FEMNIST_WRITERS), labels=labels)
+    if Path(source).is_dir():
+        return load_leaf(source, labels=labels)
+    return load_npz(source).with_labels(labels)
