@@ -63,6 +63,7 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
         `CHECKS_FILE`.
     """
     scenario = Scenario.from_run_config(config)
+    scenario.require(int(config["cohort"]))
     predictor = _predictor(scenario, config) if config["predictor"] else None
     threshold = float(config["threshold"])
     monitor = KLDrift(

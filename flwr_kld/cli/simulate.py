@@ -48,6 +48,8 @@ def simulate(
 ) -> None:
     """Run drift checks on a local Flower simulation; write table, plot and page."""
     require_simulation()
+    from flwr_kld.simulations.scenario import Scenario  # an extra
+
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     (out / _RESULTS).unlink(missing_ok=True)
@@ -57,6 +59,7 @@ def simulate(
         "epsilon": float(epsilon), "estimator": estimator, "theta": float(theta), "seed": seed,
         "threshold": float(threshold), "out": str(out),
     }  # fmt: skip
+    Scenario.from_run_config(config).require(cohort)
     found = _run(config, out, nodes=nodes, checks=checks, timeout=timeout)
     if len(found) < checks:
         raise RuntimeError(f"the run ended after {len(found)} checks: see {out / 'flower.log'}")

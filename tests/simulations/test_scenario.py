@@ -58,6 +58,15 @@ def test_real_writers_are_split_into_reference_and_clients(npz):
     assert scenario.truth(scenario.members, 2, 0.01) > scenario.truth(scenario.members, 1, 0.01)
 
 
+def test_a_cohort_larger_than_the_clients_is_refused(npz):
+    real = Scenario(source=str(npz), writers=0)
+    real.require(20)
+    with pytest.raises(ValueError, match="cohort of 21 cannot be drawn from 20 real writers"):
+        real.require(21)
+    with pytest.raises(ValueError, match="cohort of 31 cannot be drawn from 30 writers"):
+        Scenario(**SMALL).require(31)
+
+
 def test_run_config_has_hyphens_and_other_keys():
     scenario = Scenario.from_run_config({"reference-writers": 60, "writers": 30, "epsilon": 1.0})
     assert scenario.reference_writers == 60
