@@ -110,6 +110,10 @@ def _aggregate(
     plan = plan_from_config(records[PLAN], question)
     boxes = _boxes(records[SEALED])
     limits.require(len(boxes), least, "sealed their counts")
+    try:  # after a box is opened nothing may fail that depends on what is in it
+        trusted.prepare(plan, len(boxes))
+    except ValueError as error:
+        raise QueryRefused(f"no noise serves these terms: {error}") from None
     use_once(context, _USED, question.check, limits.memory)  # before anything is opened
     opened = _Opened(key, question, terms, context.run_id)
     clear = ClearSum(opened.read(boxes), plan)

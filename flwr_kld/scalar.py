@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.counts import ClearSum
+from flwr_kld.counts import LARGEST_CLIENT, ClearSum
 from flwr_kld.privacy import sensitivity
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
@@ -23,8 +23,10 @@ from flwr_kld.query import QueryPlan
 
 _GRID_STEPS = 32
 """Grid steps that a sensitivity spans at least: rounding then costs at most 1/16 more noise."""
-_LARGEST_COUNT = 2.0**43
-"""Records in one cell that the error bound of float64 arithmetic allows for."""
+_LARGEST_COUNT = 2.0**63
+"""No sum of int64 counts holds more records in a cell."""
+_LARGEST_LINEAR = 2.0**43
+"""Records of a whole sum that the spare grid step covers where the linear part has no bound."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,30 @@ class ScalarFunction:
         self._records = records
         self._others = len(self._scored) < domain_size
 
+    def require_bounded(self, records: float) -> None:
+        """Refuse an F that overflows float64 for some counts, whichever these are.
+
+        Whether arithmetic overflows would tell, without noise, what clients hold.
+
+        Parameters
+        ----------
+        records : float
+            Most records in the sum; a public bound.
+
+        Raises
+        ------
+        ValueError
+            If one term of F at no records, or at all of them in one cell, is not finite.
+        """
+        with np.errstate(all="ignore"):
+            ends = [np.abs(self._terms(np.full(len(self._w), h))) for h in (0.0, records)]
+            largest = float(np.maximum(*ends).sum()) * 2.0**64  # room for the grid and the noise
+        if not math.isfinite(largest):
+            raise ValueError(
+                "the scalar overflows for some counts: a scored symbol's mass, the smoothing or "
+                "lam is too extreme for float64"
+            )
+
     def __call__(self, counts: NDArray[np.int64]) -> float:
         """F at exact counts, shape [cells], in nats. Private."""
         return math.fsum(self._terms(counts[self._scored].astype(float)))
@@ -152,15 +178,21 @@ class ScalarFunction:
         Raises
         ------
         ValueError
-            If F does not depend on the counts.
+            If F does not depend on the counts, or without a bound.
         """
-        sensitive = self.sensitivity(adjacency, clip)
+        with np.errstate(all="ignore"):
+            sensitive, error = self.sensitivity(adjacency, clip), self._float_error()
         if not sensitive > 0:
             raise ValueError(
                 "the scalar is the same whatever the clients hold (a single symbol or record)"
             )
+        if not math.isfinite(sensitive):
+            raise ValueError("the scalar's smoothing is too small for float64")
         step = 2.0 ** math.floor(math.log2(sensitive / _GRID_STEPS))
-        return step, math.ceil((sensitive + 2 * self._float_error()) / step) + 1
+        moves = (sensitive + 2 * error) / step if step else math.inf
+        if not math.isfinite(moves):
+            raise ValueError("the scalar's terms are too large beside what it may move")
+        return step, math.ceil(moves) + 1
 
     def on_grid(self, counts: NDArray[np.int64], step: float) -> int:
         """F at exact counts, in grid steps. Private."""
@@ -200,6 +232,37 @@ class ScalarRelease:
     clip: int | None
     noise: Literal["laplace", "gaussian"]
 
+    def prepare(self, plan: QueryPlan, clients: int) -> None:
+        """Refuse, before anything is counted, what could fail or overflow for some counts.
+
+        Parameters
+        ----------
+        clients : int
+            Most clients in the sum.
+
+        Raises
+        ------
+        ValueError
+            If the release is not sound whatever the clients hold. It depends on public numbers
+            only.
+        """
+        if plan.selection.groups > 1:
+            raise ValueError("a scalar is released of one group: the query has several")
+        most = float(clients * (self.clip or LARGEST_CLIENT))
+        if self.adjacency is Adjacency.REPLACE_ONE:  # M is known later; F is monotone in it
+            for records in (1.0, most):
+                ScalarFunction(plan, self.options, records).require_bounded(records)
+            return
+        records = self._public_records()
+        if self.options.lam and most > _LARGEST_LINEAR:
+            raise ValueError(
+                f"lam > 0 under add-remove adjacency allows for {_LARGEST_LINEAR:.0f} records, and "
+                f"{clients} clients may hold more: ask fewer, or clip"
+            )
+        function = ScalarFunction(plan, self.options, records)
+        function.require_bounded(_LARGEST_COUNT)
+        self._calibrated(function)
+
     def release(self, clear: ClearSum, bits: BitSource) -> NoisyScalar:
         """Round F to a fixed-point grid and add integer noise calibrated to its move on that grid.
 
@@ -209,14 +272,8 @@ class ScalarRelease:
             If epsilon, delta or the options do not fit the adjacency.
         """
         plan, counts = clear.plan, clear.reveal()
-        if self.adjacency is Adjacency.REPLACE_ONE:
-            records = float(counts.sum())
-        elif self.options.records is not None:
-            records = self.options.records
-        else:
-            raise ValueError(
-                "a scalar under add-remove adjacency needs Scalar(records=…): a public M"
-            )
+        exact = self.adjacency is Adjacency.REPLACE_ONE
+        records = float(counts.sum()) if exact else self._public_records()
         function = ScalarFunction(plan, self.options, records)
         step, event = self._calibrated(function)
         noisy = function.on_grid(counts, step) + int(sample(event.table, 1, bits)[0])
@@ -239,6 +296,13 @@ class ScalarRelease:
             plan=plan,
             private=private,
         )
+
+    def _public_records(self) -> float:
+        if self.options.records is None:
+            raise ValueError(
+                "a scalar under add-remove adjacency needs Scalar(records=…): a public M"
+            )
+        return self.options.records
 
     def _calibrated(self, function: ScalarFunction) -> tuple[float, PrivacyEvent]:
         step, moves = function.grid(self.adjacency, self.clip)

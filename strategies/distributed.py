@@ -11,6 +11,7 @@ from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, Unit
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import on_coarser_grid
 from flwr_kld.privacy.share_event import Mechanism
+from flwr_kld.query import QueryPlan
 from flwr_kld.sum_terms import NoiseTerms
 
 
@@ -99,6 +100,9 @@ class Distributed:
         more = 0 if survivors is None else survivors - least
         counted = least + more - more % max(least // 8, 1)
         return Cost.of_shares(self.noise_terms.event(), counted, self.corrupted)
+
+    def prepare(self, plan: QueryPlan, clients: int) -> None:
+        """Refuse nothing: noised counts fit every plan."""
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts:
         """State what the clients' own noise delivers; add none.

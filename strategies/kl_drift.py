@@ -159,6 +159,8 @@ class KLDrift(Monitor[Report]):
 
         Raises
         ------
+        ValueError
+            If the trust model's release does not serve the plan; nothing was asked.
         CheckFailed
             If too few clients are there or reply, or they hold no records. Nothing is released;
             but what the ledger reserved is spent, and a client's guard counts every check that it
@@ -178,6 +180,7 @@ class KLDrift(Monitor[Report]):
                 self._decider.recall(self.ledger, self.budget)
         parts = self._parts(self.cohort.draw(present, self._generator))
         plan = self.plan.draw(self.reference, self._generator)
+        self.trust.prepare(plan, len(present))
         self.checks += 1
         with Spending(self.ledger, self.budget, self.trust, key or check, parts) as spending:
             measured = measure(

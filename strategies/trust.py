@@ -9,6 +9,7 @@ from flwr.serverapp import Grid
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.ledger import Cost
 from flwr_kld.privacy import Adjacency, BitSource, Unit
+from flwr_kld.query import QueryPlan
 from flwr_kld.release_terms import ReleaseTerms
 from flwr_kld.scalar import NoisyScalar
 from flwr_kld.strategies.cohort import Participant
@@ -66,6 +67,16 @@ class Trust(Protocol):
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; `survivors` in the sum, by default the fewest."""
+        ...
+
+    def prepare(self, plan: QueryPlan, clients: int) -> None:
+        """Refuse, before anything is counted, a plan whose release could fail for some counts.
+
+        Raises
+        ------
+        ValueError
+            Why; from public numbers only.
+        """
         ...
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:

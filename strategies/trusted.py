@@ -106,6 +106,17 @@ class Trusted:
             return Cost.claimed("scalar", self.epsilon, self.delta, self.adjacency, self.unit)
         return Cost.of(self._counts_event())
 
+    def prepare(self, plan: QueryPlan, clients: int) -> None:
+        """Refuse a plan whose release could fail for some counts, before anything is counted.
+
+        Raises
+        ------
+        ValueError
+            Why; from public numbers only.
+        """
+        if isinstance(self.release, Scalar):
+            self._scalar(self.release).prepare(plan, clients)
+
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
         """Add the noise: the one place where privacy is spent."""
         if isinstance(self.release, Scalar):

@@ -8,6 +8,7 @@ from typing import Literal
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.ledger import Cost
 from flwr_kld.privacy import Adjacency, BitSource, Unit
+from flwr_kld.query import QueryPlan
 from flwr_kld.release_terms import TRUST, ReleaseTerms
 from flwr_kld.scalar import NoisyScalar, Scalar
 from flwr_kld.sealing import check_public
@@ -81,6 +82,10 @@ class TrustedAggregator:
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""
         return trusted_of(self.release_terms).cost()
+
+    def prepare(self, plan: QueryPlan, clients: int) -> None:
+        """Refuse what the aggregator would."""
+        trusted_of(self.release_terms).prepare(plan, clients)
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
         """Do what the aggregator does; the server never holds a clear sum."""

@@ -44,6 +44,8 @@ def discrete_laplace(scale: float) -> NoiseTable:
             weight *= ratio
             if len(side) > _LONGEST_REACH:
                 raise ValueError("noise scale is too large for a table: raise epsilon")
+        if not side:
+            raise ValueError("noise scale is too large for a table: raise epsilon")
         tail_ratio = int(ratio * (1 << RATIO_BITS))
     tail = TOTAL - side[0] - 2 * sum(side[1:])
     centre = side[0] + tail % 2  # the tail is split between two sides: keep it even

@@ -400,7 +400,7 @@ def test_a_client_is_asked_for_one_box_a_check():
     reply = grid.again(first)
     assert "AnsweredAlready" in reply["answer"]["answer"]
     assert not reply["sealed"]
-    first.content["question"].update({"check": "anew", "members": [0, 0, 1, 2]})
+    first.content["question"].update({"check": "anew", "members": [0, 1, 2]})
     reply = grid.again(first)
     assert list(reply["sealed"]) == ["0"]
     assert json.loads(reply["answer"]["answer"])["answered"] == [0]
