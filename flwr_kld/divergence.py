@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from flwr_kld.arguments import real
+
 
 def skewed_divergence(reference: ArrayLike, other: ArrayLike, theta: float) -> float:
     """Return ``D_θ = KL(Π || (1 - θ) P + θ Π)`` in nats.
@@ -24,8 +26,7 @@ def skewed_divergence(reference: ArrayLike, other: ArrayLike, theta: float) -> f
     ValueError
         If P has no mass, or θ is out of range.
     """
-    if not 0 <= theta < 1:
-        raise ValueError(f"theta must be in [0, 1), got {theta}")
+    theta = real("theta", theta, least=0, below=1)
     pi, p = np.asarray(reference, dtype=float), np.asarray(other, dtype=float)
     if p.sum() <= 0:
         raise ValueError("a distribution without any mass cannot be compared")

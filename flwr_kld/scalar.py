@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, real
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum
 from flwr_kld.privacy import sensitivity
 from flwr_kld.privacy.bits import BitSource
@@ -55,12 +56,9 @@ class Scalar:
     def __post_init__(self) -> None:
         if self.smoothing not in ("prior", "additive"):
             raise ValueError(f"smoothing must be 'prior' or 'additive', got {self.smoothing!r}")
-        if not 0 < self.amount < math.inf:
-            raise ValueError(f"smoothing amount must be positive, got {self.amount}")
-        if not 0 <= self.lam < math.inf:
-            raise ValueError(f"lam must be at least 0, got {self.lam}")
-        if self.records is not None and not 1 <= self.records < math.inf:
-            raise ValueError(f"records must be at least 1, got {self.records}")
+        keep(self, amount=real("amount", self.amount, above=0), lam=real("lam", self.lam, least=0))
+        if self.records is not None:
+            keep(self, records=real("records", self.records, least=1))
 
 
 @dataclass(frozen=True, eq=False)

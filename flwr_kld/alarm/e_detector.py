@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.alarm.evidence import Evidence
+from flwr_kld.arguments import real, whole
 from flwr_kld.estimate.score import Floats
 
 _SCHEMA = 1
@@ -72,11 +73,8 @@ class EDetector:
     """
 
     def __init__(self, rate: float = 0.05, horizon: int = 365) -> None:
-        if not 0 < rate < 1:
-            raise ValueError(f"rate must be in (0, 1), got {rate}")
-        if horizon < 1:
-            raise ValueError(f"horizon must be at least 1 check, got {horizon}")
-        self.rate, self.horizon = rate, horizon
+        self.rate = real("rate", rate, above=0, below=1)
+        self.horizon = whole("horizon", horizon, least=1, unit="checks")
         self._checks = 0
         self._sums: Floats = np.zeros(len(STAKES))
         self._squares = self._degrees = 0.0  # of the spread of the groups of past checks
@@ -125,14 +123,17 @@ class EDetector:
             if state["schema"] != _SCHEMA:
                 raise ValueError(f"not an alarm state of schema {_SCHEMA}")
             detector = cls(state["rate"], state["horizon"])
-            detector._checks = int(state["checks"])
+            detector._checks = whole("checks", state["checks"], least=0)
             detector._sums = np.array(state["sums"], dtype=np.float64)
             detector._squares = float(state["squares"])
             detector._degrees = float(state["degrees"])
         except (KeyError, TypeError) as error:
             raise ValueError("the alarm's state is not readable") from error
         numbers = [*detector._sums.tolist(), detector._squares, detector._degrees]
-        sound = detector._sums.shape == (len(STAKES),) and detector._checks >= 0
-        if not sound or not np.isfinite(numbers).all() or min(numbers) < 0:
+        if (
+            detector._sums.shape != (len(STAKES),)
+            or not np.isfinite(numbers).all()
+            or min(numbers) < 0
+        ):
             raise ValueError("the alarm's state is not readable")
         return detector

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flwr_kld.arguments import keep, real, several
 from flwr_kld.bounds.witness import SLACK, Witness, in_groups
 from flwr_kld.estimate.score import Floats, check_theta
 
@@ -41,12 +42,14 @@ class Evidence:
     threshold: float
 
     def __post_init__(self) -> None:
+        keep(
+            self,
+            excess=tuple(real("excess", group) for group in several("excess", self.excess)),
+            spread=real("spread", self.spread, least=0),
+            threshold=real("threshold", self.threshold, unit="nats"),
+        )
         if len(self.excess) < 2:
             raise ValueError("evidence needs at least two groups")
-        if not all(map(math.isfinite, (*self.excess, self.threshold, self.spread))):
-            raise ValueError("evidence must be finite")
-        if self.spread < 0:
-            raise ValueError("a spread must be at least 0")
 
     @classmethod
     def of(
@@ -65,8 +68,7 @@ class Evidence:
         ValueError
             If an argument is out of range, or the counts are not those of the witness.
         """
-        check_theta(theta)
-        check_threshold(threshold)
+        theta, threshold = check_theta(theta), check_threshold(threshold)
         counts, f = in_groups(noisy, len(witness.values)), witness.f
         groups, size = counts.shape[1], counts.sum(axis=0)
 
@@ -85,7 +87,6 @@ class Evidence:
         return cls(tuple(excess.tolist()), spread, threshold)
 
 
-def check_threshold(threshold: float) -> None:
-    """Raise ValueError unless ``0 <= threshold < inf``."""
-    if not 0 <= threshold < math.inf:
-        raise ValueError(f"a threshold must be at least 0 nats, got {threshold}")
+def check_threshold(threshold: float) -> float:
+    """Return a threshold as Python's number; ValueError unless it is finite and at least 0."""
+    return real("threshold", threshold, least=0, unit="nats")

@@ -88,8 +88,7 @@ def certified_lower_bound(
     ValueError
         If theta or level is out of range, or the counts are not those of the witness.
     """
-    check_theta(theta)
-    check_level(level)
+    theta, level = check_theta(theta), check_level(level)
     counts, f = in_groups(noisy, len(witness.values)), witness.f
     limit = ratio_limit(f @ counts, counts.sum(axis=0).astype(np.float64), level)
     least, most = float(f.min()), float(f.max())

@@ -85,8 +85,7 @@ def two_sided_interval(
     ValueError
         If theta or level is out of range.
     """
-    check_theta(theta)
-    check_level(level)
+    theta, level = check_theta(theta), check_level(level)
     if theta == 0:
         return NoInterval("at theta=0 one unseen symbol makes D infinite: use theta=0.01")
     possible = counts.plan.mass > 0

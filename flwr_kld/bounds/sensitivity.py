@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from flwr_kld.arguments import keep, real, whole
 from flwr_kld.bounds.witness import GROUPS, check_level
 from flwr_kld.estimate.score import Floats, check_theta, score
 
@@ -62,11 +63,14 @@ class Sensitivity:
     design_effect: float = 1.0
 
     def __post_init__(self) -> None:
-        check_theta(self.theta)
-        if not (self.records > 0 and self.noise >= 0 and self.design_effect >= 1):
-            raise ValueError("records are positive, noise is >= 0 and a design effect >= 1")
-        if self.groups < 2:
-            raise ValueError(f"groups must be at least 2, got {self.groups}")
+        keep(
+            self,
+            records=real("records", self.records, above=0),
+            noise=real("noise", self.noise, least=0),
+            groups=whole("groups", self.groups, least=2),
+            theta=check_theta(self.theta),
+            design_effect=real("design_effect", self.design_effect, least=1),
+        )
 
     def detectable(self, threshold: float, *, errors: float) -> float:
         """Smallest D_θ whose witness stands `errors` standard errors above the threshold.
@@ -110,8 +114,7 @@ class Sensitivity:
 
 def errors_for_one_check(level: float, power: float, groups: int = GROUPS) -> float:
     """Return how many standard errors above the threshold one check finds with this power."""
-    check_level(level)
-    check_level(power)
+    level, power = check_level(level), check_level(power)
     return float(stdtrit(groups - 1, level) + stdtrit(groups - 1, power))
 
 
@@ -123,7 +126,7 @@ def errors_for_checks(
     A bet on d standard errors grows by ``g = d² / 2 (1 + d² / J)`` nats a check, give or take
     ``d``, and has to grow by ``ln(horizon / rate)``. inf if so few checks cannot alarm.
     """
-    check_level(power)
+    power = check_level(power)
     sure = float(ndtri(power))
     sizes = np.geomspace(0.05, 20.0, 400)
     growth = checks * sizes**2 / 2 / (1 + sizes**2 / groups)

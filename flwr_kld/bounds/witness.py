@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.bounds.levels import best_levels
 from flwr_kld.bounds.shares import expected_shares
 from flwr_kld.estimate.score import Floats, check_theta
@@ -114,10 +115,8 @@ class Witness:
         ValueError
             If an argument is out of range.
         """
-        check_theta(theta)
-        check_level(level)
-        if groups < 2 or not bound > 1:
-            raise ValueError(f"a witness needs groups >= 2 and bound > 1, got {groups}, {bound}")
+        theta, level = check_theta(theta), check_level(level)
+        groups, bound = whole("groups", groups, least=2), real("bound", bound, above=1)
         plan = noisy.plan
         if noisy.values.shape != (plan.cells,):
             raise ValueError("a witness is learnt from counts in one group")
@@ -133,9 +132,9 @@ class Witness:
             f = np.clip(pi / np.maximum(m, np.finfo(float).tiny), 1 / caps, caps)
             mean = f @ p
             variance = (f**2 @ p - mean**2) / records + noise * ((f - mean[:, None]) ** 2).sum(1)
-            whole = (1 - theta) * mean + theta * (f @ pi)
-            error = (1 - theta) * np.sqrt(np.maximum(variance, 0.0)) / whole
-            expected = np.log(f) @ pi - np.log(whole) - quantile * error
+            mixture = (1 - theta) * mean + theta * (f @ pi)
+            error = (1 - theta) * np.sqrt(np.maximum(variance, 0.0)) / mixture
+            expected = np.log(f) @ pi - np.log(mixture) - quantile * error
             offers.append((float(expected.max()), level_of, f[expected.argmax()], p))
         # One level certifies 0 and learns nothing: what is below 0 today may add up over checks.
         _, level_of, f, p = max(offers[1:] or offers, key=lambda offer: offer[0])
@@ -180,10 +179,9 @@ class Witness:
         return math.fsum((self.mass * self.f).tolist()) * (1 + SLACK)
 
 
-def check_level(level: float) -> None:
-    """Raise ValueError unless ``0.5 <= level < 1``."""
-    if not 0.5 <= level < 1:
-        raise ValueError(f"level must be in [0.5, 1), got {level}")
+def check_level(level: float) -> float:
+    """Return a confidence as Python's number; ValueError unless it is in [0.5, 1)."""
+    return real("level", level, least=0.5, below=1)
 
 
 def in_groups(noisy: NoisyCounts, levels: int) -> NDArray[np.int64]:

@@ -51,7 +51,7 @@ def hybrid(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     ValueError
         If theta is out of range.
     """
-    check_theta(theta)
+    theta = check_theta(theta)
     plan, noise = counts.plan, counts.noise.variance
     scored = np.flatnonzero(plan.weight > 0)
     y, weight = counts.values[scored], plan.weight[scored]

@@ -38,7 +38,7 @@ def paper(
     ValueError
         If lam, tau or theta is out of range.
     """
-    check_theta(theta)
+    theta = check_theta(theta)
     if lam < 0 or tau <= 0:
         raise ValueError(f"lam must be at least 0 and tau positive, got {lam} and {tau}")
     plan, records = counts.plan, counts.records

@@ -50,7 +50,7 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     EstimateUndefined
         If theta is 0 while a scored symbol may be unseen.
     """
-    check_theta(theta)
+    theta = check_theta(theta)
     plan, variance = counts.plan, counts.noise.variance
     scored = np.flatnonzero(plan.weight > 0)
     y = counts.values[scored]

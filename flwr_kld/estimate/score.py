@@ -7,13 +7,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import real
+
 Floats = NDArray[np.float64]
 
 
-def check_theta(theta: float) -> None:
-    """Raise ValueError unless ``0 <= theta < 1``."""
-    if not 0 <= theta < 1:
-        raise ValueError(f"theta must be in [0, 1), got {theta}")
+def check_theta(theta: float) -> float:
+    """Return θ as Python's number; ValueError unless it is in [0, 1)."""
+    return real("theta", theta, least=0, below=1)
 
 
 def score(ratio: Floats, theta: float) -> Floats:

@@ -30,7 +30,7 @@ def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     EstimateUndefined
         If theta is 0 while a scored count is not positive.
     """
-    check_theta(theta)
+    theta = check_theta(theta)
     plan, y = counts.plan, counts.values
     scored = plan.weight > 0
     if theta == 0 and (y[scored] <= 0).any():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
+from flwr_kld.alarm.evidence import check_threshold
+from flwr_kld.arguments import keep, real, whole
+from flwr_kld.bounds.witness import check_level
 from flwr_kld.counts import LARGEST_CLIENT
 from flwr_kld.estimate.score import check_theta
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.query import Partition
 
 Trust = Literal["trusted", "trusted-aggregator", "distributed"]
 Aggregation = Literal["plain-sum", "secure-sum", "sealed-sum"]
@@ -98,8 +101,6 @@ class Setting:
     checks: int = 365
 
     def __post_init__(self) -> None:
-        check_epsilon_delta(self.epsilon, 0.0)
-        check_theta(self.theta)
         if self.trust not in _AGGREGATIONS:
             raise ValueError(f"unknown trust model {self.trust!r}: choose from {[*_AGGREGATIONS]}")
         fitting = _AGGREGATIONS[self.trust]
@@ -107,29 +108,28 @@ class Setting:
             object.__setattr__(self, "aggregation", fitting[0])
         if self.aggregation not in fitting:
             raise ValueError(f"{self.trust!r} goes with {' or '.join(fitting)}")
-        for name, sound, wanted in (
-            ("clients", self.clients >= 2, "at least 2"),
-            ("records", 0 < self.records < math.inf, "positive"),
-            ("threshold", self.threshold is None or 0 <= self.threshold < math.inf, "at least 0"),
-            ("relied_on", 0 < self.relied_on <= 1, "in (0, 1]"),
-            ("design_effect", 1 <= self.design_effect < math.inf, "at least 1"),
-            ("level", 0.5 <= self.level < 1, "in [0.5, 1)"),
-            ("power", 0 < self.power < 1, "in (0, 1)"),
-            ("groups", self.groups >= 3, "at least 3"),
-            ("population", self.population is None or self.population >= self.clients,
-             "at least the clients of a check"),
-            ("buckets", self.buckets >= 1, "at least 1"),
-            ("checks", self.checks >= 1, "at least 1"),
-        ):  # fmt: skip
-            if not sound:
-                raise ValueError(f"{name} must be {wanted}, got {getattr(self, name)}")
-        clients = _MOST_CLIENTS[self.aggregation]
-        for name, most in (
-            ("clients", clients), ("population", clients), ("records", LARGEST_CLIENT),
-            ("checks", _MOST_CHECKS),
-        ):  # fmt: skip
-            if (getattr(self, name) or 0) > most:
-                raise ValueError(f"{name} must be at most {most:,}, got {getattr(self, name)}")
+        most = _MOST_CLIENTS[self.aggregation]
+        keep(
+            self,
+            clients=whole("clients", self.clients, least=2, most=most),
+            records=real("records", self.records, above=0, most=LARGEST_CLIENT),
+            epsilon=check_epsilon_delta(self.epsilon, 0.0)[0],
+            cells=Partition(self.cells).cells,
+            relied_on=real("relied_on", self.relied_on, above=0, most=1),
+            design_effect=real("design_effect", self.design_effect, least=1),
+            theta=check_theta(self.theta),
+            level=check_level(self.level),
+            power=real("power", self.power, above=0, below=1),
+            groups=whole("groups", self.groups, least=3),
+            buckets=whole("buckets", self.buckets, least=1),
+            checks=whole("checks", self.checks, least=1, most=_MOST_CHECKS),
+        )
+        if self.threshold is not None:
+            keep(self, threshold=check_threshold(self.threshold))
+        if self.population is not None:
+            keep(
+                self, population=whole("population", self.population, least=self.clients, most=most)
+            )
         if self.total < max(2, self.groups * self.design_effect):
             raise ValueError(
                 f"{self.total} records in an exchange are too few: each of {self.groups} groups "
@@ -161,6 +161,5 @@ def design_effect_of(records: float, correlation: float) -> float:
         ρ, the intraclass correlation of an indicator of a cell: 0 for independent records, 1 for
         clients whose records are all the same.
     """
-    if not 0 <= correlation <= 1 or records < 1:
-        raise ValueError("a design effect needs records >= 1 and a correlation in [0, 1]")
-    return 1 + (records - 1) * correlation
+    records = real("records", records, least=1)
+    return 1 + (records - 1) * real("correlation", correlation, least=0, most=1)

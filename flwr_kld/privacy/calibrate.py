@@ -8,11 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from flwr_kld.arguments import real
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
 from flwr_kld.privacy.event import Adjacency, PrivacyEvent, Unit
 from flwr_kld.privacy.hockey_stick import hockey_stick
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 _PRECISION = 1e-4
 """Relative precision of a calibrated scale; the side that satisfies the guarantee is kept."""
@@ -22,12 +23,9 @@ _PERCENTS = 600
 """Steps of 1 % that reach from `_LATTICE` below the smallest scale of any table."""
 
 
-def check_epsilon_delta(epsilon: float, delta: float) -> None:
-    """Raise ValueError unless ``0 < epsilon < inf`` and ``0 <= delta < 1``."""
-    if not 0 < epsilon < math.inf:
-        raise ValueError(f"epsilon must be a positive number of nats, got {epsilon}")
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return both as Python's numbers; ValueError unless epsilon > 0 and delta is in [0, 1)."""
+    return real("epsilon", epsilon, above=0, unit="nats"), real("delta", delta, least=0, below=1)
 
 
 def calibrated_laplace(
@@ -63,7 +61,7 @@ def calibrated_laplace(
     ValueError
         If epsilon or delta is out of range, or no table of reasonable size can serve.
     """
-    check_epsilon_delta(epsilon, delta)
+    epsilon, delta = check_epsilon_delta(epsilon, delta)
     shifts = shifts or adjacency.count_shifts
     table = _laplace_table(epsilon, delta, shifts)
     return PrivacyEvent("discrete-laplace", table, shifts, epsilon, delta, adjacency, unit)
@@ -84,9 +82,11 @@ def calibrated_gaussian(
 
     Parameters, returns and errors are those of `calibrated_laplace`, with ``delta > 0``.
     """
-    check_epsilon_delta(epsilon, delta)
+    epsilon, delta = check_epsilon_delta(epsilon, delta)
     if delta == 0:
         raise ValueError("Gaussian noise needs delta > 0: use discrete Laplace for pure epsilon")
+    if delta * TOTAL < 1:  # a bounded table's last weight alone is more
+        raise _unserved(epsilon, delta)
     shifts = shifts or adjacency.count_shifts
     table = _gaussian_table(epsilon, delta, shifts)
     return PrivacyEvent("discrete-gaussian", table, shifts, epsilon, delta, adjacency, unit)
@@ -127,6 +127,8 @@ def _least_noise(
             return False
 
     start = scale
+    if not math.isfinite(start):
+        raise _unserved(epsilon, delta)
     while not enough(scale):
         scale *= 2
         if scale > 1000 * start:

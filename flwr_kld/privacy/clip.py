@@ -11,8 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.event import Adjacency
+
+_LARGEST_BOUND = 2**20 - 1
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,14 @@ class Ball:
     largest: int
 
     def __post_init__(self) -> None:
-        if self.norm not in (1, 2) or not 1 <= self.largest**self.norm <= self.power:
-            raise ValueError("a ball of moves needs norm 1 or 2 and 1 <= largest**norm <= power")
+        keep(
+            self,
+            norm=whole("norm", self.norm, least=1, most=2),
+            power=whole("power", self.power, least=1),
+            largest=whole("largest", self.largest, least=1),
+        )
+        if self.largest**self.norm > self.power:
+            raise ValueError("a ball of moves needs largest**norm <= power")
 
     @property
     def l1(self) -> int:
@@ -74,10 +83,11 @@ class Clip:
     norm: Literal[1, 2] = 1
 
     def __post_init__(self) -> None:
-        if self.norm not in (1, 2):
-            raise ValueError(f"norm must be 1 or 2, got {self.norm!r}")
-        if not isinstance(self.bound, int) or not 1 <= self.bound < 2**20:
-            raise ValueError(f"bound must be an integer in [1, 2**20), got {self.bound!r}")
+        keep(
+            self,
+            bound=whole("bound", self.bound, least=1, most=_LARGEST_BOUND, unit="records"),
+            norm=whole("norm", self.norm, least=1, most=2),
+        )
 
     def moves(self, adjacency: Adjacency) -> Ball:
         """How far one client moves the sum of clipped vectors.

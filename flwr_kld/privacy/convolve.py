@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import whole
 from flwr_kld.privacy.table import TOTAL, TOTAL_BITS, NoiseTable
 
 _WIDTH = len(str(TOTAL * TOTAL))
@@ -43,8 +44,7 @@ def noise_sum(share: NoiseTable, copies: int) -> NoiseTable:
     ValueError
         If `copies` is below 1.
     """
-    if copies < 1:
-        raise ValueError("without a single share there is no noise")
+    copies = whole("copies", copies, least=1)
     if copies == 1:
         return share
     power, law = list(share.weights), None

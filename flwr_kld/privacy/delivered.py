@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from flwr_kld.arguments import whole
 from flwr_kld.privacy.ball import pure_delta, renyi_delta
 from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.privacy.clip import Ball
@@ -61,10 +62,8 @@ def delivered_delta(
     ValueError
         If an argument is out of range.
     """
-    if not 0 <= honest <= survivors:
-        raise ValueError(f"honest must be between 0 and {survivors} survivors, got {honest}")
-    if grid < 1:
-        raise ValueError(f"grid must be at least 1 step a count, got {grid}")
+    honest = whole("honest", honest, least=0, most=survivors, unit="clients")
+    grid = whole("grid", grid, least=1, unit="steps")
     if not honest or epsilon >= _NO_PROTECTION:
         return Fraction(1)
     law = noise_sum(share, honest)
@@ -98,7 +97,7 @@ def delivered_epsilon(
     float
         In nats; infinite where the shares protect nobody.
     """
-    check_epsilon_delta(asked, delta)
+    asked, delta = check_epsilon_delta(asked, delta)
 
     def enough(epsilon: float) -> bool:
         return delivered_delta(share, survivors, honest, moves, epsilon, grid=grid) <= delta

@@ -7,6 +7,7 @@ Proof note: ``docs/proofs/discrete-laplace.md``.
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_FLOOR, Decimal, localcontext
 
 from flwr_kld.privacy.table import RATIO_BITS, TOTAL, NoiseTable
@@ -34,6 +35,9 @@ def discrete_laplace(scale: float) -> NoiseTable:
     """
     if not scale >= 1 / 40:
         raise ValueError("noise scale below 1/40 of a count protects nobody: lower epsilon")
+    # Where weights fall below the smallest; a table far beyond the longest is not begun.
+    if scale * (math.log(TOTAL // _SMALLEST_WEIGHT) - math.log(2 * scale)) > 1.1 * _LONGEST_REACH:
+        raise _too_large()
     with localcontext(prec=60, rounding=ROUND_FLOOR):
         rate = (1 - _ROUNDING_SLACK) / Decimal(scale)
         ratio = (-rate).exp()
@@ -43,10 +47,14 @@ def discrete_laplace(scale: float) -> NoiseTable:
             side.append(int(weight))
             weight *= ratio
             if len(side) > _LONGEST_REACH:
-                raise ValueError("noise scale is too large for a table: raise epsilon")
+                raise _too_large()
         if not side:
-            raise ValueError("noise scale is too large for a table: raise epsilon")
+            raise _too_large()
         tail_ratio = int(ratio * (1 << RATIO_BITS))
     tail = TOTAL - side[0] - 2 * sum(side[1:])
     centre = side[0] + tail % 2  # the tail is split between two sides: keep it even
     return NoiseTable((*side[:0:-1], centre, *side[1:]), tail - tail % 2, tail_ratio)
+
+
+def _too_large() -> ValueError:
+    return ValueError("noise scale is too large for a table: raise epsilon")

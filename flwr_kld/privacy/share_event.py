@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.privacy.ball import zcdp_sigma
 from flwr_kld.privacy.calibrate import calibrated_gaussian, check_epsilon_delta
 from flwr_kld.privacy.clip import Ball, Clip
@@ -71,9 +72,14 @@ class ShareEvent:
     unit: Unit = Unit.RECORD
 
     def __post_init__(self) -> None:
-        check_epsilon_delta(self.epsilon, self.delta)
-        if self.n_min < 1:
-            raise ValueError(f"n_min must be at least 1 client, got {self.n_min}")
+        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
+        keep(
+            self,
+            epsilon=epsilon,
+            delta=delta,
+            n_min=whole("n_min", self.n_min, least=1, unit="clients"),
+            grid=whole("grid", self.grid, least=1, unit="steps"),
+        )
         if self.delivered_delta(self.n_min, self.n_min) > self.delta:
             raise NotPrivateEnough(
                 f"{self.n_min} shares do not deliver epsilon={self.epsilon}, delta={self.delta}"
@@ -135,11 +141,10 @@ def calibrate_shares(
     ValueError
         If an argument is out of range, or no table of reasonable size can serve.
     """
-    check_epsilon_delta(epsilon, delta)
+    epsilon, delta = check_epsilon_delta(epsilon, delta)
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
-    if n_min < 1:
-        raise ValueError(f"n_min must be at least 1 client, got {n_min}")
+    n_min = whole("n_min", n_min, least=1, unit="clients")
     moves = adjacency.count_shifts if clip is None else clip.moves(adjacency)
     unit = Unit.RECORD if clip is None else Unit.CLIENT
 

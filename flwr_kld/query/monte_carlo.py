@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.query.plan import HEAD, QueryPlan
+from flwr_kld.arguments import keep, whole
+from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan
 from flwr_kld.reference import Reference
 
 
@@ -20,13 +21,17 @@ class MonteCarlo:
     ----------
     draws : int
         T >= 1.
+
+    Raises
+    ------
+    ValueError
+        If it is out of range.
     """
 
     draws: int = 1000
 
     def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise ValueError(f"draws must be at least 1, got {self.draws}")
+        keep(self, draws=whole("draws", self.draws, least=1, most=LONGEST))
 
     def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
         """Draw the symbols of one check."""

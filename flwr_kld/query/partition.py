@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.query.plan import HEAD, QueryPlan
+from flwr_kld.arguments import keep, whole
+from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan
 from flwr_kld.reference import Reference
 
 _TAIL_BINS = 8
@@ -31,13 +32,17 @@ class Partition:
     ----------
     cells : int
         Budget, the 'impossible' cell not counted; at least 16.
+
+    Raises
+    ------
+    ValueError
+        If it is out of range.
     """
 
     cells: int = 1000
 
     def __post_init__(self) -> None:
-        if self.cells < 2 * _TAIL_BINS:
-            raise ValueError(f"a partition needs at least {2 * _TAIL_BINS} cells, got {self.cells}")
+        keep(self, cells=whole("cells", self.cells, least=2 * _TAIL_BINS, most=LONGEST))
 
     def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
         """Draw the cells of one check."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.reference import Reference
 
-_LONGEST = 1 << 24
+LONGEST = 1 << 24
 """Counts that a client makes at most, 64 MB: its memory must not depend on a server."""
 
 HEAD = -1
@@ -127,8 +127,8 @@ def cells_from_wire(
     """
     if cells > domain_size:  # counting would take memory for cells that are empty
         raise ValueError("the query plan has more cells than the domain has symbols")
-    if cells * selection.groups > _LONGEST:
-        raise ValueError(f"the query asks for more than {_LONGEST} counts")
+    if cells * selection.groups > LONGEST:
+        raise ValueError(f"the query asks for more than {LONGEST} counts")
     inflater = zlib.decompressobj()
     try:
         raw = inflater.decompress(wire, 4 * domain_size)  # never inflate more than the domain holds

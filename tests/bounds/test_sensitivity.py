@@ -70,7 +70,7 @@ def test_more_checks_find_smaller_drifts_and_too_few_none():
     ],
 )  # fmt: skip
 def test_bad_numbers(bad):
-    with pytest.raises(ValueError, match=r"records|group|theta"):
+    with pytest.raises(ValueError, match=r"records|group|theta|noise|design_effect"):
         replace(CHECK, **bad)
 
 

@@ -112,7 +112,7 @@ def test_a_matrix_is_refused_if_it_leaks_a_hair_more():
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
 @pytest.mark.parametrize("kind", [RandomisedResponse, SubsetSelection])
 def test_an_epsilon_that_means_nothing_is_refused(kind, epsilon):
-    with pytest.raises(ValueError, match="epsilon must be positive"):
+    with pytest.raises(ValueError, match="epsilon must be a number of nats above 0"):
         kind(3, epsilon)
 
 

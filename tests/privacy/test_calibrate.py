@@ -33,14 +33,14 @@ def test_gaussian_variances_are_those_of_the_analytic_mechanism(epsilon, varianc
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
 @pytest.mark.parametrize("calibrated", [calibrated_laplace, calibrated_gaussian])
 def test_epsilon_out_of_range(calibrated, epsilon):
-    with pytest.raises(ValueError, match="epsilon must be a positive number"):
+    with pytest.raises(ValueError, match="epsilon must be a number of nats above 0"):
         calibrated(epsilon, 1e-6, Adjacency.REPLACE_ONE)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.nan])
 @pytest.mark.parametrize("calibrated", [calibrated_laplace, calibrated_gaussian])
 def test_delta_out_of_range(calibrated, delta):
-    with pytest.raises(ValueError, match=r"delta must be in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\)"):
         calibrated(1.0, delta, Adjacency.REPLACE_ONE)
 
 

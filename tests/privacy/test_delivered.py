@@ -212,7 +212,7 @@ def test_noise_that_a_client_outreaches_protects_nobody():
         ({"delta": 1.0}, "delta must be"),
         ({"epsilon": 0.0}, "epsilon must be"),
         ({"epsilon": 60.0}, "epsilon|claims|deliver|scale"),
-        ({"n_min": 0}, "n_min must be at least 1"),
+        ({"n_min": 0}, "n_min must be a whole number of clients"),
         ({"mechanism": "gauss"}, "unknown mechanism"),
         ({"delta": 1e-40}, "do not deliver"),
     ],

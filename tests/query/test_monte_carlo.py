@@ -68,5 +68,5 @@ def test_weights_are_unbiased():
 
 @pytest.mark.parametrize("draws", [0, -3])
 def test_no_draws(draws):
-    with pytest.raises(ValueError, match=f"draws must be at least 1, got {draws}"):
+    with pytest.raises(ValueError, match=f"draws must be a whole number .*, got {draws}"):
         MonteCarlo(draws)

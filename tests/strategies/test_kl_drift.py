@@ -403,9 +403,9 @@ def test_a_reply_cannot_count_twice_or_for_others():
     ("arguments", "message"),
     [
         ({"estimator": "magic"}, "unknown estimator 'magic': choose from"),
-        ({"theta": 1.0}, r"theta must be in \[0, 1\)"),
+        ({"theta": 1.0}, r"theta must be a number in \[0, 1\)"),
         ({"min_clients": 0}, "min_clients must be at least 1"),
-        ({"timeout": 0}, "timeout must be a positive number"),
+        ({"timeout": 0}, "timeout must be a number of seconds above 0"),
     ],
 )
 def test_arguments_out_of_range_fail_at_construction(arguments, message):

@@ -214,7 +214,7 @@ def test_pairs_that_keep_no_promise_fail_at_construction():
     [
         ({"aggregator": b"short"}, "32 bytes: AggregatorKey.public"),
         ({"aggregator": bytes(32)}, "low-order point"),
-        ({"epsilon": 0.0}, "epsilon must be a positive number"),
+        ({"epsilon": 0.0}, "epsilon must be a number of nats above 0"),
         ({"noise": "gaussian"}, "needs delta > 0"),
         ({"clip": 5}, "needs Adjacency.ADD_REMOVE"),
         ({"release": Scalar(records=9.0)}, "under add-remove adjacency"),
