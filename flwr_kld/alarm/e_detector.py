@@ -21,8 +21,8 @@ _SCHEMA = 1
 STAKES = (0.5, 1.0, 2.0)
 """Sizes of drift that are betted on, in standard errors of one check."""
 _LOSS, _GAIN = 0.9, 0.6
-"""Most that a group's bet can lose and gain. A gain of more would be as valid for symmetric sums;
-less of it makes up for their long tail below."""
+"""Most that a group's bet can lose and gain. For symmetric sums any gain up to the loss is valid;
+for a long tail below none is, whatever the law: see the proof note."""
 _CEILING = 100.0
 """Evidence stops at so many times the alarm, so that an alarm ends some days after the drift."""
 _MEMORY = 0.95
@@ -62,7 +62,8 @@ class EDetector:
     ----------
     rate : float
         In (0, 1): the probability of any false alarm in the first `horizon` checks is at most
-        this; in the long run there are at least ``horizon / rate`` checks between two on average.
+        this where groups' sums are symmetric, and near it where no client is far heavier than
+        others (measured, not proved); in the long run there are at least ``horizon / rate`` checks between two on average.
     horizon : int
         Checks in that time, >= 1. Default: daily for a year.
 

@@ -1,7 +1,8 @@
 """How small a drift the certified bound finds: a closed-form forecast, before or after a check.
 
 The drift that is forecast is idiosyncratic: ln(P / Π) of the cells is normal and independent from
-cell to cell, the hardest case for a witness, which can learn nothing of one cell from another.
+cell to cell: hard for a witness, which can learn nothing of one cell from another, and not the
+hardest. Symbols of one tail bin that move against each other show in no cell at all.
 `flwr_kld.planner` simulates a plan's very own drift instead, in seconds rather than milliseconds.
 """
 
