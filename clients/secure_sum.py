@@ -129,8 +129,10 @@ def _requests(content: RecordDict) -> dict[int, bytes]:
     """
     record = content.get(PHASE)
     found = dict(record) if isinstance(record, ConfigRecord) else {}
-    requests = {member_of(key): payload for key, payload in found.items()}
-    if not all(isinstance(payload, bytes) for payload in requests.values()):
+    requests = {
+        member_of(key): payload for key, payload in found.items() if isinstance(payload, bytes)
+    }
+    if len(requests) < len(found):
         raise QueryRefused("that is no request of a server")
     return requests
 

@@ -63,10 +63,10 @@ class NoiseTerms:
             and type(self.delta) is float
             and self.adjacency in tuple(Adjacency)
             and all(type(n) is int for n in (self.n_min, self.clip, self.norm))
-            and type(self.mechanism) is str
             and self.norm in (1, 2)
         )
-        if not sound:
+        named: object = self.mechanism  # which names there are, `event` says
+        if not sound or type(named) is not str:
             raise ValueError("noise terms hold a value that is not of its type")
 
     def event(self) -> ShareEvent:
