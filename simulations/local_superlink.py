@@ -18,13 +18,14 @@ from tempfile import TemporaryDirectory
 from flwr_kld.simulations.processes import stop_family
 
 _CONNECTION = "simulation"
-_START_TIMEOUT = 60.0
+_START_TIMEOUT = 300.0  # an end to waiting for what hangs; a busy machine may need minutes
 _QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     # Without a network the run-time installation of dependencies fails every run.
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ADDRESS": "local",  # a Ray of its own, though another may run on this machine
 }
 
 
@@ -82,8 +83,7 @@ def local_superlink(
     RuntimeError
         If it does not come up; names the log.
     """
-    with TemporaryDirectory(prefix="flwr-kld-") as home:
-        port = _free_port()
+    with TemporaryDirectory(prefix="flwr-kld-") as home, reserved_port() as port:
         (Path(home) / "config.toml").write_text(
             f'[superlink]\ndefault = "{_CONNECTION}"\n\n'
             f'[superlink.{_CONNECTION}]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
@@ -111,10 +111,18 @@ def _script(name: str) -> str:
     return str(Path(sys.executable).parent / name)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a TCP port on loopback that no other process is given while the block lasts.
+
+    A server that sets ``SO_REUSEADDR``, as Flower's do, can listen on it: the socket that keeps
+    the port is bound and does not listen. A port that was merely free a moment ago may be taken by
+    another suite, or by one of Ray's many servers, before this one listens.
+    """
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        yield int(keeper.getsockname()[1])
 
 
 def _toml(value: object) -> str:

@@ -31,6 +31,7 @@ def stop_family(process: subprocess.Popen[bytes]) -> None:
     for member in alive:
         with suppress(psutil.NoSuchProcess):
             member.kill()
+    psutil.wait_procs(alive, timeout=_TIMEOUT)
     try:
         process.wait(_TIMEOUT)
     except subprocess.TimeoutExpired:

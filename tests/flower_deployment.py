@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -27,19 +26,13 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 from cryptography.x509.oid import NameOID
+from patience import HANGS
 
+from flwr_kld.simulations.local_superlink import reserved_port
 from flwr_kld.simulations.processes import stop_family
 
 BIN = Path(sys.executable).parent
 LOOPBACK = "127.0.0.1"
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((LOOPBACK, 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
@@ -137,7 +130,8 @@ class Deployment:
 
     def __init__(self, home: Path, certificates: Certificates | None = None) -> None:
         self.home, self.certificates = home, certificates
-        (self.port,) = free_ports(1)
+        self._ports = ExitStack()
+        self.port = self._ports.enter_context(reserved_port())
         self._superlink: subprocess.Popen[bytes] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
         quiet = ("TELEMETRY_ENABLED=0", "DISABLE_UPDATE_CHECK=1")
@@ -183,7 +177,7 @@ class Deployment:
             return False
 
         try:
-            wait_for(answers, 30, "the SuperLink answers")
+            wait_for(answers, HANGS, "the SuperLink answers")
         except TimeoutError:
             raise RuntimeError(self.log("superlink")) from None
 
@@ -193,7 +187,7 @@ class Deployment:
         if self.certificates is not None:
             security = ["--root-certificates", str(self.certificates.authority)]
             security += ["--auth-supernode-private-key", str(key)] if key else []
-        (port,) = free_ports(1)
+        port = self._ports.enter_context(reserved_port())
         node = self._spawn(
             name, "flower-supernode", *security, "--superlink", f"{LOOPBACK}:{self.port}",
             "--port", str(port), "--node-config", config,
@@ -211,7 +205,7 @@ class Deployment:
             for public in public_keys
         ]  # fmt: skip
         for process in registering:
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=HANGS)
             if process.returncode or b"registered successfully" not in said:
                 raise RuntimeError(said.decode())
 
@@ -219,12 +213,12 @@ class Deployment:
         """What ``flwr supernode list`` says."""
         done = subprocess.run(
             [BIN / "flwr", "supernode", "list", "real", "--format", "json"],
-            env=self.environment, capture_output=True, text=True, timeout=60, check=True,
+            env=self.environment, capture_output=True, text=True, timeout=HANGS, check=True,
         )  # fmt: skip
         nodes: list[dict[str, str]] = json.loads(done.stdout)["nodes"]
         return nodes
 
-    def run(self, app: Path, *options: str, timeout: float = 150) -> str:
+    def run(self, app: Path, *options: str, timeout: float = HANGS) -> str:
         """``flwr run`` an app to its end and return what it printed."""
         process = self.start_run(app, *options)
         process.wait(timeout)
@@ -267,6 +261,7 @@ class Deployment:
             list(pool.map(_end, self._processes))
         self._processes.clear()
         self.stop_superlink()
+        self._ports.close()
 
     def _spawn(self, name: str, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.home / f"{name}.log").open("wb") as log:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
+from patience import HANGS
 
 from flwr_kld.cli import flower_run
 from flwr_kld.cli import watch as watching
@@ -168,7 +169,7 @@ def test_a_process_ends_so_on_sigterm(flwr, flower_app, url):
     while MID_RUN not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANGS)
     assert (process.returncode, out) == (143, "")
     assert "run 4711 was stopped" in err
     assert "Traceback" not in err

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from patience import HANGS
 from report.samples import decided
 
 from flwr_kld.cli import watch as watching
@@ -81,7 +82,7 @@ def test_sigterm_ends_it_at_once_and_cleanly(url, flower_app):
     assert process.stderr is not None
     assert "checking '0 3 1 1 *'" in process.stderr.readline()
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANGS)
     assert (process.returncode, out, err.strip()) == (0, "", "stopped")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from flower_deployment import BIN, Deployment
+from patience import HANGS
 
 from flwr_kld import Reference
 from flwr_kld.divergence import skewed_divergence
@@ -89,7 +90,7 @@ def story(deployment: Deployment, ledger: Ledger, home: Path) -> Story:
                 "--app", APP, "--connection", "real", "--ledger", url, "--json",
                 "--run-config", f'nodes={NODES} ledger="{url}"',
             ],
-            env=deployment.environment, capture_output=True, text=True, timeout=300,
+            env=deployment.environment, capture_output=True, text=True, timeout=HANGS,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr[-5000:]
         return json.loads(done.stdout)
@@ -99,7 +100,7 @@ def story(deployment: Deployment, ledger: Ledger, home: Path) -> Story:
             APP, "--run-config",
             f'nodes={NODES} ledger="{url}" reference="{reference}" '
             f'steps="{steps}" moved={moved}',
-            timeout=300,
+            timeout=HANGS,
         )  # fmt: skip
         found = [json.loads(line) for line in re.findall(r"STEP (\{.*\})", printed)]
         assert [step["step"] for step in found] == steps.split(), printed[-5000:]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from flower_deployment import Certificates, Deployment, node_key, wait_for
+from patience import HANGS
 
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import AggregatorKey
@@ -159,7 +160,7 @@ def story(deployment: Deployment, operators: Operators, home: Path) -> Story:
                 raise RuntimeError(deployment.log("run"))
             return path.exists()
 
-        wait_for(there, 180, path.name)
+        wait_for(there, HANGS, path.name)
 
     def ready(check: str) -> None:
         wait(control / f"{check}.ready")
@@ -168,7 +169,7 @@ def story(deployment: Deployment, operators: Operators, home: Path) -> Story:
         (control / f"{check}.go").touch()
 
     def connected(name: str) -> None:
-        wait_for(lambda: "SuperNode ID" in deployment.log(name), 60, f"{name} is connected")
+        wait_for(lambda: "SuperNode ID" in deployment.log(name), HANGS, f"{name} is connected")
 
     ready("trusted")
     start(AGGREGATOR, operators.aggregator_config())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from guard.files import DOMAIN, REFERENCE, guard_file, question
+from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, GuardFileError, verify
@@ -134,7 +135,7 @@ def test_a_full_disk_refuses_before_anything_is_counted(tmp_path, request):
     path = str(guard_file(tmp_path))
     done = subprocess.run(
         [sys.executable, "-c", FULL, path, tests, "1000"],
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=HANGS,
         preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
     )  # fmt: skip
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000

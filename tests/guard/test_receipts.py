@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import ReceiptsTampered, verify
@@ -261,5 +262,5 @@ def test_processes_do_not_overspend(tmp_path, request):
         subprocess.Popen([*command, str(i), tests], stdout=subprocess.PIPE, text=True)
         for i in range(3)
     ]
-    assert sum(int(process.communicate(timeout=60)[0]) for process in running) == 12
+    assert sum(int(process.communicate(timeout=HANGS)[0]) for process in running) == 12
     assert len(verify(tmp_path / "receipts.db").receipts) == 12

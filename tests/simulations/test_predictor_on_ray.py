@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from patience import HANGS
 
 from flwr_kld.report import Check
 from flwr_kld.report.predictor_report import PredictorReport
@@ -28,7 +29,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     config |= {"drift-from": DRIFT_FROM, "epsilon": 4.0, "predictor": True, "out": home}
     with local_superlink(home / "flower.log") as superlink:
         run = superlink.run(app, nodes=NODES, config=config)
-        assert run.wait(timeout=150) == 0, superlink.log.read_text()[-3000:]
+        assert run.wait(timeout=HANGS) == 0, superlink.log.read_text()[-3000:]
     return [json.loads(line) for line in (home / CHECKS_FILE).read_text().splitlines()]
 
 

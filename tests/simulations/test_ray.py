@@ -1,14 +1,17 @@
 """End to end on Ray through ``flwr run``; nothing is left behind, even after an interruption."""
 
+import ctypes
 import json
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+from patience import HANGS
 
 from flwr_kld.report import Check
 from flwr_kld.simulations.demo import APP
@@ -16,30 +19,41 @@ from flwr_kld.simulations.local_superlink import local_superlink
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
 
 FLOWER = ("flower-superlink", "flwr-simulation", "flower-superexec", "raylet", "gcs_server")
-
-
-def left_behind(since: float) -> list[str]:
-    """Flower's and Ray's processes that began after `since`."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "create_time", "status"]):
-        words = " ".join(process.info["cmdline"] or [])
-        young = process.info["create_time"] >= since - 0.05
-        if young and process.info["status"] != "zombie" and any(name in words for name in FLOWER):
-            found.append(words[:120])
-    return found
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 @pytest.fixture
-def since():
-    return time.time()
+def flower_processes():
+    """Flower's and Ray's processes that this test has started, those without a parent too.
+
+    For as long as the test runs, orphans among its descendants become its children, not init's.
+    """
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except AttributeError:
+        pytest.skip("orphans can be told apart on Linux only")
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = set(psutil.Process().children(recursive=True))
+
+    def alive() -> list[str]:
+        found = []
+        for process in set(psutil.Process().children(recursive=True)) - before:
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                words = " ".join(process.cmdline())
+                if any(name in words for name in FLOWER):
+                    found.append(words[:120])
+        return found
+
+    yield alive
+    prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def test_flwr_run_on_ray(tmp_path: Path, since: float):
+def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
     config = {"writers": 60, "cohort": 30, "nodes": 4, "checks": 3, "drift-from": 3}
     config |= {"reference-writers": 100, "epsilon": 3.0, "out": tmp_path}
     with local_superlink(tmp_path / "flower.log") as superlink:
         run = superlink.run(APP, nodes=4, config=config)
-        assert run.wait(timeout=120) == 0, superlink.log.read_text()[-3000:]
+        assert run.wait(timeout=HANGS) == 0, superlink.log.read_text()[-3000:]
     lines = (tmp_path / CHECKS_FILE).read_text().splitlines()
     checks = [Check.from_dict(json.loads(line)) for line in lines]
     assert len(checks) == 3
@@ -48,10 +62,10 @@ def test_flwr_run_on_ray(tmp_path: Path, since: float):
         assert check.report.private
         assert abs(check.report.estimate - check.truth) < 0.15
     assert checks[2].truth > checks[1].truth + 0.1
-    assert left_behind(since) == []
+    assert flower_processes() == []
 
 
-def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, since: float):
+def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, flower_processes):
     demo = subprocess.Popen(
         [sys.executable, "-m", "flwr_kld.simulations.demo", "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -59,13 +73,13 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, since: float)
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
-        give_up = time.monotonic() + 60
-        while not any("raylet" in p for p in left_behind(since)):
+        give_up = time.monotonic() + HANGS
+        while not any("raylet" in p for p in flower_processes()):
             assert time.monotonic() < give_up, "Ray did not start"
             time.sleep(0.2)
         demo.send_signal(signal.SIGINT)
-        demo.wait(timeout=60)
+        demo.wait(timeout=HANGS)
     finally:
         demo.kill()
     assert demo.returncode != 0
-    assert left_behind(since) == []
+    assert flower_processes() == []

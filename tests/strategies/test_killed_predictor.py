@@ -11,6 +11,7 @@ import killed_predictor
 import numpy as np
 import pytest
 from killed_predictor import NODES, REMEMBERED, mixture
+from patience import HANGS
 
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.predictors import Reports
@@ -34,7 +35,7 @@ def url(tmp_path_factory) -> str:
             [sys.executable, SCRIPT, url, home / "notes", str(number), when],
             env={**os.environ, "PYTHONPATH": str(SCRIPT.parent)},
             capture_output=True,
-            timeout=120,
+            timeout=HANGS,
         )
         assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-3000:]
     return url

@@ -29,7 +29,7 @@ def main(grid: Grid, context: Context) -> None:
         reference = Reference.from_counts(labels, [310, 250, 120, 320])
         strategy = WithDriftChecks(strategy, KLDrift(reference, Trusted(epsilon=1.0)), every=1)
     start = ArrayRecord({"weights": Array(np.zeros(4))})
-    result = strategy.start(grid, start, num_rounds=2, timeout=120, evaluate_fn=norm)
+    result = strategy.start(grid, start, num_rounds=2, timeout=900, evaluate_fn=norm)
     kinds = ("train_metrics_clientapp", "evaluate_metrics_serverapp")
     found = {kind: {r: dict(m) for r, m in getattr(result, kind).items()} for kind in kinds}
     found["arrays"] = result.arrays["weights"].numpy().tobytes().hex()
