@@ -2,14 +2,23 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# uv installs in half a minute what takes pip two; it does not read pip's configuration, so where it
+# finds no packages pip has the last word.
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore
 
-.PHONY: demo test test-deployment test-postgres check clean
+.PHONY: demo test test-slow test-deployment test-postgres check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m flwr_kld.simulations.demo --out out/demo
 
+# Two at a time; what takes minutes is marked slow.
 test: $(VENV)/ready
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
+
+# What `make test` leaves out: long Monte Carlo, every pattern of dropouts, real deployments.
+test-slow: $(VENV)/ready
+	$(BIN)/pytest -m slow
 
 # SuperLinks with TLS and authenticated SuperNodes, nodes that are stopped and killed, and a SuperLink
 # that is started anew between checks: 4 minutes.
@@ -23,13 +32,14 @@ test-postgres: $(VENV)/ready
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/installed
-	$(BIN)/pip install --quiet --no-deps --target build/installed .
+	rm -rf build/installed && mkdir -p build
+	$(UV) --no-deps --target build/installed . 2>build/uv.log || $(PIP) --no-deps --target build/installed .
 	cd build && MYPYPATH=installed ../$(BIN)/mypy --config-file ../pyproject.toml -p flwr_kld
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) --quiet uv 2>$(VENV)/uv.log || true
+	$(UV) --editable '.[dev]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[dev]'
 	touch $@
 
 clean:
