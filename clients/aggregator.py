@@ -117,7 +117,7 @@ def _aggregate(
     use_once(context, _USED, question.check, limits.memory)  # before anything is opened
     opened = _Opened(key, question, terms, context.run_id)
     clear = ClearSum(opened.read(boxes), plan)
-    why = "".join(f", {n}: {reason}" for reason, n in opened.rejected.items())
+    why = "".join(f", {n}: {why}" for why, n in Counter(opened.rejected.values()).items())
     limits.require(clear.clients, least, f"are left{why}")
     if agreed.adjacency is Adjacency.REPLACE_ONE and clear.is_empty():  # that number is public
         raise QueryRefused("the cohort holds no records: nothing to compare")
@@ -141,7 +141,7 @@ class _Opened:
 
     def __init__(self, key: AggregatorKey, question: Question, terms: str, run: int) -> None:
         self._key, self._question, self._terms, self._run = key, question, terms, run
-        self.rejected: Counter[str] = Counter()
+        self.rejected: dict[str, str] = {}
 
     def read(self, boxes: Mapping[str, bytes]) -> Iterator[ClientCounts]:
         """Yield every client's valid counts. A sender is a key of `boxes`: nobody counts twice."""
@@ -150,7 +150,7 @@ class _Opened:
                 yield self._counts(sender, box)
             except InvalidReply as error:
                 name = "NotOpened: " if isinstance(error, NotOpened) else ""
-                self.rejected[f"{name}{error}"] += 1
+                self.rejected[sender] = f"{name}{error}"
 
     def _counts(self, sender: str, box: bytes) -> ClientCounts:
         asked = self._question

@@ -30,8 +30,9 @@ class Published:
         As in `NoisyCounts` and `NoisyScalar`.
     values : bytes
         Noised counts, little-endian int64, or the one noised number, little-endian float64.
-    rejected : dict[str, int]
-        Clients whose sealed counts are not in the sum, by reason.
+    rejected : dict[str, str]
+        Why the sealed counts of each client that is not in the sum are not, by the name that they
+        were sealed under.
     private : bool
         False if the noise came from a seed.
     """
@@ -41,7 +42,7 @@ class Published:
     clients: int
     records: float
     values: bytes
-    rejected: dict[str, int]
+    rejected: dict[str, str]
     private: bool
 
     @classmethod
@@ -50,7 +51,7 @@ class Published:
         check: str,
         published: NoisyCounts | NoisyScalar,
         clients: int,
-        rejected: Mapping[str, int],
+        rejected: Mapping[str, str],
     ) -> Published:
         """Take what was published."""
         if isinstance(published, NoisyScalar):
@@ -81,7 +82,7 @@ class Published:
                 [type(value) for value in vars(answer).values()] == _TYPES
                 and answer.clients >= 0
                 and 1 <= answer.records < math.inf
-                and all(type(n) is int and n > 0 for n in answer.rejected.values())
+                and all(type(reason) is str for reason in answer.rejected.values())
             )
         except (KeyError, TypeError, ValueError, RecursionError):
             sound = False

@@ -6,10 +6,11 @@ the server for the public reference and, beside the protocol, for the exact dive
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,11 @@ from flwr_kld.clients.handwriting import (
 )
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.domain import BlockPatterns
+from flwr_kld.query import EVERYTHING, Selection, record_ids, salted
 from flwr_kld.reference import Reference
+
+if TYPE_CHECKING:
+    from flwr_kld.strategies.halves import Part
 
 Drift = Literal["none", "digits", "writers"]
 
@@ -140,10 +145,25 @@ class Scenario:
         mix = self._ones_and_sevens if drifted and self.drift == "digits" else None
         return resampler.writer(writer, self.records, mix)
 
-    def truth(self, members: Iterable[int], check: int, theta: float) -> float:
-        """Exact D_θ of a cohort at a check, in nats."""
-        counts = sum(self._counts(self.write(member, check)) for member in members)
-        return skewed_divergence(self.reference.probabilities, np.asarray(counts), theta)
+    def secret(self, member: int) -> bytes:
+        """Return what a client's record ids are salted with: the truth has to know it."""
+        return hashlib.sha256(f"{self.seed} {member}".encode()).digest()
+
+    def truth(
+        self, members: Iterable[int], check: int, theta: float, selection: Selection = EVERYTHING
+    ) -> float:
+        """Exact D_θ of the selected records of a cohort at a check, in nats."""
+        counts = np.zeros(self.domain.size, dtype=np.int64)
+        for member in members:
+            symbols = self.domain.encode(self.write(member, check).images)
+            ids = salted(record_ids(None, len(symbols)), self.secret(member))
+            counts += np.bincount(symbols[selection.selected(ids)], minlength=self.domain.size)
+        return skewed_divergence(self.reference.probabilities, counts, theta)
+
+    def truth_of(self, counted: Part, check: int, theta: float) -> float:
+        """Exact D_θ, in nats, of the very records that an estimate is about."""
+        members = (participant.member for participant in counted.participants)
+        return self.truth(members, check, theta, counted.selection)
 
     @cached_property
     def _kept(self) -> dict[tuple[int, bool], Handwriting]:

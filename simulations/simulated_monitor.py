@@ -85,9 +85,7 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
             """Flower calls this after each round (and before the first, as round 0)."""
             if server_round == 0:
                 return None
-            truth = scenario.truth(
-                (p.member for p in monitor.counted), monitor.checks, monitor.theta
-            )
+            truth = scenario.truth_of(monitor.counted, monitor.checks, monitor.theta)
             report = monitor.reports.get(server_round)
             line = {"round": server_round, "truth": truth, "report": report and report.to_dict()}
             if predictor is not None:

@@ -64,6 +64,6 @@ def compare_models(grid: Grid, config: dict[str, Any], at_check: int) -> None:
             )
             monitor.checks = at_check - 1
             report = monitor.check(grid)
-            truth = scenario.truth((p.member for p in monitor.counted), at_check, monitor.theta)
+            truth = scenario.truth_of(monitor.counted, at_check, monitor.theta)
             line = {"round": at_check, "truth": truth, "report": report.to_dict()}
             file.write(json.dumps(line) + "\n")

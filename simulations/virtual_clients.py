@@ -16,6 +16,7 @@ from flwr_kld.clients import (
     host_predictor_queries,
 )
 from flwr_kld.domain import Domain
+from flwr_kld.query import Selection
 from flwr_kld.sealing import AggregatorKey
 from flwr_kld.simulations.scenario import Scenario
 
@@ -47,7 +48,13 @@ def virtual_clients() -> ClientApp:
     def domain(context: Context) -> Domain:
         return Scenario.from_run_config(context.run_config).domain
 
-    host_drift_queries(app, records, hosted, domain, secure_sum=FirstUse(), aggregator=aggregator)
+    def secret(context: Context, member: int, selection: Selection) -> bytes:
+        return Scenario.from_run_config(context.run_config).secret(member)
+
+    host_drift_queries(
+        app, records, hosted, domain,
+        secure_sum=FirstUse(), aggregator=aggregator, secret=secret,
+    )  # fmt: skip
     host_predictor_queries(app, records, hosted, domain)
     aggregate_drift_checks(app)
     return app

@@ -12,7 +12,7 @@ from flwr_kld.privacy import Adjacency, BitSource
 from flwr_kld.query import QueryPlan
 from flwr_kld.scalar import NoisyScalar
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Claim, Exchange, NoisySum
+from flwr_kld.strategies.exchange import Claim, Exchange, NoisySum, by_reason
 from flwr_kld.strategies.trust import Aggregation, Trust
 
 
@@ -26,8 +26,8 @@ class Published:
         After the noise.
     asked, survivors : int
         Clients in the cohort and in the sum.
-    dropouts : dict[str, int]
-        Clients left out, by reason.
+    left_out : dict[Participant, str]
+        Why each client that is not in the sum is not.
     bytes_down, bytes_up : float
         Payload for each client asked, mean.
     """
@@ -35,7 +35,7 @@ class Published:
     values: NoisyCounts | NoisyScalar
     asked: int
     survivors: int
-    dropouts: dict[str, int]
+    left_out: dict[Participant, str]
     bytes_down: float
     bytes_up: float
 
@@ -109,12 +109,13 @@ class Asking:
             trust.release_terms,
         )
         collected = self.aggregation.collect(exchange, trust.noise_terms, self.least)
-        require(collected.total.clients, self.least, "answered", collected.dropouts)
+        why = by_reason(collected.left_out)
+        require(collected.total.clients, self.least, "answered", why)
         return Published(
             self._released(collected.total),
             asked=len(chosen),
             survivors=collected.total.clients,
-            dropouts=collected.dropouts,
+            left_out=collected.left_out,
             bytes_down=collected.bytes_down,
             bytes_up=collected.bytes_up,
         )

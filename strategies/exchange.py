@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from flwr.app import Error
 from flwr.serverapp import Grid
 
 from flwr_kld.counts import ClearSum, NoisyCounts
-from flwr_kld.protocol import Question
+from flwr_kld.protocol import Answer, Question
 from flwr_kld.query import QueryPlan
 from flwr_kld.release_terms import ReleaseTerms
 from flwr_kld.scalar import NoisyScalar
@@ -116,19 +118,45 @@ class Collected:
     ----------
     total : ClearSum or NoisySum
         Sum over the survivors: private until the trust model publishes it, or noised already.
-    dropouts : dict[str, int]
-        Participants left out, by reason.
+    left_out : dict[Participant, str]
+        Why each participant that is not in the sum is not.
     bytes_down, bytes_up : float
         Payload for each participant asked, mean.
     """
 
     total: ClearSum | NoisySum
-    dropouts: dict[str, int]
+    left_out: dict[Participant, str]
     bytes_down: float
     bytes_up: float
 
 
+NO_REPLY = "no reply"
 LONGEST_REASON = 200
+
+
+def by_reason(left_out: Mapping[Participant, str]) -> dict[str, int]:
+    """Count participants that were left out, each once."""
+    return dict(Counter(left_out.values()))
+
+
+def missing(
+    chosen: Iterable[Participant], counted: Container[Participant], heard: Mapping[Participant, str]
+) -> dict[Participant, str]:
+    """Say why each participant that was not counted was not; silence is a reason.
+
+    Whatever was heard of one that was counted in the end (a repeated message, say) is none.
+    """
+    return {p: heard.get(p, NO_REPLY) for p in chosen if p not in counted}
+
+
+def refusals(members: Iterable[Participant], answer: Answer) -> dict[Participant, str]:
+    """Say why members of one node did not answer, in the order in which the node says it.
+
+    A node gives a reason for each of them, or one for all.
+    """
+    reasons = [refusal(reason) for reason in answer.reasons]
+    unanswered = [p for p in members if p.member not in answer.answered]
+    return dict(zip(unanswered, reasons + reasons[-1:] * len(unanswered), strict=False))
 
 
 def plain(reason: str) -> str:
@@ -147,4 +175,4 @@ _SILENT = (3, 4, 5)
 
 def failure(error: Error) -> str:
     """Say why a reply is an error; its text may quote a client's data, its code does not."""
-    return "no reply" if error.code in _SILENT else f"client error (Flower code {error.code})"
+    return NO_REPLY if error.code in _SILENT else f"client error (Flower code {error.code})"

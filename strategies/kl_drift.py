@@ -17,12 +17,13 @@ from flwr_kld.estimate import ESTIMATORS, Estimator
 from flwr_kld.explain.candidates import require_candidates
 from flwr_kld.ledger import Ledger
 from flwr_kld.privacy import SeededBits, SystemBits
-from flwr_kld.query import Partition, Plan
+from flwr_kld.query import EVERYTHING, Partition, Plan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
 from flwr_kld.strategies.asking import Asking, require
 from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.deciding import Alarm, Decided, Decider
+from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part, halves
 from flwr_kld.strategies.measuring import measure
 from flwr_kld.strategies.monitor import Monitor
@@ -140,8 +141,8 @@ class KLDrift(Monitor[Report]):
         self.theta = theta
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
-        self.counted: list[Participant] = []
-        """Clients that the last check's estimate is about."""
+        self.counted = Part([], EVERYTHING)
+        """Clients and records that the last check's estimate is about."""
         self._generator = np.random.default_rng(seed)
         bits = SystemBits() if seed is None else SeededBits(seed)
         self._decider = (
@@ -188,7 +189,7 @@ class KLDrift(Monitor[Report]):
                 check=check, group=str(self.checks), timeout=self.timeout,
                 theta=self.theta, level=self.alarm.level,
             )  # fmt: skip
-            self.counted = parts[0].participants
+            self.counted = measured.counted
             decided = (
                 Decided(None)
                 if self._decider is None
@@ -211,7 +212,7 @@ class KLDrift(Monitor[Report]):
                 delta=self.trust.delta,
                 asked=measured.asked,
                 survivors=measured.survivors,
-                dropouts=measured.dropouts,
+                dropouts=by_reason(measured.left_out),
                 bytes_down=down,
                 bytes_up=up,
                 seconds=time.perf_counter() - began,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from flwr_kld.counts import NoisyCounts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.query import QueryPlan
 from flwr_kld.strategies.asking import Asking, Published
+from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.halves import Part
 
 
@@ -24,8 +24,8 @@ class Measured:
     ----------
     first : Published
         Counts for the estimate.
-    asked : int
-        Clients asked in all exchanges, each counted once.
+    parts : Sequence[Part]
+        Who was asked, for what.
     witness : Witness or None
         Where the first half said to look; None if only one exchange was wanted.
     second : Published or None
@@ -35,7 +35,7 @@ class Measured:
     """
 
     first: Published
-    asked: int
+    parts: Sequence[Part]
     witness: Witness | None = None
     second: Published | None = None
     failure: str | None = None
@@ -45,11 +45,32 @@ class Measured:
         return [exchange for exchange in self.exchanges if exchange is not None]
 
     @property
+    def left_out(self) -> dict[Participant, str]:
+        """Why clients did not answer everything that they were asked, each once."""
+        reasons: dict[Participant, str] = {}
+        if self.witness is not None and self.second is None:
+            first, second = self.parts  # whoever is in the first one is in the estimate
+            others = set(second.participants) - set(first.participants)
+            reasons = dict.fromkeys(others, "the second half of the check failed")
+        for exchange in reversed(self._done):  # what was heard first goes
+            reasons |= exchange.left_out
+        return reasons
+
+    @property
+    def asked(self) -> int:
+        """Clients asked in all exchanges, each counted once."""
+        return len({participant for part in self.parts for participant in part.participants})
+
+    @property
     def survivors(self) -> int:
         """Clients that answered everything that they were asked."""
-        total = sum(exchange.survivors for exchange in self._done)
-        twice = sum(exchange.asked for exchange in self._done) > self.asked
-        return min(exchange.survivors for exchange in self._done) if twice else total
+        return self.asked - len(self.left_out)
+
+    @property
+    def counted(self) -> Part:
+        """Which records of whom the first exchange counted."""
+        first, left_out = self.parts[0], self.first.left_out
+        return Part([p for p in first.participants if p not in left_out], first.selection)
 
     @property
     def population(self) -> str:
@@ -66,11 +87,6 @@ class Measured:
         down = sum(exchange.asked * exchange.bytes_down for exchange in self._done)
         up = sum(exchange.asked * exchange.bytes_up for exchange in self._done)
         return down / self.asked, up / self.asked
-
-    @property
-    def dropouts(self) -> dict[str, int]:
-        """Answers that are missing, by reason, over all exchanges."""
-        return dict(sum((Counter(exchange.dropouts) for exchange in self._done), Counter()))
 
     @property
     def exchanges(self) -> tuple[Published | None, ...]:
@@ -109,7 +125,6 @@ def measure(
         If the first exchange fails. If the second does, the first one's numbers stand.
     """
     first, *others = parts
-    asked = len({participant for part in parts for participant in part.participants})
     found = asking.publish(
         grid,
         first.participants,
@@ -119,7 +134,7 @@ def measure(
         timeout=timeout,
     )
     if not others or not isinstance(found.values, NoisyCounts):
-        return Measured(found, asked)
+        return Measured(found, parts)
     witness = Witness.from_counts(found.values, theta=theta, level=level)
     second = others[0]
     try:
@@ -132,5 +147,5 @@ def measure(
             timeout=timeout,
         )
     except CheckFailed as error:
-        return Measured(found, asked, witness, None, str(error))
-    return Measured(found, asked, witness, counted)
+        return Measured(found, parts, witness, None, str(error))
+    return Measured(found, parts, witness, counted)

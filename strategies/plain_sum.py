@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -21,7 +21,14 @@ from flwr_kld.protocol import (
     Answer,
 )
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Collected, Exchange, failure, refusal
+from flwr_kld.strategies.exchange import (
+    Collected,
+    Exchange,
+    failure,
+    missing,
+    refusal,
+    refusals,
+)
 from flwr_kld.sum_terms import NoiseTerms
 
 _TYPE = f"query.{DRIFT_ACTION}"
@@ -76,7 +83,7 @@ class PlainSum:
         people = len(exchange.chosen)
         return Collected(
             clear,
-            replies.dropouts(people),
+            missing(exchange.chosen, replies.counted, replies.heard),
             bytes_down=down / people,
             bytes_up=replies.bytes / people,
         )
@@ -86,11 +93,15 @@ class _Replies:
     """Reads replies one by one; each participant counts at most once."""
 
     def __init__(self, asked: dict[int, list[int]], exchange: Exchange) -> None:
-        self._open = {node: set(members) for node, members in asked.items()}
+        self._open = {
+            node: {member: Participant(node, member) for member in members}
+            for node, members in asked.items()
+        }
         self._check, self._plan = exchange.check, exchange.plan
         self._most = exchange.clip or LARGEST_CLIENT
-        self._reasons: Counter[str] = Counter()
-        self.valid = 0
+        self.counted: set[Participant] = set()
+        self.heard: dict[Participant, str] = {}
+        """What was wrong with the latest that came of a participant."""
         self.bytes = 0
 
     def read(self, replies: Iterable[Message]) -> Iterable[ClientCounts]:
@@ -107,11 +118,6 @@ class _Replies:
             except InvalidReply as error:
                 self._leave_out(node, f"invalid reply: {error}")
 
-    def dropouts(self, asked: int) -> dict[str, int]:
-        """Participants left out, by reason; silence is one."""
-        silent = asked - self.valid - self._reasons.total()
-        return dict(self._reasons + Counter({"no reply": silent}))
-
     def _rows(self, node: int, content: RecordDict) -> Iterable[ClientCounts]:
         record = content.get(ANSWER)
         config = record if isinstance(record, ConfigRecord) else {}
@@ -121,24 +127,23 @@ class _Replies:
             return
         if (answer.check, answer.plan) != (self._check, self._plan.fingerprint):
             raise InvalidReply("the reply belongs to another check")
-        refused = min(len(answer.reasons), len(self._open[node] - set(answer.answered)))
-        self._reasons.update(map(refusal, answer.reasons[:refused]))
+        self.heard.update(refusals(self._open[node].values(), answer))
         matrix = _matrix(content, len(answer.answered), self._plan.length)
         self.bytes += len(str(config[ANSWER])) + matrix.nbytes
         for member, row in zip(answer.answered, matrix, strict=True):
-            if member not in self._open[node]:
+            participant = self._open[node].pop(member, None)
+            if participant is None:
                 continue  # not asked, or already counted
-            self._open[node].discard(member)
             try:
                 counts = ClientCounts(row, cells=self._plan.length, most=self._most)
             except InvalidReply as error:
-                self._reasons[f"invalid reply: {error}"] += 1
+                self.heard[participant] = f"invalid reply: {error}"
             else:
-                self.valid += 1
+                self.counted.add(participant)
                 yield counts
 
     def _leave_out(self, node: int, reason: str) -> None:
-        self._reasons[reason] += len(self._open[node])
+        self.heard.update(dict.fromkeys(self._open[node].values(), reason))
         self._open[node].clear()
 
 

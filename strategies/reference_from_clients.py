@@ -24,6 +24,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report import ReferenceReport
 from flwr_kld.strategies.asking import Asking, Published, require
 from flwr_kld.strategies.cohort import Cohort, UniformCohort
+from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part
 from flwr_kld.strategies.pairing import require_counts, require_pair, usual_aggregation
 from flwr_kld.strategies.population import Nodes, Population
@@ -136,7 +137,7 @@ class ReferenceFromClients:
             delivered=event.epsilon if event.delivered is None else event.delivered,
             asked=published.asked,
             survivors=published.survivors,
-            dropouts=published.dropouts,
+            dropouts=by_reason(published.left_out),
             records=counts.records,
             seconds=seconds,
             private=counts.private,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from flwr_kld.errors import InvalidReply
 from flwr_kld.protocol import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer
 from flwr_kld.release_terms import ReleaseTerms
-from flwr_kld.strategies.exchange import Exchange, failure, refusal
+from flwr_kld.strategies.cohort import Participant
+from flwr_kld.strategies.exchange import Exchange, failure, missing, refusal, refusals
 
 
 class Boxes:
@@ -22,20 +23,20 @@ class Boxes:
     """
 
     def __init__(self, exchange: Exchange) -> None:
-        self.sealed: dict[str, bytes] = {}
-        """Box of each participant, by the name that it is sealed under."""
+        self.sealed: dict[Participant, bytes] = {}
         self.bytes_down = self.bytes_up = 0
-        self.open: dict[int, list[int]] = defaultdict(list)
+        self.open: dict[int, list[Participant]] = defaultdict(list)
         """Members of each node that have not been heard."""
         for participant in exchange.chosen:
-            self.open[participant.node].append(participant.member)
+            self.open[participant.node].append(participant)
+        self._chosen = exchange.chosen
         self._check, self._plan = exchange.check, exchange.plan.fingerprint
-        self._reasons: Counter[str] = Counter()
+        self._heard: dict[Participant, str] = {}
 
-    def dropouts(self, asked: int) -> dict[str, int]:
-        """Participants left out, by reason; silence is one."""
-        silent = asked - len(self.sealed) - self._reasons.total()
-        return dict(self._reasons + Counter({"no reply": silent}))
+    @property
+    def left_out(self) -> dict[Participant, str]:
+        """Why participants sealed nothing."""
+        return missing(self._chosen, self.sealed, self._heard)
 
     def take(self, reply: Message) -> None:
         """Read one node's reply."""
@@ -43,31 +44,32 @@ class Boxes:
         if not members:
             return  # nobody that was asked, or heard before
         if reply.has_error():
-            self._reasons[failure(reply.error)] += len(members)
+            self._leave_out(members, failure(reply.error))
             return
         try:
             self._read(reply, members)
         except InvalidReply as error:
-            self._reasons[f"invalid reply: {error}"] += len(members)
+            self._leave_out(members, f"invalid reply: {error}")
 
-    def _read(self, reply: Message, members: list[int]) -> None:
+    def _leave_out(self, members: list[Participant], reason: str) -> None:
+        self._heard.update(dict.fromkeys(members, reason))
+
+    def _read(self, reply: Message, members: list[Participant]) -> None:
         record, boxes = reply.content.get(ANSWER), reply.content.get(SEALED)
         answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
         if not answer.check and answer.reasons:
-            self._reasons[refusal(answer.reasons[0])] += len(members)
+            self._leave_out(members, refusal(answer.reasons[0]))
             return
         if (answer.check, answer.plan) != (self._check, self._plan):
             raise InvalidReply("the reply belongs to another check")
         if not isinstance(boxes, ConfigRecord):
             raise InvalidReply("the reply carries no sealed counts")
-        node, refused = reply.metadata.src_node_id, list(answer.reasons)
-        for member in members:
-            box = boxes.get(str(member))
+        self._heard.update(refusals(members, answer))
+        for participant in members:
+            box = boxes.get(str(participant.member))
             if isinstance(box, bytes):
-                self.sealed[f"{node}:{member}"] = box
+                self.sealed[participant] = box
                 self.bytes_up += len(box)
-            elif refused:
-                self._reasons[refusal(refused.pop(0))] += 1
 
 
 def ask_for_boxes(exchange: Exchange, terms: ReleaseTerms) -> Boxes:
@@ -79,7 +81,8 @@ def ask_for_boxes(exchange: Exchange, terms: ReleaseTerms) -> Boxes:
     told = ConfigRecord({TERMS: terms.to_json()})
     messages = []
     for node, members in boxes.open.items():
-        question = ConfigRecord(exchange.question(members).to_config())
+        numbers = [participant.member for participant in members]
+        question = ConfigRecord(exchange.question(numbers).to_config())
         boxes.bytes_down += question.count_bytes() + told.count_bytes()
         messages.append(
             Message(

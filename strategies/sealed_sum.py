@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -24,8 +23,16 @@ from flwr_kld.protocol import (
 )
 from flwr_kld.published import Published
 from flwr_kld.release_terms import ReleaseTerms
+from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Collected, Exchange, NoisySum, plain, refusal
+from flwr_kld.strategies.exchange import (
+    Collected,
+    Exchange,
+    NoisySum,
+    by_reason,
+    plain,
+    refusal,
+)
 from flwr_kld.strategies.sealed_replies import Boxes, ask_for_boxes
 from flwr_kld.strategies.trusted_aggregator import trusted_of
 from flwr_kld.sum_terms import NoiseTerms
@@ -74,16 +81,15 @@ class SealedSum:
         node = self._aggregator(exchange, terms)
         boxes = ask_for_boxes(exchange, terms)
         people = len(exchange.chosen)
-        if len(boxes.sealed) < least:
-            why = "; ".join(f"{n}: {reason}" for reason, n in boxes.dropouts(people).items())
-            raise CheckFailed(
-                f"{len(boxes.sealed)} clients answered and {least} are needed ({why})"
-            )
+        require(len(boxes.sealed), least, "answered", by_reason(boxes.left_out))
         told = _ask_aggregator(exchange, terms, node, boxes, least)
-        rejected = Counter[str]()
-        for reason, n in told.rejected.items():
-            rejected[f"rejected by the aggregator: {plain(reason)}"] += n
-        if told.clients + rejected.total() != len(boxes.sealed):
+        rejected = {
+            participant: f"rejected by the aggregator: {plain(told.rejected[str(participant)])}"
+            for participant in boxes.sealed
+            if str(participant) in told.rejected
+        }
+        left = len(boxes.sealed) - len(rejected)
+        if (told.clients, len(told.rejected)) != (left, len(rejected)):
             raise CheckFailed("the aggregator's numbers of clients do not add up")
         try:
             published = trusted_of(terms).restore(told, exchange.plan)
@@ -91,7 +97,7 @@ class SealedSum:
             raise CheckFailed(f"the aggregator's answer cannot be used: {error}") from None
         return Collected(
             NoisySum(told.clients, published),
-            dict(Counter(boxes.dropouts(people)) + rejected),
+            boxes.left_out | rejected,
             bytes_down=boxes.bytes_down / people,
             bytes_up=boxes.bytes_up / people,
         )
@@ -130,7 +136,7 @@ def _ask_aggregator(
             QUESTION: ConfigRecord(exchange.question([0]).to_config()),
             TERMS: ConfigRecord({TERMS: terms.to_json(), "least": least}),
             PLAN: ConfigRecord({**plan_to_config(exchange.plan)}),
-            SEALED: ConfigRecord({**boxes.sealed}),
+            SEALED: ConfigRecord({str(p): box for p, box in boxes.sealed.items()}),
         }
     )
     message = Message(

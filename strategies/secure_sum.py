@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -17,7 +17,7 @@ from flwr_kld.protocol import ANSWER, IDENTITY_ACTION, QUESTION
 from flwr_kld.secure_sum import Roster, SecureSumError, Session, SumServer, Tolerance, from_ring
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Collected, Exchange, refusal
+from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, missing, refusal
 from flwr_kld.strategies.sum_run import SumRun
 from flwr_kld.sum_terms import NoiseTerms, SumTerms
 
@@ -78,16 +78,15 @@ class SecureSum:
         roster, refused = self._known(exchange)
         people = {name: p for p in exchange.chosen if (name := self._names.get(p)) is not None}
         strangers = people.keys() - set(roster.names)
-        people = {name: p for name, p in people.items() if name not in strangers}
+        for name in strangers:
+            refused[people.pop(name)] = "not in the server's list of clients"
         counted = noise is not None and not noise.clip and noise.adjacency == Adjacency.REPLACE_ONE
         # A pinned list is known to clients: some 100 bytes a client are not sent to each of them.
         shown = roster.to_json() if self.roster is None else roster.fingerprint.hex()
         terms = SumTerms(exchange.question([0]), noise, counted, self.bits, shown)
         run = SumRun(exchange, people)
-        run.reasons.update(refused)
-        if strangers:
-            run.reasons["not in the server's list of clients"] += len(strangers)
-        require(len(people), max(least, 2), "can take part in a secure sum", dict(run.reasons))
+        run.heard.update(refused)
+        require(len(people), max(least, 2), "can take part in a secure sum", by_reason(refused))
         try:
             session = Session.open(
                 roster,
@@ -101,29 +100,29 @@ class SecureSum:
             )
             result = run.sum(SumServer(session, roster), terms)
         except SecureSumError as error:
-            why = "".join(f"; {n}: {reason}" for reason, n in run.reasons.items())
+            why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
         total, survivors = from_ring(result.reveal(), self.bits), len(result.survivors)
         clear = ClearSum.of_total(
             total[:cells],
             exchange.plan,
             clients=survivors,
-            records=int(total[cells]) if counted else None,
+            records=int(total[cells]) if terms.count_records else None,
         )
-        silent = cohort - survivors - run.reasons.total()
+        counted = {people[name] for name in result.survivors}
         return Collected(
             clear,
-            dropouts=dict(run.reasons + Counter({"no reply": silent})),
+            missing(exchange.chosen, counted, run.heard),
             bytes_down=run.bytes_down / cohort,
             bytes_up=run.bytes_up / cohort,
         )
 
-    def _known(self, exchange: Exchange) -> tuple[Roster, Counter[str]]:
+    def _known(self, exchange: Exchange) -> tuple[Roster, dict[Participant, str]]:
         """Learn the names of participants not asked before.
 
         Returns
         -------
-        tuple[Roster, Counter[str]]
+        tuple[Roster, dict[Participant, str]]
             The list of clients, and why participants would not say how they sign.
         """
         self._names, offered = dict(self._names), {}
@@ -147,15 +146,18 @@ class SecureSum:
 
 def _signers(
     exchange: Exchange, known: set[Participant]
-) -> tuple[list[tuple[Participant, str, bytes]], Counter[str]]:
+) -> tuple[list[tuple[Participant, str, bytes]], dict[Participant, str]]:
     """Ask nodes with unknown participants under which names and keys those sign."""
-    asked = Counter(p.node for p in exchange.chosen if p not in known)
+    asked: dict[int, list[Participant]] = defaultdict(list)
+    for participant in exchange.chosen:
+        if participant not in known:
+            asked[participant.node].append(participant)
     content = RecordDict({QUESTION: ConfigRecord()})
     messages = [
         Message(content, node, f"query.{IDENTITY_ACTION}", ttl=exchange.timeout)
         for node in sorted(asked)
     ]
-    found, refused = [], Counter[str]()
+    found, refused = [], dict[Participant, str]()
     for reply in exchange.grid.send_and_receive(messages, timeout=exchange.timeout):
         node, record = reply.metadata.src_node_id, None
         if reply.has_content():
@@ -166,7 +168,8 @@ def _signers(
             for member, (name, key) in signers.items():
                 who = Participant(node, int(member))
                 found.append((who, str(name), bytes.fromhex(key)))
-            refused.update(refusal(str(reason)) for reason in reasons[: asked.pop(node, 0)])
+            silent = [p for p in asked[node] if str(p.member) not in signers]
+            refused.update(zip(silent, (refusal(str(reason)) for reason in reasons), strict=False))
         except (AttributeError, TypeError, KeyError, ValueError):
             continue  # a node that cannot say how it signs is not in the cohort
     return found, refused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -13,7 +13,7 @@ from flwr_kld.secure_sum import SecureSumError, Session, SumServer, decode
 from flwr_kld.secure_sum.messages import Advert, Agreement, MaskedVector, Reveal, SealedShares
 from flwr_kld.secure_sum.server import SumResult
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Exchange, failure, refusal
+from flwr_kld.strategies.exchange import Exchange, failure, refusals
 from flwr_kld.sum_terms import SumTerms
 
 _TYPE = f"query.{SUM_ACTION}"
@@ -32,8 +32,8 @@ class SumRun:
 
     def __init__(self, exchange: Exchange, people: Mapping[str, Participant]) -> None:
         self._exchange, self._people = exchange, people
-        self.reasons: Counter[str] = Counter()
-        """Participants that were left out, by reason; silence is not among them."""
+        self.heard: dict[Participant, str] = {}
+        """What first went wrong with a participant; whether it is in the sum, the result says."""
         self.bytes_down = self.bytes_up = 0
 
     def sum(self, server: SumServer, terms: SumTerms) -> SumResult:
@@ -58,7 +58,8 @@ class SumRun:
                         raise InvalidReply("that is no client's message")
                     server.receive(message, server.name(asked[participant][0]))
                 except (SecureSumError, InvalidReply) as error:
-                    self.reasons[f"invalid reply: {type(error).__name__}: {error}"] += 1
+                    why = f"invalid reply: {type(error).__name__}: {error}"
+                    self.heard.setdefault(participant, why)
             opening = None
             requests = {i: request.to_bytes() for i, request in server.advance().items()}
         return server.result()
@@ -85,22 +86,25 @@ class SumRun:
         timeout = self._exchange.timeout
         for reply in self._exchange.grid.send_and_receive(messages, timeout=timeout):
             node = reply.metadata.src_node_id
+            members = [p for p in asked if p.node == node]
             if reply.has_error():
-                self.reasons[failure(reply.error)] += 1
+                self._note(dict.fromkeys(members, failure(reply.error)))
                 continue
-            yield from self._answers(node, reply.content, asked)
+            yield from self._answers(members, reply.content)
+
+    def _note(self, reasons: Mapping[Participant, str]) -> None:
+        self.heard = {**reasons, **self.heard}
 
     def _answers(
-        self, node: int, content: RecordDict, asked: Mapping[Participant, tuple[int, bytes]]
+        self, members: list[Participant], content: RecordDict
     ) -> Iterator[tuple[Participant, bytes]]:
         record, payloads = content.get(ANSWER), content.get(PHASE)
         try:
             answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
         except InvalidReply as error:
-            self.reasons[f"invalid reply: {error}"] += 1
+            self._note(dict.fromkeys(members, f"invalid reply: {error}"))
             return
-        members = [p for p in asked if p.node == node]
-        self.reasons.update(map(refusal, answer.reasons[: len(members)]))
+        self._note(refusals(members, answer))
         for participant in members:
             payload = (
                 payloads.get(str(participant.member))

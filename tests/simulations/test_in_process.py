@@ -47,6 +47,22 @@ def test_writers_on_uneven_nodes_are_each_counted_once(config):
     assert (check.report.asked, check.report.records) == (43, 4300)
 
 
+@pytest.mark.parametrize(("cohort", "records"), [(20, (850, 1150)), (43, (2100, 2100))])
+def test_the_truth_is_of_the_records_that_the_estimate_is_about(
+    config, cohort, records, monkeypatch
+):
+    """A check that decides estimates from its first half: some records of 20, or 21 of 43 clients.
+
+    At this ε the noise moves nothing, and with θ = 0.5 no symbol that was not seen: the estimate is
+    the truth, where that of the whole cohort is 0.01 nats off.
+    """
+    asked = {"cohort": cohort, "checks": 2, "epsilon": 50.0, "threshold": 0.15, "theta": 0.5}
+    config |= {**asked, "estimator": "skew_plugin", "drift-from": 2, "cells": 70_000}
+    for check in checks_of(config):
+        assert records[0] <= check.report.records <= records[1]  # 6 s.d. of 20 × 100 halves
+        assert check.report.estimate == pytest.approx(check.truth, abs=1e-4)
+
+
 def test_real_writers(config, npz):
     checks = checks_of({**config, "source": str(npz), "writers": 0, "cohort": 20})
     assert {c.report.survivors for c in checks} == {20}

@@ -1,0 +1,160 @@
+"""Whoever was asked is in the sum, or left out for one reason: in every path, and only once."""
+
+import copy
+import json
+from collections import Counter
+
+import pytest
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
+from flwr.app import Message
+from flwr.clientapp import ClientApp
+from sealed_federation import KEY, federation, on_request
+from sealed_federation import monitor as sealing
+
+from flwr_kld.clients import FirstUse, host_drift_queries
+from flwr_kld.errors import CheckFailed
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import (
+    Distributed,
+    HostedClients,
+    KLDrift,
+    PlainSum,
+    SecureSum,
+    Trusted,
+)
+
+ODD, SILENT = {1001, 1002}, {1003}
+"""Nodes that refuse, and that say nothing."""
+PATHS = {
+    "plain": (Trusted(1.0), PlainSum),
+    "secure": (Trusted(1.0), SecureSum),
+    "shares": (Distributed(1.0, min_survivors=8), SecureSum),
+}
+
+
+def odd(context):
+    if context.node_id in ODD:
+        raise OSError("the records of Mrs Smith are not there")
+    return basket(context)
+
+
+def lost(message: Message) -> bool:
+    return message.metadata.dst_node_id in SILENT
+
+
+def adds_up(report) -> None:
+    assert report.asked - report.survivors == sum(report.dropouts.values())
+    assert all(n > 0 for n in report.dropouts.values())
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("nodes", [20, 60])
+def test_each_client_is_left_out_once(path, nodes):
+    """Also where a check asks the same clients twice, in two halves of their records."""
+    trust, aggregation = PATHS[path]
+    grid = grid_of(app_of(odd, secure_sum=FirstUse()), nodes, lose=lost)
+    report = KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.05).check(grid)
+    adds_up(report)
+    assert (report.asked, report.survivors) == (nodes, nodes - 3)
+    why = Counter[str]()
+    for reason, n in report.dropouts.items():
+        why[reason.split(":")[0]] += n
+    assert why == {"refused": 2, "no reply": 1}
+
+
+def test_each_client_of_an_aggregator_is_left_out_once():
+    grid = federation(app_of(odd, aggregator=KEY.public), lose=lost)
+    report = sealing(threshold=0.05).check(grid)
+    adds_up(report)
+    assert (report.asked, report.survivors) == (20, 17)
+
+
+def test_who_is_rejected_in_one_half_is_left_out_once():
+    """The aggregator cannot open one box in the first half and two in the second."""
+
+    def spoil(content):
+        check = content["question"]["check"]
+        for name in ("1004:0", "1005:0")[: 1 + check.endswith("-2")]:
+            content["sealed"][name] = b"junk " + name.encode()
+
+    report = sealing(threshold=0.05).check(federation(meddle=on_request(spoil)))
+    adds_up(report)
+    assert report.survivors == 18
+
+
+@pytest.mark.parametrize("aggregator_says", [{"1004:0": ["text"]}, {"9:9": "why"}, ["1004:0"]])
+def test_an_aggregator_that_rejects_nobody_asked_is_not_believed(aggregator_says):
+    grid = federation()
+    deliver = grid._deliver
+
+    def lying(message):
+        reply = deliver(message)
+        if message.metadata.message_type == "query.drift_aggregate":
+            reply.content["published"]["rejected"] = json.dumps(aggregator_says)
+        return reply
+
+    grid._deliver = lying
+    with pytest.raises(CheckFailed, match=r"aggregator's (answer|numbers)"):
+        sealing().check(grid)
+
+
+def test_different_clients_missing_in_the_two_halves_are_all_left_out():
+    """Two of ten miss the first half, three others the second."""
+
+    def lose(message):
+        second = message.content["question"]["check"].endswith("-2")
+        return message.metadata.dst_node_id in ({1000, 1001, 1002} if second else {1003, 1004})
+
+    report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of(nodes=10, lose=lose))
+    adds_up(report)
+    assert (report.survivors, report.dropouts) == (5, {"no reply": 5})
+
+
+@pytest.mark.parametrize("nodes", [10, 60])
+def test_a_second_half_that_fails_leaves_out_whom_only_it_asked(nodes):
+    def lose(message):
+        return message.content["question"]["check"].endswith("-2")
+
+    report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of(nodes=nodes, lose=lose))
+    adds_up(report)
+    assert report.survivors == (10 if nodes == 10 else 30)
+
+
+class Echo(InProcessGrid):
+    """Each reply comes twice."""
+
+    def pull_messages(self, message_ids):
+        replies = list(super().pull_messages(message_ids))
+        return [*replies, *map(copy.deepcopy, replies)]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("nodes", [12, 60])
+def test_messages_that_come_twice_leave_nobody_out(path, nodes):
+    trust, aggregation = PATHS[path]
+    grid = Echo(app_of(secure_sum=FirstUse()), nodes)
+    report = KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.05).check(grid)
+    assert (report.survivors, report.dropouts) == (nodes, {})
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_member_of_a_node_has_its_own_reason(path):
+    """Node 1 hosts four clients: two refuse, for different reasons."""
+    app = ClientApp()
+
+    def hosted(context):
+        return range(4 * context.node_config["partition-id"], 4 * (context.node_id - 999))
+
+    def records(context, member):
+        if member in (5, 6):
+            raise (OSError if member == 5 else KeyError)("Mrs Smith")
+        return basket(context)
+
+    host_drift_queries(app, records, hosted, lambda _: FRUIT, secure_sum=FirstUse())
+    trust, aggregation = PATHS[path]
+    report = KLDrift(
+        REFERENCE, trust, aggregation=aggregation(), population=HostedClients(), threshold=0.05
+    ).check(InProcessGrid(app, 4))
+    adds_up(report)
+    assert report.survivors == 14
+    assert sorted(r.rpartition("(")[2] for r in report.dropouts) == ["KeyError)", "OSError)"]
