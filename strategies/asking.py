@@ -54,12 +54,15 @@ class Asking:
         Fewest clients in a sum.
     bits : BitSource
         For noise that the server adds.
+    most_records : int
+        Records that a client may count, whatever is hidden; 0 for no limit but the trust model's.
     """
 
     trust: Trust
     aggregation: Aggregation
     least: int
     bits: BitSource
+    most_records: int = 0
 
     def publish(
         self,
@@ -97,7 +100,7 @@ class Asking:
             plan,
             check,
             group,
-            trust.most_records,
+            trust.most_records or self.most_records,
             Claim(
                 trust.name,
                 float(trust.epsilon),
@@ -128,9 +131,9 @@ class Asking:
         return self.trust.publish(total, self.bits)
 
     def _counts_nothing(self, clear: ClearSum) -> bool:
-        """Whether a public number of records is zero."""
+        """Whether a public number of records is zero, or less by a lie in a secure sum."""
         if self.trust.noise_terms is not None:
-            return clear.records == 0
+            return clear.records is not None and clear.records <= 0
         return self.trust.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
 
 

@@ -10,7 +10,7 @@ from flwr_kld.bounds import certified_lower_bound
 from flwr_kld.bounds.interval import two_sided_interval
 from flwr_kld.bounds.sensitivity import Sensitivity
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.decision import decide, unmeasured
+from flwr_kld.decision import contradicted, decide, unmeasured
 from flwr_kld.ledger import Ledger, State
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
@@ -122,8 +122,13 @@ class Decider:
         if found is not None:
             self._detector, self._version = EDetector.restore(found.value), found.version
 
-    def decide(self, measured: Measured, budget: str) -> Decided:
-        """Return the verdict of one check, and the evidence after it."""
+    def decide(self, measured: Measured, budget: str, contradiction: str | None) -> Decided:
+        """Return the verdict of one check, and the evidence after it.
+
+        Numbers that contradict each other decide nothing, and are no evidence for later checks.
+        """
+        if contradiction is not None:
+            return Decided(contradicted(self.threshold, self.alarm.level, contradiction))
         first, witness = measured.first.values, measured.witness
         if witness is None or measured.second is None or not isinstance(first, NoisyCounts):
             why = measured.failure or "it was not asked"

@@ -6,13 +6,19 @@ import logging
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
 from flwr_kld.alarm.evidence import check_threshold
+from flwr_kld.arguments import whole
+from flwr_kld.contradictions import impossible_estimate
+from flwr_kld.counts import LARGEST_CLIENT
+from flwr_kld.decision import contradicted, hold_to_estimate
 from flwr_kld.estimate import ESTIMATORS, Estimator
 from flwr_kld.explain.candidates import require_candidates
 from flwr_kld.ledger import Ledger
@@ -27,7 +33,12 @@ from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part, halves
 from flwr_kld.strategies.measuring import measure
 from flwr_kld.strategies.monitor import Monitor
-from flwr_kld.strategies.pairing import require_counts, require_pair, usual_aggregation
+from flwr_kld.strategies.pairing import (
+    require_counts,
+    require_known_sizes,
+    require_pair,
+    usual_aggregation,
+)
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.reading import metrics, read
 from flwr_kld.strategies.spending import Spending
@@ -60,6 +71,11 @@ class KLDrift(Monitor[Report]):
         ``functools.partial(paper, lam=0.1)``.
     theta : float
         θ of D_θ, in [0, 1); 0 is plain KL, which is finite only where every symbol of Π was seen.
+    most_records : int, optional
+        Records that one client may count when it is asked, a public number; by default any. A
+        client with more counts a uniform sample of them. `PlainSum` and `SealedSum` leave out a
+        client that reports more; under `SecureSum` only the total shows it. Needs replace-one
+        adjacency: where presence is hidden, whoever reaches the limit would show it.
     min_clients : int
         With fewer clients in the sum, the check fails and nothing is released. At least 1.
     timeout : float
@@ -100,6 +116,7 @@ class KLDrift(Monitor[Report]):
         population: Population | None = None,
         estimator: str | Estimator = "posterior_counts",
         theta: float = 0.01,
+        most_records: int | None = None,
         min_clients: int = 2,
         timeout: float = 600.0,
         threshold: float | None = None,
@@ -120,6 +137,9 @@ class KLDrift(Monitor[Report]):
         if threshold is not None:
             check_threshold(threshold)
             require_counts(trust)
+        if most_records is not None:
+            most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
+            require_known_sizes(trust)
         if candidates is not None:
             require_candidates(candidates, reference)
         super().__init__(
@@ -139,6 +159,7 @@ class KLDrift(Monitor[Report]):
         self.plan = plan or Partition()
         self.estimator = estimator
         self.theta = theta
+        self.most_records = most_records
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
         self.counted = Part([], EVERYTHING)
@@ -148,7 +169,8 @@ class KLDrift(Monitor[Report]):
         self._decider = (
             None if threshold is None else Decider(threshold, self.alarm, theta, reference)
         )
-        self._asking = Asking(trust, aggregation, max(min_clients, trust.least_clients), bits)
+        least = max(min_clients, trust.least_clients)
+        self._asking = Asking(trust, aggregation, least, bits, most_records or 0)
 
     def check(self, grid: Grid, key: str | None = None) -> Report:
         """Run one check now.
@@ -190,22 +212,25 @@ class KLDrift(Monitor[Report]):
                 theta=self.theta, level=self.alarm.level,
             )  # fmt: skip
             self.counted = measured.counted
+            contradiction = measured.contradiction(self.most_records or 0)
             decided = (
                 Decided(None)
                 if self._decider is None
-                else self._decider.decide(measured, self.budget)
+                else self._decider.decide(measured, self.budget, contradiction)
             )
+            reading = read(
+                measured.first.values,
+                estimator=self.estimator,
+                theta=self.theta,
+                candidates=self.candidates,
+                design_effect=decided.design_effect,
+            )
+            decided, reading["note"] = self._doubt(decided, reading, contradiction)
             down, up = measured.traffic
             report = Report(
                 check=check,
                 started=started,
-                **read(
-                    measured.first.values,
-                    estimator=self.estimator,
-                    theta=self.theta,
-                    candidates=self.candidates,
-                    design_effect=decided.design_effect,
-                ),
+                **reading,
                 trust=self.trust.name,
                 aggregation=self.aggregation.name,
                 epsilon=self.trust.epsilon,
@@ -223,6 +248,24 @@ class KLDrift(Monitor[Report]):
             )
             spending.settle(report, measured.exchanges, decided.states)
         return report
+
+    def _doubt(
+        self, decided: Decided, reading: dict[str, Any], contradiction: str | None
+    ) -> tuple[Decided, str | None]:
+        """Hold the verdict against the estimate; return it with what a reader must know."""
+        estimate, note = reading["estimate"], reading["note"]
+        if contradiction is None:
+            contradiction = impossible_estimate(estimate, reading["privacy"], reading["theta"])
+        verdict = decided.verdict
+        if contradiction is not None:
+            note = f"the published numbers contradict each other: {contradiction}"
+            if verdict is not None:
+                verdict = contradicted(verdict.threshold, verdict.level, contradiction)
+            return replace(decided, verdict=verdict, states=()), note
+        if verdict is None:
+            return decided, note
+        held = hold_to_estimate(verdict, estimate, verdict.threshold + self.alarm.resolution)
+        return replace(decided, verdict=held), note if held is verdict else held.reason
 
     def _parts(self, chosen: list[Participant]) -> list[Part]:
         """Whom each exchange of a check asks."""

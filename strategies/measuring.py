@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from flwr.serverapp import Grid
 
 from flwr_kld.bounds import Witness
+from flwr_kld.contradictions import contradiction
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.query import QueryPlan
@@ -65,6 +66,15 @@ class Measured:
     def survivors(self) -> int:
         """Clients that answered everything that they were asked."""
         return self.asked - len(self.left_out)
+
+    def contradiction(self, most_records: int) -> str | None:
+        """Say what cannot be in the published counts, if a client has at most so many records."""
+        for exchange in self._done:
+            if isinstance(exchange.values, NoisyCounts):
+                found = contradiction(exchange.values, exchange.survivors, most_records)
+                if found is not None:
+                    return found
+        return None
 
     @property
     def counted(self) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.trust import Aggregation, Trust
@@ -49,3 +50,23 @@ def require_counts(trust: Trust) -> None:
     release = getattr(trust, "release", "counts")
     if release != "counts":
         raise ValueError('a threshold needs release="counts": one number certifies no bound')
+
+
+def require_known_sizes(trust: Trust) -> None:
+    """Refuse a limit on clients' records where their number is hidden.
+
+    A client at the limit would either leave out another record for one that comes, which moves two
+    counts where the noise hides one, or be left out, which everybody sees.
+
+    Raises
+    ------
+    ValueError
+        What to take.
+    """
+    if trust.unit is Unit.CLIENT:
+        raise ValueError("most_records= is for record-level privacy: clip= is a client's limit")
+    if trust.adjacency is not Adjacency.REPLACE_ONE:
+        raise ValueError(
+            "most_records= needs Adjacency.REPLACE_ONE: under add-remove adjacency a client at the "
+            "limit would show it; or protect whole clients with clip="
+        )

@@ -1,0 +1,77 @@
+"""What published counts cannot be, whatever honest clients hold: somebody lied, or counts wrongly.
+
+Sums over clients cannot be checked part by part. What does not add up beyond anything that the
+noise explains is no ground to decide on. Lies within what clients may hold cannot be told from
+data: ``docs/threat-model.md``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from flwr_kld.counts import NoisyCounts
+
+_UNLIKELY = 21.0
+"""Noise alone passes a margin in one of L counts with probability below 2 e^-21."""
+
+
+def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> str | None:
+    """Say what is impossible in one exchange's counts; None if nothing is.
+
+    Counts are at least 0, at most the number of records, and add up to it; clients have at most
+    `most_records` each.
+
+    Parameters
+    ----------
+    noisy : NoisyCounts
+        Published; every record is in one cell.
+    clients : int
+        In the sum.
+    most_records : int
+        Of a client; 0 if nothing was agreed.
+    """
+    values, records = noisy.values, noisy.records
+    deviation = math.sqrt(noisy.noise.variance)
+    margin = (_UNLIKELY + math.log(len(values))) * _tail(deviation)
+    total = float(values.sum(dtype=float))
+    if float(values.min()) < -margin:
+        return f"a count is {values.min()}, and noise has a standard deviation of {deviation:.3g}"
+    if abs(total - records) > margin * math.sqrt(len(values)):
+        return f"the counts add up to {total:.0f}, and their number is given as {records:.0f}"
+    if most_records and records > clients * most_records + margin * math.sqrt(len(values)):
+        return (
+            f"there are {records:.0f} records, and {clients} clients count at most "
+            f"{most_records} each"
+        )
+    return None
+
+
+def _tail(deviation: float) -> float:
+    """Return in how many records the tail of discrete Laplace noise falls e-fold: the heaviest.
+
+    Its variance is ``1 / (2 sinh²(ε / 2))``, and its tail ``e^(-ε t)``.
+    """
+    return 1 / (2 * math.asinh(1 / (math.sqrt(2) * deviation))) if deviation > 0 else 0.0
+
+
+def impossible_estimate(
+    estimate: float | None, error: float | None, theta: float | None
+) -> str | None:
+    """Say that an estimate is far outside of what D_θ can be, [0, ln(1/θ)]; None if it is not.
+
+    Parameters
+    ----------
+    estimate : float or None
+        In nats; None if there is none.
+    error : float or None
+        Its standard deviation by noise, as stated, if it is. Stated ones were measured up to 3.2
+        times too small.
+    theta : float or None
+        None if the estimate targets no D_θ.
+    """
+    if estimate is None or error is None or not theta:
+        return None
+    margin = _UNLIKELY * 3.2 / math.sqrt(2) * error
+    if -margin <= estimate <= margin - math.log(theta):
+        return None
+    return f"the estimate is {estimate:.3f} nats, and must be in [0, {-math.log(theta):.3f}]"

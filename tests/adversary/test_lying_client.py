@@ -1,0 +1,263 @@
+"""One of 20 clients lies: it is left out, or the check says what cannot be, and decides nothing."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from federation import REFERENCE, app_of, basket, grid_of
+from sealed_federation import KEY, federation
+from sealed_federation import monitor as sealing
+
+import flwr_kld.clients.drift_queries as drift_queries
+from flwr_kld.clients import FirstUse
+from flwr_kld.clients.own_records import OwnRecords
+from flwr_kld.contradictions import contradiction, impossible_estimate
+from flwr_kld.counts import NoisyCounts
+from flwr_kld.decision import hold_to_estimate
+from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.privacy import SystemBits, calibrated_laplace, sample
+from flwr_kld.query import Partition
+from flwr_kld.release_terms import ReleaseTerms
+from flwr_kld.report import Outcome, Verdict
+from flwr_kld.strategies import (
+    Adjacency,
+    Distributed,
+    KLDrift,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+from flwr_kld.strategies.exchange import Claim, Exchange
+
+LIAR = 1000
+MOST = 2**31 - 1
+VECTORS = {
+    "everything -2^31": lambda v: np.full_like(v, -(2**31)),
+    "everything 2^31-1": lambda v: np.full_like(v, MOST),
+    "no records": lambda v: np.append(v[:-1], -(10**6)),
+    "too many records": lambda v: np.append(v[:-1], MOST),
+    "records cancelled": lambda v: np.append(v[:-1], -2000),
+    "one count": lambda v: np.where(np.arange(len(v)) == 3, 10**9, v),
+    "one count below": lambda v: np.where(np.arange(len(v)) == 3, -(10**5), v),
+    "minus the others": lambda v: -40 * np.abs(v),
+    "some of the others": lambda v: np.append(v[:-1], -500),
+}
+"""What a client puts into a secure sum, in place of its own vector (the last number: its records,
+under shares of noise)."""
+NEGATIVE = {
+    "everything -2^31", "everything 2^31-1", "no records", "too many records", "records cancelled",
+    "minus the others",
+}  # fmt: skip
+"""Lies after which the number of records is not positive: sums wrap around at 2^31."""
+
+
+@pytest.fixture
+def lie(monkeypatch):
+    """Let node 1000 change what it counted, or what it puts into a secure sum."""
+
+    def install(*, vector=None, counts=None):
+        count, noised, node = OwnRecords.count, drift_queries.noised_vector, {}
+
+        def counted(self, context, *args):
+            node["id"] = context.node_id
+            own = count(self, context, *args)
+            if counts is not None and context.node_id == LIAR:
+                return SimpleNamespace(reveal=lambda: counts(own.reveal().copy()))
+            return own
+
+        def summed(*args):
+            own = noised(*args)
+            return own if vector is None or node["id"] != LIAR else vector(own)
+
+        monkeypatch.setattr(OwnRecords, "count", counted)
+        monkeypatch.setattr(drift_queries, "noised_vector", summed)
+
+    return install
+
+
+def of_all(share):
+    """Return a client's lie: `share` of 2^31 - 1 records in the first cell, or the last."""
+
+    def counts(own):
+        own[:] = 0
+        own[0 if share > 0 else -1] = abs(share) * MOST
+        return own
+
+    return counts
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_lie_in_a_sum_with_shares_says_what_cannot_be(lie, name):
+    lie(vector=VECTORS[name])
+    trust = Distributed(1.0, min_survivors=5)
+    monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.05)
+    grid = grid_of(app_of(secure_sum=FirstUse()))
+    if name in NEGATIVE:
+        with pytest.raises(CheckFailed, match="no records"):
+            monitor.check(grid)
+        return
+    report = monitor.check(grid)
+    assert report.outcome is Outcome.INCONCLUSIVE
+    assert "contradict" in report.verdict.reason
+    assert report.note.startswith("the published numbers contradict each other: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "shows"),
+    [("everything -2^31", True), ("minus the others", True), ("one count below", True),
+     ("one count", False)],
+)  # fmt: skip
+def test_a_lie_in_a_secure_sum_without_shares_decides_nothing(lie, name, shows):
+    """There the number of records is the counts' sum: a large count does not contradict it."""
+    lie(vector=VECTORS[name])
+    options = {"aggregation": SecureSum(), "threshold": 0.05}
+    grid = grid_of(app_of(secure_sum=FirstUse()))
+    report = KLDrift(REFERENCE, Trusted(1.0), **options).check(grid)
+    assert report.outcome is Outcome.INCONCLUSIVE
+    assert ("contradict" in report.verdict.reason) == shows
+    limited = KLDrift(REFERENCE, Trusted(1.0), most_records=100, **options)
+    report = limited.check(grid)
+    assert "contradict" in report.verdict.reason
+
+
+@pytest.mark.parametrize("share", [1, 0.5, -1])
+def test_a_client_of_a_plain_sum_that_holds_the_world_decides_nothing(lie, share):
+    lie(counts=of_all(share))
+    report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of())
+    assert report.outcome is Outcome.INCONCLUSIVE
+    assert report.verdict.reason.startswith("the estimate of ") or report.lower_bound > 0.05
+    limited = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, most_records=100)
+    report = limited.check(grid_of())
+    assert report.survivors == 19
+    assert abs(report.estimate - 0.456) < 0.2
+    ((reason, n),) = report.dropouts.items()
+    assert (n, "most records that a client may have" in reason) == (1, True)
+
+
+def test_an_aggregator_leaves_out_who_reports_too_much(lie):
+    lie(counts=of_all(1))
+    report = sealing(threshold=0.05, most_records=100).check(federation())
+    assert report.survivors == 19
+    ((reason, n),) = report.dropouts.items()
+    assert (n, "most records that a client may have" in reason) == (1, True)
+
+
+def test_shares_show_in_the_total_what_nobody_may_have(lie):
+    """Eleven thousand records, all counted: possible, but not for 20 clients of at most 100."""
+
+    def vector(own):
+        more = own + 10_000
+        more[-1] = own[-1] + 10_000 * (len(own) - 1)
+        return more
+
+    lie(vector=vector)
+    trust = Distributed(1.0, min_survivors=5)
+    limited = KLDrift(REFERENCE, trust, aggregation=SecureSum(), most_records=100)
+    report = limited.check(grid_of(app_of(secure_sum=FirstUse())))
+    assert "20 clients count at most 100 each" in report.note
+
+
+@pytest.mark.parametrize("path", ["plain", "sealed", "secure", "shares"])
+def test_a_client_with_more_records_counts_a_sample(path):
+    """Node 1000 has 400 records and the others 100: nobody counts more than 150."""
+
+    def records(context):
+        return basket(context, each=400 if context.node_id == LIAR else 100)
+
+    app = app_of(records, secure_sum=FirstUse(), aggregator=KEY.public)
+    if path == "sealed":
+        report = sealing(most_records=150).check(federation(app))
+    else:
+        shares = path == "shares"
+        trust = Distributed(3.0, min_survivors=5) if shares else Trusted(3.0)
+        summed = None if path == "plain" else SecureSum()
+        monitor = KLDrift(REFERENCE, trust, aggregation=summed, most_records=150)
+        report = monitor.check(grid_of(app))
+    assert (report.survivors, report.records, report.note) == (20, 19 * 100 + 150, None)
+
+
+@pytest.mark.parametrize(
+    ("trust", "most", "why"),
+    [
+        (Trusted(1.0, adjacency=Adjacency.ADD_REMOVE), 100, "REPLACE_ONE"),
+        (Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=5), 100, "clip="),
+        (Trusted(1.0), 0, "most_records"),
+        (Trusted(1.0), float("nan"), "most_records"),
+        (Trusted(1.0), 2.5, "most_records"),
+        (Trusted(1.0), 2**31, "most_records"),
+    ],
+)
+def test_limits_that_would_show_something_or_are_none(trust, most, why):
+    with pytest.raises(ValueError, match=why):
+        KLDrift(REFERENCE, trust, most_records=most)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_an_aggregator_takes_no_limit_that_would_show_hidden_presence(adjacency):
+    """A server could otherwise learn, without noise, who holds more than a number of its choice."""
+    terms = TrustedAggregator(1.0, aggregator=KEY.public, adjacency=adjacency).release_terms
+    assert isinstance(terms, ReleaseTerms)
+    plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
+    claim = Claim("trusted-aggregator", 1.0, 0.0, "record", str(adjacency))
+    question = Exchange(None, [], plan, "check", "1", 100, claim, 9.0).question([0])
+    if adjacency is Adjacency.REPLACE_ONE:
+        terms.hold_to(question)
+        return
+    with pytest.raises(QueryRefused, match="another guarantee"):
+        terms.hold_to(question)
+
+
+def test_a_contradiction_is_no_evidence_for_later_checks(lie, tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(9.0, 1e-6, window_days=30))
+    trust = Distributed(1.0, min_survivors=5)
+    monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.05, ledger=ledger)
+    state = monitor._decider._name("default")
+    grid = grid_of(app_of(secure_sum=FirstUse()))
+    honest = monitor.check(grid)
+    before = ledger.state(state).value
+    assert honest.note is None
+    lie(vector=VECTORS["one count"])
+    assert monitor.check(grid).note
+    assert ledger.state(state).value == before
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(("cells", "epsilon"), [(1, 0.05), (4, 1.0), (1000, 0.05), (1000, 6.0)])
+def test_noise_alone_is_no_contradiction(cells, epsilon, adjacency):
+    """By its margins one release of 200 is called impossible with probability below 1e-6."""
+    rng = np.random.default_rng(cells)
+    event = calibrated_laplace(epsilon, 0.0, adjacency)
+    plan = SimpleNamespace(cells=cells)
+    for _ in range(200):
+        clear = rng.multinomial(500, np.full(cells, 1 / cells))
+        noisy = clear + sample(event.table, cells, SystemBits())
+        records = 500.0 if adjacency is Adjacency.REPLACE_ONE else max(float(noisy.sum()), 1.0)
+        assert contradiction(NoisyCounts(noisy, records, event, plan, True), 5, 100) is None
+
+
+@pytest.mark.parametrize(
+    ("estimate", "theta", "possible"),
+    [(0.1, 0.01, True), (-0.3, 0.01, True), (4.7, 0.01, True), (-2.0, 0.01, False),
+     (7.0, 0.01, False), (7.0, 0.0, True), (7.0, None, True), (None, 0.01, True)],
+)  # fmt: skip
+def test_an_estimate_outside_of_its_range(estimate, theta, possible):
+    assert (impossible_estimate(estimate, 0.01, theta) is None) == possible
+    assert impossible_estimate(estimate, None, theta) is None
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_no_drift_never_stands_beside_an_estimate_above_what_it_excludes(outcome):
+    verdict = Verdict(outcome, "as said", None, threshold=0.1, lower_bound=0.0, level=0.95)
+    assert hold_to_estimate(verdict, 0.2, 0.2) is verdict
+    assert hold_to_estimate(verdict, None, 0.2) is verdict
+    held = hold_to_estimate(verdict, 0.3, 0.2)
+    if outcome is not Outcome.NO_DRIFT:
+        assert held is verdict
+        return
+    assert held.outcome is Outcome.INCONCLUSIVE
+    assert (
+        held.reason
+        == "the estimate of 0.300 nats is above the 0.2 that the bound excludes: as said"
+    )
