@@ -9,6 +9,7 @@ from dp_accounting.pld.common import DifferentialPrivacyParameters
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger.books import pure
+from scipy.stats import binom
 
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.pld import composed_epsilon
@@ -61,6 +62,15 @@ def event(table, shifts, epsilon=1.0):
 def usable(delta):
     """Delta less what is kept for rounding, as documented, and for truncation."""
     return delta * (1 - 1e-9) - 1.1e-12
+
+
+def binomial_delta(each, times, epsilon):
+    """Delta at `epsilon` of so many randomised responses, from the logarithm of each outcome."""
+    ones = np.arange(math.floor((epsilon / each + times) / 2) + 1, times + 1)
+    chance = 1 / (1 + math.exp(-each))
+    losses = (2 * ones - times) * each
+    logs = binom.logpmf(ones, times, chance)
+    return math.fsum(np.exp(logs) * -np.expm1(epsilon - losses))
 
 
 TABLES = [
@@ -145,6 +155,31 @@ def test_a_bare_guarantee_agrees_with_dp_accounting(epsilon, delta, times, at):
     expected = other.self_compose(times).get_epsilon_for_delta(at)
     got = composed_epsilon(((pure(epsilon, delta=delta), times),), at)
     assert expected - 1e-7 <= got <= expected + 1e-6
+
+
+@pytest.mark.parametrize(("each", "times"), [(0.002, 10_000), (0.002, 100_000), (1e-4, 10**6)])
+def test_many_releases_are_composed_from_above(each, times):
+    """Rounding grows with their number, and so does what is taken off delta for it."""
+    got = composed_epsilon(((pure(each), times),), 1e-6)
+    taken = 1e-12 + 6e-16 * times
+    assert 1e-6 * (1 - 1e-8) - 2 * taken <= binomial_delta(each, times, got) <= 1e-6
+
+
+def test_a_training_and_many_checks_are_composed_closely_and_quickly(monkeypatch):
+    """The training's loss lies between grid points: the grid stays small, and close."""
+    costs = ((pure(0.7), 1), (pure(0.0003), 100_000))
+    points = []
+    original = pld.PrivacyLossDistribution.get_epsilon_for_delta
+
+    def counted(distribution, delta):
+        points.append(distribution._pmf_remove.size)
+        return original(distribution, delta)
+
+    monkeypatch.setattr(pld.PrivacyLossDistribution, "get_epsilon_for_delta", counted)
+    got = composed_epsilon(costs, 1e-6)
+    alone = composed_epsilon(costs[1:], 1e-6)
+    assert max(points) < 1 << 16
+    assert alone + 0.6 < got <= alone + 0.7
 
 
 def test_training_and_monitoring_kinds_add_up():
