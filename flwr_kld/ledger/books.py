@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Select, func, select
 
 from flwr_kld.ledger.budget import DAY, Budget
-from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import Entry, Purpose, Release, utc
 from flwr_kld.ledger.errors import NoBudget, damaged
-from flwr_kld.ledger.parts import Clients, Parts, RecordBuckets, pack, unpack
+from flwr_kld.ledger.parts import Clients, Parts, RecordBuckets, unpack
 from flwr_kld.ledger.schema import budgets, checks, clock, costs, participants, spends
 from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO
@@ -28,9 +27,17 @@ _NAMES = 5_000
 
 
 def time_seen(connection: Connection, now: float) -> int:
-    """Return the time in seconds; a clock that runs backwards stands still."""
-    seen: int = connection.execute(select(clock.c.seen)).scalar_one()
-    return max(int(now), seen)
+    """Return the time in seconds; a clock that runs backwards stands still.
+
+    Raises
+    ------
+    LedgerUnavailable
+        If the latest time that was seen is gone.
+    """
+    seen = connection.execute(select(clock.c.seen)).scalar()
+    if seen is None:
+        raise damaged("the clock")
+    return max(int(now), int(seen))
 
 
 def tick(connection: Connection, now: float) -> int:
@@ -68,8 +75,8 @@ def budget_of(connection: Connection, population: str) -> Budget:
         raise damaged("a budget") from None
 
 
-def put_budget(connection: Connection, budget: Budget, now: int) -> None:
-    """Put a budget in force, unless it is."""
+def put_budget(connection: Connection, budget: Budget, now: int) -> bool:
+    """Put a budget in force, and tell whether it was not before."""
     columns = {
         "population": budget.population,
         "epsilon": budget.nano_epsilon,
@@ -80,8 +87,10 @@ def put_budget(connection: Connection, budget: Budget, now: int) -> None:
         "composition": budget.composition,
     }
     row = _last_budget(connection, budget.population)
-    if row is None or any(getattr(row, name) != value for name, value in columns.items()):
-        connection.execute(budgets.insert().values(since=now, **columns))
+    if row is not None and all(getattr(row, name) == value for name, value in columns.items()):
+        return False
+    connection.execute(budgets.insert().values(since=now, **columns))
+    return True
 
 
 def _last_budget(connection: Connection, population: str) -> Row[Any] | None:
@@ -138,107 +147,32 @@ def keep_cost(connection: Connection, cost: Cost) -> int:
     return int(found)
 
 
-def add_spends(
-    connection: Connection, check: int, asked: Iterable[tuple[Cost, Spend]]
-) -> tuple[int, ...]:
-    """Write what a check asks for, and return the rows' ids."""
-    ids = []
-    for cost, spend in asked:
-        row = {
-            "check": check,
-            "asked": keep_cost(connection, cost),
-            "family": spend.family,
-            "members": pack(spend.members),
-        }
-        ids.append(
-            connection.execute(spends.insert().values(row).returning(spends.c.id)).scalar_one()
-        )
-    return tuple(ids)
-
-
-def window(connection: Connection, budget: Budget, now: int) -> list[Spend]:
-    """Return what counts against a budget now, oldest first.
+def read_costs(connection: Connection, ids: Iterable[int]) -> dict[int, Cost]:
+    """Return costs by their rows' ids.
 
     Raises
     ------
     LedgerUnavailable
-        If a row is damaged.
-    ValueError
-        If one hides less than the budget promises.
+        If one is damaged, or gone.
     """
-    query = (
-        select(
-            checks.c.started,
-            func.coalesce(spends.c.delivered, spends.c.asked).label("cost"),
-            spends.c.family,
-            spends.c.members,
-        )
-        .join_from(spends, checks)
-        .where(
-            checks.c.population == budget.population,
-            checks.c.state != "abandoned",
-            checks.c.started >= now - budget.seconds,
-        )
-        .order_by(spends.c.id)
-    )
-    rows = connection.execute(query).all()
-    known = {
-        number: cost.toward(budget)
-        for number, cost in read_costs(connection, {row.cost for row in rows}).items()
-    }
-    return [Spend(row.started, known[row.cost], row.family, unpack(row.members)) for row in rows]
-
-
-def last_asked(
-    connection: Connection, population: str, family: str, parts: int
-) -> NDArray[np.int64]:
-    """Return the number of the last check that asked each part, or 0, shape [at least `parts`]."""
-    query = (
-        select(spends.c.check, spends.c.members)
-        .join_from(spends, checks)
-        .where(
-            checks.c.population == population,
-            checks.c.state != "abandoned",
-            spends.c.family == family,
-        )
-        .order_by(spends.c.check)
-    )
-    last = np.zeros(parts, dtype=np.int64)
-    for check, packed in connection.execute(query):
-        asked = unpack(packed)
-        last = np.pad(last, (0, max(0, int(asked[-1]) + 1 - len(last))))
-        last[asked] = check
-    return last
-
-
-def read_costs(connection: Connection, ids: Iterable[int]) -> dict[int, Cost]:
-    """Return costs by their rows' ids."""
-    rows = connection.execute(select(costs).where(costs.c.id.in_(sorted(ids))))
-    return {row.id: Cost.from_row(row) for row in rows}
+    wanted = set(ids)
+    rows = connection.execute(select(costs).where(costs.c.id.in_(sorted(wanted))))
+    found = {row.id: Cost.from_row(row) for row in rows}
+    if found.keys() != wanted:
+        raise damaged("a cost")
+    return found
 
 
 # -------------------------------------------------------------------------------------- entries
 
 
-def add_check(connection: Connection, population: str, purpose: Purpose, key: str, now: int) -> int:
-    """Open an entry, and return its number."""
-    row = {
-        "population": population,
-        "purpose": purpose,
-        "key": key,
-        "started": now,
-        "state": "reserved",
-    }
-    return int(
-        connection.execute(checks.insert().values(row).returning(checks.c.number)).scalar_one()
-    )
-
-
-def of_key(population: str, purpose: Purpose, key: str) -> Select[Any]:
-    """Query of one entry."""
-    return select(checks).where(
+def entry_of(connection: Connection, population: str, purpose: Purpose, key: str) -> Entry | None:
+    """Return the entry of a key, if there is one."""
+    query = select(checks).where(
         checks.c.population == population, checks.c.purpose == purpose, checks.c.key == key
     )
+    found = entries(connection, query)
+    return found[0] if found else None
 
 
 def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
@@ -269,8 +203,32 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
     return [_entry(row, tuple(of_check[row.number])) for row in rows]
 
 
+def newest(population: str, before: int | None, most: int) -> Select[Any]:
+    """Query of a population's latest entries, newest first."""
+    query = select(checks).where(checks.c.population == population)
+    if before is not None:
+        query = query.where(checks.c.number < before)
+    return query.order_by(checks.c.number.desc()).limit(most)
+
+
+def to_json(value: Any, what: str) -> str:
+    """Write a JSON column.
+
+    Raises
+    ------
+    ValueError
+        If it holds a number that JSON does not have.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} cannot be kept as JSON, which has no NaN and no infinity: {error}"
+        ) from None
+
+
 def read_json(text: str, what: str) -> Any:
-    """Read a JSON column.
+    """Read a JSON column; NaN and infinities, which JSON does not have, become null.
 
     Raises
     ------
@@ -278,7 +236,7 @@ def read_json(text: str, what: str) -> Any:
         If it is damaged.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=lambda _: None)
     except ValueError:
         raise damaged(what) from None
 

@@ -29,24 +29,24 @@ _MOST_PROFILES = 64
 
 @dataclass(frozen=True, eq=False)
 class Spend:
-    """One release of the past, or one that is asked for.
+    """Releases of one kind: one that is asked for, or all of some checks of the past.
 
     Parameters
     ----------
-    time : int
-        Seconds since 1970.
     cost : Cost
-        In the budget's own adjacency and unit.
+        Of each, in the budget's own adjacency and unit.
     family : str
         Of parts.
     members : NDArray[np.int64]
-        Numbers of the parts that it touches, sorted, shape [parts].
+        Numbers of the parts that they touch, sorted, shape [parts].
+    times : NDArray[np.int64] or int
+        How many of the releases touch each part, shape [parts].
     """
 
-    time: int
     cost: Cost
     family: str
     members: NDArray[np.int64]
+    times: NDArray[np.int64] | int = 1
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _profiles(
     }
     column = {kind: i for i, kind in enumerate(kinds)}
     for spend in spends:
-        counts[spend.family][spend.members, column[spend.cost]] += 1
+        counts[spend.family][spend.members, column[spend.cost]] += spend.times
     fronts = {family: _frontier(rows) for family, rows in counts.items()}
     if touched is None:
         return _combined(fronts.values())
@@ -154,13 +154,11 @@ def _combined(fronts: Iterable[Profiles]) -> Profiles:
 
 def _frontier(rows: Profiles) -> Profiles:
     """Leave out profiles that another exceeds."""
-    rows = np.unique(rows, axis=0)
-    rows = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
-    kept = rows[:0]
-    for row in rows:
-        if not (row <= kept).all(axis=1).any():
-            kept = np.concatenate([kept, row[None]])
-        if len(kept) > _MOST_PROFILES:
-            largest: Profiles = rows.max(axis=0, keepdims=True)
-            return largest
-    return kept
+    left = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
+    kept = []
+    while len(left):
+        if len(kept) == _MOST_PROFILES:
+            return rows.max(axis=0, keepdims=True)
+        kept.append(left[0])  # none of the others has more releases in all
+        left = left[(left > left[0]).any(axis=1)]
+    return np.array(kept).reshape(-1, rows.shape[1])

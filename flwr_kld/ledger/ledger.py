@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection
 
-from flwr_kld.ledger import books
+from flwr_kld.ledger import books, life
 from flwr_kld.ledger.afford import afford, spent_by
 from flwr_kld.ledger.budget import Budget, Spent
 from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.database import Database
-from flwr_kld.ledger.entry import AlreadyChecked, CheckUnfinished, Entry
-from flwr_kld.ledger.errors import LedgerError
-from flwr_kld.ledger.parts import Charge, Everyone, RecordBuckets
+from flwr_kld.ledger.entry import AlreadyChecked, CheckUnfinished, Entry, Purpose
+from flwr_kld.ledger.parts import Charge, Everyone
 from flwr_kld.ledger.rotation import Rotation
-from flwr_kld.ledger.schema import checks, spends
+from flwr_kld.ledger.schema import checks
 from flwr_kld.ledger.states import State, read_state, write_state
 from flwr_kld.ledger.training import releases_of, training_cost
-from flwr_kld.privacy import Unit
+from flwr_kld.ledger.window import Window, in_terms, refuse_uncharged
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,10 @@ class Reservation:
     spends: tuple[int, ...]
 
 
+_PAGE = 64
+"""Entries that are read at once, where not all are wanted."""
+
+
 class Ledger:
     """Budgets and spends in one database. Every method is one transaction.
 
@@ -54,12 +56,12 @@ class Ledger:
     url : str
         ``sqlite:///file.db`` (made on first use), or ``postgresql://user@host/name``.
     patience : float
-        Seconds to wait for another process that writes.
+        Seconds to wait for another process that writes, from 0.001 to 86,400.
 
     Raises
     ------
     ValueError
-        If the URL is of no such database.
+        If the URL is of no such database, or `patience` is out of range.
     LedgerUnavailable
         If it cannot be opened and written, or a newer version of the package wrote it. The other
         methods raise it as well when the database fails them.
@@ -74,9 +76,17 @@ class Ledger:
         """Put a population's budget in force, from the next check on.
 
         Spends stay what they are: a smaller budget may be exhausted at once.
+
+        Raises
+        ------
+        ValueError
+            If a check that still counts hides less than this budget promises, so that it cannot
+            be charged. The budget before it stays in force.
         """
         with self._database.writing() as connection:
-            books.put_budget(connection, budget, books.tick(connection, _clock(now)))
+            seconds = books.tick(connection, _clock(now))
+            if books.put_budget(connection, budget, seconds):
+                refuse_uncharged(connection, budget, seconds)
 
     def budget(self, population: str = "default") -> Budget:
         """Return the budget in force.
@@ -141,22 +151,14 @@ class Ledger:
         with self._database.writing("reserved in") as connection:
             seconds = books.time_seen(connection, seen)
             budget = books.budget_of(connection, population)
-            self._make_way(connection, population, key)
-            asked = [(c.cost, _spend(connection, budget, c, seconds)) for c in charges]
-            afford(books.window(connection, budget, seconds), [s for _, s in asked], budget)
-            number = books.add_check(connection, population, "check", key, seconds)
-            return Reservation(number, population, key, books.add_spends(connection, number, asked))
-
-    @staticmethod
-    def _make_way(connection: Connection, population: str, key: str) -> None:
-        """Refuse a key that has run; forget one that was abandoned."""
-        for entry in books.entries(connection, books.of_key(population, "check", key)):
-            if entry.state == "reserved":
-                raise CheckUnfinished(entry)
-            if entry.state != "abandoned":
-                raise AlreadyChecked(entry)
-            connection.execute(delete(spends).where(spends.c.check == entry.number))
-            connection.execute(delete(checks).where(checks.c.number == entry.number))
+            before = books.entry_of(connection, population, "check", key)
+            if before is not None and before.state == "reserved":
+                raise CheckUnfinished(before)
+            if before is not None and before.state != "abandoned":
+                raise AlreadyChecked(before)
+            asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
+            afford(Window(connection, budget, seconds), [s for _, s in asked], budget)
+            return _opened(connection, population, "check", key, seconds, asked, before)
 
     def settle(
         self,
@@ -187,16 +189,21 @@ class Ledger:
         LedgerError
             If the check is not open, or a state was written by somebody else. What was reserved
             stays spent.
+        ValueError
+            If what was delivered hides less than the budget promises, or the report or a state
+            holds a number that JSON does not have. What was reserved stays spent.
         """
         if delivered is not None and len(delivered) != len(reservation.spends):
             raise ValueError(f"{len(reservation.spends)} charges were reserved, and as many settle")
         with self._database.writing("settled in") as connection:
             seconds = books.tick(connection, _clock(now))
-            text = json.dumps(dict(report), sort_keys=True)
+            text = books.to_json(dict(report), "the report")
             _close(connection, reservation, seconds, state="settled", report=text)
-            for row, cost in zip(reservation.spends, delivered or (), strict=False):
-                kept = books.keep_cost(connection, cost)
-                connection.execute(spends.update().where(spends.c.id == row).values(delivered=kept))
+            if delivered is not None:
+                budget = books.budget_of(connection, reservation.population)
+                life.deliver(
+                    connection, budget, dict(zip(reservation.spends, delivered, strict=True))
+                )
             for state in states:
                 write_state(connection, state, seconds)
 
@@ -214,6 +221,7 @@ class Ledger:
         with self._database.writing("settled in") as connection:
             seconds = books.tick(connection, _clock(now))
             _close(connection, reservation, seconds, state="abandoned", note=why)
+            life.take_back(connection, reservation.population, reservation.number)
 
     # --------------------------------------------------------------------------------- training
 
@@ -253,18 +261,13 @@ class Ledger:
             seconds = books.tick(connection, _clock(now))
             budget = books.budget_of(connection, population)
             cost = training_cost(state, budget)
-            for entry in books.entries(connection, books.of_key(population, "training", key)):
-                if releases_of(entry.report or {}) > releases_of(state):
-                    raise ValueError(f"training {key!r} has shrunk: another run needs another key")
-                connection.execute(delete(spends).where(spends.c.check == entry.number))
-                connection.execute(delete(checks).where(checks.c.number == entry.number))
-            number = books.add_check(connection, population, "training", key, seconds)
-            charge = _spend(connection, budget, Charge(cost, Everyone()), seconds)
-            reservation = Reservation(
-                number, population, key, books.add_spends(connection, number, [(cost, charge)])
-            )
-            text = json.dumps(dict(state), sort_keys=True)
-            _close(connection, reservation, seconds, state="settled", report=text)
+            before = books.entry_of(connection, population, "training", key)
+            if before is not None and releases_of(before.report or {}) > releases_of(state):
+                raise ValueError(f"training {key!r} has shrunk: another run needs another key")
+            asked = [(cost, _spend(connection, budget, Charge(cost, Everyone())))]
+            opened = _opened(connection, population, "training", key, seconds, asked, before)
+            text = books.to_json(dict(state), "the accountant's state")
+            _close(connection, opened, seconds, state="settled", report=text)
             return _spent(connection, budget, seconds)
 
     # ------------------------------------------------------------------------------ what is kept
@@ -275,11 +278,21 @@ class Ledger:
         with self._database.reading() as connection:
             return books.entries(connection, query)
 
+    def newest_first(self, population: str = "default") -> Iterator[Entry]:
+        """Yield checks and trainings, newest first; reads no more of them than are asked for."""
+        before = None
+        while True:
+            with self._database.reading() as connection:
+                page = books.entries(connection, books.newest(population, before, _PAGE))
+            yield from page
+            if len(page) < _PAGE:
+                return
+            before = page[-1].number
+
     def check(self, key: str, *, population: str = "default") -> Entry | None:
         """Return one check, if its key was ever reserved."""
         with self._database.reading() as connection:
-            found = books.entries(connection, books.of_key(population, "check", key))
-        return found[0] if found else None
+            return books.entry_of(connection, population, "check", key)
 
     def rotation(self, population: str = "default") -> Rotation:
         """Return whose turn it is."""
@@ -306,28 +319,31 @@ def _clock(now: float | None) -> float:
     return time.time() if now is None else now
 
 
-def _spend(connection: Connection, budget: Budget, charge: Charge, now: int) -> Spend:
+def _spend(connection: Connection, budget: Budget, charge: Charge) -> Spend:
     """Return what a charge spends on whom, in the budget's terms."""
     parts = charge.parts
-    if budget.unit is Unit.CLIENT and isinstance(parts, RecordBuckets):
-        raise ValueError(
-            f"the budget of {budget.population!r} protects whole clients, and buckets divide "
-            "records: charge Clients(…) or Everyone()"
-        )
-    members = books.members(connection, budget.population, parts)
-    return Spend(now, charge.cost.toward(budget), parts.family, members)
+    cost = in_terms(charge.cost, parts.family, budget)
+    return Spend(cost, parts.family, books.members(connection, budget.population, parts))
 
 
 def _spent(connection: Connection, budget: Budget, now: int) -> Spent:
-    return spent_by(books.window(connection, budget, now), budget)
+    return spent_by(Window(connection, budget, now), budget)
+
+
+def _opened(
+    connection: Connection,
+    population: str,
+    purpose: Purpose,
+    key: str,
+    now: int,
+    asked: Sequence[tuple[Cost, Spend]],
+    before: Entry | None,
+) -> Reservation:
+    """Open an entry, and charge what it asks for."""
+    number = life.open_check(connection, population, purpose, key, now, instead_of=before)
+    rows = life.charge(connection, population, number, asked)
+    return Reservation(number, population, key, rows)
 
 
 def _close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:
-    """Put a reserved check into its last state."""
-    done = connection.execute(
-        checks.update()
-        .where(checks.c.number == reservation.number, checks.c.state == "reserved")
-        .values(ended=now, **columns)
-    )
-    if done.rowcount != 1:
-        raise LedgerError(f"check {reservation.key!r} is not open: it was closed before")
+    life.close(connection, reservation.number, reservation.key, now, **columns)

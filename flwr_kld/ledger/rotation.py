@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from flwr_kld.ledger import books
 from flwr_kld.ledger.database import Database
 from flwr_kld.ledger.parts import Clients, RecordBuckets
+from flwr_kld.ledger.window import last_asked
 
 NEVER = 0
 """Number of no check."""
@@ -44,8 +45,10 @@ class Rotation:
         """
         with self._database.reading() as connection:
             known = books.numbers_of(connection, self._population, names)
-            last = books.last_asked(connection, self._population, Clients.family, len(known))
-        return np.array([last[known[name]] if name in known else NEVER for name in names])
+            numbers = np.array(sorted(known.values()), dtype=np.int64)
+            last = last_asked(connection, self._population, Clients.family, numbers)
+        of_number = dict(zip(numbers.tolist(), last.tolist(), strict=True))
+        return np.array([of_number[known[name]] if name in known else NEVER for name in names])
 
     def next_buckets(self, key: str, modulus: int, size: int = 1) -> tuple[int, ...]:
         """Return the buckets of one hash that were asked longest ago, or never, in that order.
@@ -66,5 +69,5 @@ class Rotation:
             raise ValueError(f"size must be between 1 and {modulus} buckets, got {size}")
         family = RecordBuckets(key, modulus, [0]).family
         with self._database.reading() as connection:
-            last = books.last_asked(connection, self._population, family, modulus)
+            last = last_asked(connection, self._population, family, np.arange(modulus))
         return tuple(int(i) for i in np.argsort(last, kind="stable")[:size])

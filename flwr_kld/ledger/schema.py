@@ -10,6 +10,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -18,8 +19,11 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0001"
+REVISION = "0002"
 """Schema that this version of the package reads and writes."""
+
+EARLIER = ("0001",)
+"""Schemas that it brings up to date."""
 
 VERSION_TABLE = "ledger_version"
 """Where alembic keeps the revision of a database; other applications have their own."""
@@ -81,9 +85,10 @@ checks = Table(
     UniqueConstraint("population", "purpose", "key", name="checks_key"),
     CheckConstraint("purpose IN ('check', 'training')", name="checks_purpose"),
     CheckConstraint("state IN ('reserved', 'settled', 'failed', 'abandoned')", name="checks_state"),
+    Index("checks_started", "population", "started", "number"),
     sqlite_strict=True,
 )
-"""One row for each idempotency key."""
+"""One row for each idempotency key. Numbers grow with time, and none is ever used again."""
 
 costs = Table(
     "costs",
@@ -114,6 +119,18 @@ spends = Table(
     sqlite_strict=True,
 )
 """One row for each release of a check, and the packed numbers of the parts that it touches."""
+
+sums = Table(
+    "sums",
+    metadata,
+    Column("population", Text, primary_key=True),
+    Column("level", Whole, primary_key=True, autoincrement=False),
+    Column("block", Whole, primary_key=True, autoincrement=False),
+    Column("family", Text, primary_key=True),
+    Column("packed", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+"""What blocks of consecutive checks have spent on each part; see ``sums.py``."""
 
 states = Table(
     "states",

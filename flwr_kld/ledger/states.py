@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select
 
-from flwr_kld.ledger.books import read_json
+from flwr_kld.ledger.books import read_json, to_json
 from flwr_kld.ledger.errors import LedgerError
 from flwr_kld.ledger.schema import states
 
@@ -54,7 +53,11 @@ def write_state(connection: Connection, state: State, now: int) -> State:
             f"state {state.name!r} was read at version {state.version} and is at {version}: "
             "somebody else wrote it, read it again"
         )
-    values = {"version": version + 1, "value": json.dumps(state.value), "updated": now}
+    values = {
+        "version": version + 1,
+        "value": to_json(state.value, f"state {state.name!r}"),
+        "updated": now,
+    }
     if found is None:
         connection.execute(states.insert().values(name=state.name, **values))
     else:

@@ -1,11 +1,17 @@
 """Shorthands for charges in tests."""
 
+import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
 
-from flwr_kld.ledger import Charge, Clients, Cost, Everyone
+import sqlalchemy as sa
+
+from flwr_kld.ledger import Charge, Clients, Cost, Everyone, sums, window
+from flwr_kld.ledger.books import keep_cost
+from flwr_kld.ledger.parts import pack
+from flwr_kld.ledger.schema import checks, spends
 from flwr_kld.privacy import Adjacency, Unit
 
 DAY = 86_400
@@ -19,6 +25,34 @@ def pure(epsilon: float, adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD, delt
 def ask(epsilon: float, *names: str) -> list[Charge]:
     """One release to some clients, or to everyone."""
     return [Charge(pure(epsilon), Clients(names) if names else Everyone())]
+
+
+def narrow(monkeypatch) -> None:
+    """Make blocks of 2 and 4 checks, so that few checks fill many."""
+    for module in (sums, window):
+        monkeypatch.setattr(module, "WIDTH", 2)
+        monkeypatch.setattr(module, "LEVELS", 2)
+
+
+def insert_checks(connection, cohorts, cost, population="default", since=0, state="settled"):
+    """Write checks of these clients' numbers, one a minute, without the sums."""
+    kept = keep_cost(connection, cost)
+    first = 1 + (connection.execute(sa.select(sa.func.max(checks.c.number))).scalar() or 0)
+    connection.execute(
+        checks.insert(),
+        [
+            {"number": first + i, "population": population, "purpose": "check", "state": state,
+             "key": f"old {first + i}", "started": since + 60 * i, "report": json.dumps(REPORT)}
+            for i in range(len(cohorts))
+        ],
+    )  # fmt: skip
+    connection.execute(
+        spends.insert(),
+        [
+            {"check": first + i, "asked": kept, "family": "clients", "members": pack(asked)}
+            for i, asked in enumerate(cohorts)
+        ],
+    )
 
 
 def forked(work: Callable[[], None]) -> int:

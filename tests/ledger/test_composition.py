@@ -22,7 +22,7 @@ FAMILIES = {"clients": 5, "records 3 key": 3, "everyone": 1}
 
 
 def spend(cost, members=(0,), family="clients"):
-    return Spend(0, cost, family, np.array(sorted(members)))
+    return Spend(cost, family, np.array(sorted(members)))
 
 
 def persons():

@@ -17,6 +17,7 @@ from flwr_kld.ledger import (
     Ledger,
     LedgerError,
     RecordBuckets,
+    State,
 )
 from flwr_kld.privacy import Adjacency, Unit
 
@@ -114,6 +115,44 @@ def test_a_settlement_is_all_or_nothing(ledger):
     with pytest.raises(TypeError):
         ledger.settle(reservation, {"no": object()}, delivered=[pure(0.1)] * 2, now=NOW)
     assert (ledger.check("monday").state, spent(ledger)) == ("reserved", 0.5)
+
+
+def test_a_stale_reservation_closes_nobody_elses_check(ledger):
+    """Its number was never given to anybody else, however often the key was given back."""
+    stale = ledger.reserve("monday", ask(0.25), now=NOW)
+    numbers = [stale.number]
+    for _ in range(3):
+        ledger.abandon(stale, "no cohort", now=NOW)
+        again = ledger.reserve("monday", ask(0.25), now=NOW)
+        numbers.append(again.number)
+        for close in (ledger.abandon, ledger.fail):
+            with pytest.raises(LedgerError, match="not open"):
+                close(stale, "a retry", now=NOW)
+        with pytest.raises(LedgerError, match="not open"):
+            ledger.settle(stale, REPORT, delivered=[pure(0.01)], now=NOW)
+        stale = again
+    assert len(set(numbers)) == 4
+    assert spent(ledger) == 0.25
+    ledger.settle(again, REPORT, now=NOW)
+    assert ledger.check("monday").number == max(numbers)
+    assert ledger.reserve("tuesday", ask(0.25), now=NOW).number > max(numbers)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("number", [NAN, float("inf"), -float("inf")])
+def test_what_json_does_not_hold_is_not_stored(ledger, number):
+    reservation = ledger.reserve("monday", ask(0.25), now=NOW)
+    for report, states in (({"estimate": [0.1, number]}, []), (REPORT, [State("a", number)])):
+        with pytest.raises(ValueError, match="cannot be kept as JSON, which has no NaN"):
+            ledger.settle(reservation, report, states=states, now=NOW)
+    with pytest.raises(ValueError, match="state 'a' cannot be kept as JSON"):
+        ledger.keep_state(State("a", {"sum": number}), now=NOW)
+    assert (ledger.check("monday").state, ledger.state("a"), spent(ledger)) == (
+        "reserved", None, 0.25,
+    )  # fmt: skip
+    ledger.settle(reservation, REPORT, now=NOW)
 
 
 # ----------------------------------------------------------------------------------- the budget
@@ -309,6 +348,55 @@ def test_releases_that_hide_less_than_the_budget_are_refused(ledger):
             "1", [Charge(whole, RecordBuckets("k", 2, [0]))], population="whole", now=NOW
         )
     ledger.reserve("1", [Charge(whole, Everyone())], population="whole", now=NOW)
+
+
+def test_a_budget_that_the_window_cannot_be_charged_to_is_not_put_in_force(ledger):
+    """Or nothing could be reserved or shown until the window is over."""
+    run(ledger, "early", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())])
+    run(ledger, "monday", ask(0.1, "a"), NOW + DAY)
+    run(ledger, "tuesday", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())], NOW + 2 * DAY)
+    before = ledger.budget()
+    for change in ({"adjacency": Adjacency.ADD_REMOVE}, {"unit": Unit.CLIENT}):
+        hides_more = Budget(1.0, 1e-6, 30, **change)
+        with pytest.raises(ValueError, match="cannot be put in force before") as caught:
+            ledger.set_budget(hides_more, now=NOW + 2 * DAY)
+        assert ledger.budget() == before
+    assert "until then the check 'tuesday' counts, which cannot be charged" in str(caught.value)
+    assert spent(ledger, NOW + 2 * DAY) == pytest.approx(0.5)
+    ledger.reserve("wednesday", ask(0.1, "a"), now=NOW + 2 * DAY)
+
+
+def test_the_refusal_says_when_such_a_budget_may_be_set(ledger):
+    run(ledger, "monday", ask(0.1, "a"))
+    run(ledger, "tuesday", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())], NOW + DAY)
+    budget = Budget(1.0, 0.0, 30, adjacency=Adjacency.ADD_REMOVE)
+    frees = datetime.fromtimestamp(NOW + 30 * DAY + 1, UTC)
+    with pytest.raises(ValueError, match=f"before {frees:%Y-%m-%d %H:%M:%S} UTC: .* 'monday'"):
+        ledger.set_budget(budget, now=frees.timestamp() - 1)
+    ledger.set_budget(budget, now=frees.timestamp())
+    assert spent(ledger, frees.timestamp()) == 0.1
+    # A longer window takes the first check in again.
+    with pytest.raises(ValueError, match="the check 'monday' counts"):
+        ledger.set_budget(Budget(1.0, 1e-6, 60, adjacency=Adjacency.ADD_REMOVE))
+
+
+def test_a_budget_of_clients_takes_no_buckets_that_were_asked_before(ledger):
+    whole = pure(0.1, unit=Unit.CLIENT)
+    for i in range(2):
+        run(ledger, f"{i}", [Charge(whole, RecordBuckets("k", 2, [i]))])
+    with pytest.raises(ValueError, match="buckets divide records"):
+        ledger.set_budget(Budget(1.0, 1e-6, 30, unit=Unit.CLIENT), now=NOW)
+
+
+def test_what_was_delivered_hides_what_the_budget_promises(ledger):
+    there = Budget(1.0, 0.0, 30, population="there", adjacency=Adjacency.ADD_REMOVE)
+    ledger.set_budget(there, now=NOW)
+    charges = [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())]
+    reservation = ledger.reserve("1", charges, population="there", now=NOW)
+    with pytest.raises(ValueError, match="hides whether a record or client is there"):
+        ledger.settle(reservation, REPORT, delivered=[pure(0.1)], now=NOW)
+    assert ledger.check("1", population="there").state == "reserved"
+    assert ledger.spent("there", now=NOW).epsilon == 0.1
 
 
 def test_mixed_adjacency_is_charged_in_the_budgets_terms(ledger):

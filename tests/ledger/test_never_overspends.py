@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger.books import DAY, REPORT, pure
+from ledger.books import DAY, REPORT, narrow, pure
 from ledger.conftest import NOW
 
 from flwr_kld.ledger import (
@@ -80,7 +80,10 @@ def needed(spends, budget):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(tried=attempts)
-def test_nobody_is_charged_more_than_the_budget(empty, quick_folder, composition, tried):
+def test_nobody_is_charged_more_than_the_budget(
+    empty, quick_folder, composition, tried, monkeypatch
+):
+    narrow(monkeypatch)
     shutil.copy(empty, quick_folder / "drift.db")
     url, clock, seen = f"sqlite:///{quick_folder}/drift.db", NOW, NOW
     budget = Budget(1.0, 1e-6, WINDOW, composition=composition)

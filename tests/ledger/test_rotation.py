@@ -35,6 +35,12 @@ def test_clients_that_were_never_asked_are_known_by_no_check(ledger):
 def test_an_abandoned_check_asked_nobody(ledger):
     ledger.abandon(ledger.reserve("1", ask(0.1, "a"), now=NOW), "why", now=NOW)
     assert ledger.rotation().last_asked(["a"]).tolist() == [0]
+    names = [f"n{i}" for i in range(20)]
+    ledger.reserve("2", ask(0.1, "a"), now=NOW)
+    ledger.abandon(ledger.reserve("3", ask(0.1, *names), now=NOW), "why", now=NOW)
+    assert ledger.rotation().last_asked(["n19", "a", "n0", "n19"]).tolist() == [0, 2, 0, 0]
+    ledger.reserve("3", ask(0.1, "n19"), now=NOW)
+    assert ledger.rotation().last_asked(["n19", "a", "n0"]).tolist() == [4, 2, 0]
 
 
 def test_buckets_take_turns_over_restarts(url, ledger):

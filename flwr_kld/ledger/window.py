@@ -1,0 +1,219 @@
+"""What counts against a budget now, in pieces: sums over blocks of checks, and single checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, func, select
+
+from flwr_kld.ledger.books import read_costs
+from flwr_kld.ledger.budget import Budget
+from flwr_kld.ledger.composition import Spend
+from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.entry import utc
+from flwr_kld.ledger.parts import Clients, Everyone, unpack
+from flwr_kld.ledger.schema import checks, spends
+from flwr_kld.ledger.sums import LEVELS, WIDTH, Tally, blocks, releases, tally, unpack_tally
+from flwr_kld.privacy import Unit
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Consecutive checks.
+
+    Parameters
+    ----------
+    level, block : int
+        Which; at level 0 the block is the number of one check.
+    spends : tuple[Spend, ...]
+        What they have spent, in the budget's terms.
+    """
+
+    level: int
+    block: int
+    spends: tuple[Spend, ...]
+
+
+class Window:
+    """The checks of a population that count now, oldest first.
+
+    Parameters
+    ----------
+    connection : Connection
+        In a transaction.
+    budget : Budget
+        In whose terms.
+    now : int
+        Seconds since 1970.
+
+    Raises
+    ------
+    LedgerUnavailable
+        If a row is damaged.
+    ValueError
+        If a release hides less than the budget promises.
+    """
+
+    def __init__(self, connection: Connection, budget: Budget, now: int) -> None:
+        self._connection, self._budget = connection, budget
+        self._costs: dict[int, Cost] = {}
+        oldest = connection.execute(
+            select(checks.c.number, checks.c.started)
+            .where(
+                checks.c.population == budget.population,
+                checks.c.started >= now - budget.seconds,
+                checks.c.state != "abandoned",
+            )
+            .order_by(checks.c.started, checks.c.number)
+            .limit(1)
+        ).one_or_none()
+        self.frees_at = None if oldest is None else self._leaves(oldest.started)
+        """UTC; when the oldest check leaves the window; None if there is none."""
+        self.pieces = [] if oldest is None else self._since(oldest.number)
+
+    @property
+    def spends(self) -> list[Spend]:
+        """All that counts."""
+        return [spend for piece in self.pieces for spend in piece.spends]
+
+    def parts(self, piece: Piece) -> list[Piece]:
+        """Return the pieces of the level below that make up a sum."""
+        first = piece.block * WIDTH
+        return self._read(piece.level - 1, first, first + WIDTH)
+
+    def leaves_at(self, check: int) -> datetime:
+        """Return when (UTC) a check leaves the window."""
+        query = select(checks.c.started).where(checks.c.number == check)
+        return self._leaves(self._connection.execute(query).scalar_one())
+
+    def _leaves(self, started: int) -> datetime:
+        return utc(started + self._budget.seconds + 1)
+
+    def _since(self, first: int) -> list[Piece]:
+        """Cover all checks from one on: with the largest blocks that hold no earlier one."""
+        found: list[Piece] = []
+        for level in range(LEVELS):
+            end = -(-first // WIDTH)  # of the level above: what is left of it is read there
+            found += self._read(level, first, end * WIDTH)
+            first = end
+        return found + self._read(LEVELS, first, None)
+
+    def _read(self, level: int, first: int, end: int | None) -> list[Piece]:
+        population = self._budget.population
+        rows: Iterable[tuple[int, str, Tally]]
+        if level == 0:
+            rows = (
+                (row.number, row.family, tally(row.cost, unpack(row.members)))
+                for row in releases(self._connection, population, first, end)
+            )
+        else:
+            rows = (
+                (row.block, row.family, unpack_tally(row.packed))
+                for row in blocks(self._connection, population, level, first, end)
+            )
+        return [
+            Piece(level, block, tuple(s for _, family, t in parts for s in self._spends(family, t)))
+            for block, parts in groupby(rows, lambda row: row[0])
+        ]
+
+    def _spends(self, family: str, counted: Tally) -> list[Spend]:
+        """Return a tally in the budget's terms, one spend for each cost."""
+        costs, firsts = np.unique(counted[0], return_index=True)
+        if unknown := set(costs.tolist()) - self._costs.keys():
+            self._costs.update(read_costs(self._connection, unknown))
+        return [
+            Spend(in_terms(self._costs[cost], family, self._budget), family, *part[1:])
+            for cost, part in zip(
+                costs.tolist(), np.split(counted, firsts[1:], axis=1), strict=True
+            )
+        ]
+
+
+def in_terms(cost: Cost, family: str, budget: Budget) -> Cost:
+    """Return what a release to some parts costs in a budget's adjacency and unit.
+
+    Raises
+    ------
+    ValueError
+        If it hides less than the budget promises, or its parts divide what the budget protects.
+    """
+    if budget.unit is Unit.CLIENT and family not in (Clients.family, Everyone.family):
+        raise ValueError(
+            f"the budget of {budget.population!r} protects whole clients, and buckets divide "
+            "records: charge Clients(…) or Everyone()"
+        )
+    return cost.toward(budget)
+
+
+def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
+    """Refuse a budget that something in its window cannot be charged to.
+
+    Raises
+    ------
+    ValueError
+        Names the last such check, and when it leaves the window.
+    """
+    cost = func.coalesce(spends.c.delivered, spends.c.asked)
+    latest = func.max(checks.c.number).label("check")
+    kinds = connection.execute(
+        select(cost.label("cost"), spends.c.family, latest)
+        .join_from(spends, checks)
+        .where(
+            checks.c.population == budget.population,
+            checks.c.started >= now - budget.seconds,
+            checks.c.state != "abandoned",
+        )
+        .group_by(cost, spends.c.family)
+        .order_by(latest.desc())
+    ).all()
+    known = read_costs(connection, {kind.cost for kind in kinds})
+    for kind in kinds:
+        try:
+            in_terms(known[kind.cost], kind.family, budget)
+        except ValueError as error:
+            row = connection.execute(select(checks).where(checks.c.number == kind.check)).one()
+            until = utc(row.started + budget.seconds + 1)
+            raise ValueError(
+                f"this budget cannot be put in force before {until:%Y-%m-%d %H:%M:%S} UTC: until "
+                f"then the {row.purpose} {row.key!r} counts, which cannot be charged to it: {error}"
+            ) from None
+
+
+def last_asked(
+    connection: Connection, population: str, family: str, members: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the number of the last check that asked each part, or 0; `members` are sorted.
+
+    Reads newest blocks first, and only those that hold a part that was not found yet.
+    """
+    last = np.zeros(len(members), dtype=np.int64)
+    waiting = members
+    stack = _of_family(connection, population, family, LEVELS, 0, None)
+    while stack and waiting.size:
+        level, block, packed = stack.pop()
+        there = unpack(packed) if level == 0 else unpack_tally(packed)[1]
+        found = np.intersect1d(waiting, there)
+        if not found.size:
+            continue
+        if level == 0:
+            last[np.searchsorted(members, found)] = block
+            waiting = np.setdiff1d(waiting, found, assume_unique=True)
+        else:
+            first = block * WIDTH
+            stack += _of_family(connection, population, family, level - 1, first, first + WIDTH)
+    return last
+
+
+def _of_family(
+    connection: Connection, population: str, family: str, level: int, first: int, end: int | None
+) -> list[tuple[int, int, bytes]]:
+    if level == 0:
+        rows = releases(connection, population, first, end)
+        return [(0, row.number, row.members) for row in rows if row.family == family]
+    found = blocks(connection, population, level, first, end)
+    return [(level, row.block, row.packed) for row in found if row.family == family]
