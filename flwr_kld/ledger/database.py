@@ -14,11 +14,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from flwr_kld._extras import require
-from flwr_kld.ledger.errors import LedgerUnavailable
-from flwr_kld.ledger.schema import REVISION, VERSION_TABLE, clock
+from flwr_kld.ledger.errors import LedgerUnavailable, damaged
+from flwr_kld.ledger.schema import EARLIER, REVISION, VERSION_TABLE, clock
 
 _LOCK = 0x666C7772_6B6C64
 """PostgreSQL's advisory lock of all ledgers in a database."""
+_LEAST_PATIENCE = 0.001
+_MOST_PATIENCE = 86_400
 
 
 class Database:
@@ -29,31 +31,39 @@ class Database:
     url : str
         ``sqlite:///file.db`` or ``postgresql://user@host/name``.
     patience : float
-        Seconds to wait for another process that writes.
+        Seconds to wait for another process that writes, from 0.001 to 86,400.
 
     Raises
     ------
     ValueError
-        If the URL is of no such database.
+        If the URL is of no such database, or `patience` is out of range.
     LedgerUnavailable
-        If it cannot be opened and written, or a newer version of the package wrote it.
+        If it cannot be opened and written, or another version of the package wrote it.
     """
 
     def __init__(self, url: str, patience: float) -> None:
+        if not _LEAST_PATIENCE <= patience <= _MOST_PATIENCE:  # PostgreSQL takes 0 for "for ever"
+            raise ValueError(
+                f"patience must be between {_LEAST_PATIENCE} and {_MOST_PATIENCE:,} seconds, "
+                f"got {patience}"
+            )
         try:
             parsed = sa.make_url(url)
         except ArgumentError:
             raise ValueError(f"{url!r} is no database URL: try sqlite:///drift.db") from None
         self.name = parsed.render_as_string(hide_password=True)
-        self._patience = patience
+        self._patience = float(patience)
         backend = parsed.get_backend_name()
         if backend == "sqlite":
-            if not parsed.database or ":memory:" in parsed.database:
-                raise ValueError("a ledger outlives its process: name a file, not memory")
+            if not parsed.database or ":memory:" in parsed.database or parsed.query:
+                raise ValueError(
+                    "a ledger outlives its process: name a file, not memory, and no options: "
+                    "sqlite:///drift.db"
+                )
             self._engine = sa.create_engine(
                 parsed.set(drivername="sqlite"),
                 poolclass=NullPool,
-                connect_args={"timeout": patience, "isolation_level": None},
+                connect_args={"timeout": self._patience, "isolation_level": None},
             )
             with self._explained("opened"):
                 _make_private(Path(parsed.database))
@@ -70,7 +80,11 @@ class Database:
         self._sqlite = backend == "sqlite"
         with self.writing("opened") as connection:
             self._bring_up_to_date(connection)
-            connection.execute(clock.update().values(seen=clock.c.seen))  # can it be written?
+            done = connection.execute(
+                clock.update().values(seen=clock.c.seen)
+            )  # can it be written?
+            if done.rowcount != 1:
+                raise damaged("the clock")
 
     @contextmanager
     def writing(self, doing: str = "written") -> Iterator[sa.Connection]:
@@ -81,7 +95,7 @@ class Database:
                 connection.exec_driver_sql("PRAGMA foreign_keys = ON")
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
-                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{self._patience}s'")
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(self._patience * 1000)}")
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
             yield connection
             connection.commit()
@@ -103,7 +117,7 @@ class Database:
             yield
         except DBAPIError as error:
             raise self._unavailable(doing, error.orig or error) from error
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeError) as error:
             raise self._unavailable(doing, error) from error
 
     def _unavailable(self, doing: str, error: BaseException) -> LedgerUnavailable:
@@ -130,10 +144,11 @@ class Database:
             found = connection.exec_driver_sql(query).scalar()
             if found == REVISION:
                 return
-            if not isinstance(found, str) or found > REVISION:
+            if found not in EARLIER:
                 raise LedgerUnavailable(
-                    f"the ledger {self.name} has schema {found} and this version of flwr-kld knows "
-                    f"{REVISION}: upgrade flwr-kld"
+                    f"the ledger {self.name} has schema {found!r} and this version of flwr-kld "
+                    f"reads {REVISION!r}: upgrade flwr-kld if a newer version wrote it; otherwise "
+                    "restore it from a backup"
                 )
         # Imported here: an up-to-date ledger opens without it, in half the time.
         from alembic import command

@@ -1,5 +1,6 @@
 """What opens, what is refused, and what a failing disk says before anything is asked."""
 
+import math
 import os
 import resource
 import shutil
@@ -12,6 +13,7 @@ import threading
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -46,7 +48,22 @@ def test_the_revision_is_the_last_file():
 
 def test_a_newer_schema_is_refused(url, ledger):
     alter(ledger, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
-    with pytest.raises(LedgerUnavailable, match=r"has schema 9999 .* knows 0001: upgrade flwr-kld"):
+    with pytest.raises(
+        LedgerUnavailable, match=r"has schema '9999' .* reads '0002': upgrade flwr-kld"
+    ):
+        Ledger(url)
+
+
+@pytest.mark.parametrize("odd", ["''", "'0000'", "'00001'", "'0002 '", "'x'"])
+def test_a_schema_that_no_version_wrote_is_refused(url, ledger, odd):
+    alter(ledger, f"UPDATE {VERSION_TABLE} SET version_num = {odd}")
+    with pytest.raises(LedgerUnavailable, match=r"has schema '.*restore it from a backup"):
+        Ledger(url)
+
+
+def test_a_schema_without_a_version_is_refused(url, ledger):
+    alter(ledger, f"DELETE FROM {VERSION_TABLE}")
+    with pytest.raises(LedgerUnavailable, match=r"has schema None .*restore it from a backup"):
         Ledger(url)
 
 
@@ -93,12 +110,36 @@ def test_an_up_to_date_ledger_opens_without_alembic(tmp_path):
         ("drift.db", "no database URL: try sqlite:///drift.db"),
         ("sqlite://", "name a file, not memory"),
         ("sqlite:///:memory:", "name a file, not memory"),
+        ("sqlite:///file:m1?mode=memory&cache=shared&uri=true", "name a file, not memory"),
+        ("sqlite:///file:m1?vfs=memdb&uri=true", "name a file, not memory"),
+        ("sqlite:///drift.db?mode=ro&uri=true", "and no options"),
         ("mysql://host/name", "SQLite or PostgreSQL, not in mysql"),
     ],
 )
 def test_a_url_of_no_such_database_is_refused(url, why):
     with pytest.raises(ValueError, match=why):
         Ledger(url)
+
+
+def test_no_refused_url_leaves_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="not memory"):
+        Ledger("sqlite:///file:m1?mode=memory&cache=shared&uri=true")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("patience", [0, -1, 1e-9, math.nan, math.inf, 1e6])
+def test_a_patience_out_of_range_is_refused(tmp_path, patience):
+    """PostgreSQL would take 0 for "for ever"."""
+    for url in (f"sqlite:///{tmp_path}/drift.db", "postgresql://user@nowhere/name"):
+        with pytest.raises(ValueError, match=r"patience must be between 0\.001 and 86,400 seconds"):
+            Ledger(url, patience=patience)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_patience_may_be_of_any_number_type(url):
+    Ledger(url, patience=np.float32(0.5))
+    Ledger(url, patience=np.int64(2))
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path):
@@ -145,6 +186,7 @@ def test_a_ledger_with_torn_pages_lets_nothing_start(tmp_path):
         "UPDATE costs SET epsilon = 1",
         "UPDATE spends SET members = costs.noise FROM costs",
         "UPDATE budgets SET unit = 'nobody'",
+        "DELETE FROM clock",
     ],
 )
 def test_a_damaged_row_lets_nothing_start(ledger, statement):
@@ -155,6 +197,46 @@ def test_a_damaged_row_lets_nothing_start(ledger, statement):
         lambda: ledger.spent(now=NOW),
     ):
         with pytest.raises(LedgerUnavailable, match="damaged: restore it from a backup"):
+            attempt()
+
+
+@pytest.mark.parametrize("statement", ["UPDATE spends SET asked = 7", "DELETE FROM costs"])
+def test_a_cost_that_is_gone_lets_nothing_start(tmp_path, statement):
+    path = tmp_path / "drift.db"
+    ledger = Ledger(f"sqlite:///{path}")
+    ledger.set_budget(Budget(1.0, 0.0, 30), now=NOW)
+    ledger.reserve("1", ask(0.1, "a"), now=NOW)
+    with closing(sqlite3.connect(path)) as db:  # which does not enforce foreign keys
+        db.execute(statement)
+        db.commit()
+    for attempt in (
+        lambda: ledger.reserve("2", ask(0.1, "a"), now=NOW),
+        lambda: ledger.spent(now=NOW),
+        ledger.history,
+        lambda: ledger.set_budget(Budget(2.0, 0.0, 30), now=NOW),
+    ):
+        with pytest.raises(LedgerUnavailable, match="a cost in the ledger is damaged"):
+            attempt()
+
+
+def test_a_ledger_without_its_clock_does_not_open(url, ledger):
+    alter(ledger, "DELETE FROM clock")
+    with pytest.raises(LedgerUnavailable, match="the clock in the ledger is damaged"):
+        Ledger(url)
+
+
+@pytest.mark.parametrize("damage", ["x''", "x'00'", "(SELECT members FROM spends LIMIT 1)"])
+def test_a_damaged_sum_lets_nothing_start(quick_folder, damage):
+    ledger = Ledger(f"sqlite:///{quick_folder}/drift.db")
+    ledger.set_budget(Budget(1.0, 0.0, 30), now=NOW)
+    for i in range(40):  # the first block of 32 is read, too
+        ledger.reserve(f"{i}", ask(0.01, "a"), now=NOW)
+    alter(ledger, f"UPDATE sums SET packed = {damage}")
+    for attempt in (
+        lambda: ledger.reserve("next", ask(0.1, "a"), now=NOW),
+        lambda: ledger.spent(now=NOW),
+    ):
+        with pytest.raises(LedgerUnavailable, match="a sum of spends in the ledger is damaged"):
             attempt()
 
 
