@@ -14,7 +14,8 @@ from flwr_kld.ledger.budget import Budget, Spent
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import AlreadyChecked, CheckUnfinished, Entry, Release
 from flwr_kld.ledger.errors import BudgetExhausted, LedgerError, LedgerUnavailable, NoBudget
-from flwr_kld.ledger.ledger import Ledger, Reservation
+from flwr_kld.ledger.ledger import Ledger
+from flwr_kld.ledger.life import Reservation
 from flwr_kld.ledger.parts import Charge, Clients, Everyone, RecordBuckets
 from flwr_kld.ledger.rotation import Rotation
 from flwr_kld.ledger.states import State

@@ -155,10 +155,11 @@ def _combined(fronts: Iterable[Profiles]) -> Profiles:
 def _frontier(rows: Profiles) -> Profiles:
     """Leave out profiles that another exceeds."""
     left = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
-    kept = []
+    kept: list[NDArray[np.int64]] = []
     while len(left):
         if len(kept) == _MOST_PROFILES:
-            return rows.max(axis=0, keepdims=True)
+            largest: Profiles = rows.max(axis=0, keepdims=True)
+            return largest
         kept.append(left[0])  # none of the others has more releases in all
         left = left[(left > left[0]).any(axis=1)]
     return np.array(kept).reshape(-1, rows.shape[1])

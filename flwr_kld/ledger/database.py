@@ -14,13 +14,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from flwr_kld._extras import require
+from flwr_kld.arguments import real
 from flwr_kld.ledger.errors import LedgerUnavailable, damaged
 from flwr_kld.ledger.schema import EARLIER, REVISION, VERSION_TABLE, clock
 
 _LOCK = 0x666C7772_6B6C64
 """PostgreSQL's advisory lock of all ledgers in a database."""
-_LEAST_PATIENCE = 0.001
-_MOST_PATIENCE = 86_400
 
 
 class Database:
@@ -42,17 +41,13 @@ class Database:
     """
 
     def __init__(self, url: str, patience: float) -> None:
-        if not _LEAST_PATIENCE <= patience <= _MOST_PATIENCE:  # PostgreSQL takes 0 for "for ever"
-            raise ValueError(
-                f"patience must be between {_LEAST_PATIENCE} and {_MOST_PATIENCE:,} seconds, "
-                f"got {patience}"
-            )
+        # Not 0, which PostgreSQL takes for "for ever".
+        self._patience = real("patience", patience, least=0.001, most=86_400, unit="seconds")
         try:
             parsed = sa.make_url(url)
         except ArgumentError:
             raise ValueError(f"{url!r} is no database URL: try sqlite:///drift.db") from None
         self.name = parsed.render_as_string(hide_password=True)
-        self._patience = float(patience)
         backend = parsed.get_backend_name()
         if backend == "sqlite":
             if not parsed.database or ":memory:" in parsed.database or parsed.query:
@@ -73,7 +68,7 @@ class Database:
             self._engine = sa.create_engine(
                 parsed.set(drivername="postgresql+psycopg"),
                 poolclass=NullPool,
-                connect_args={"connect_timeout": max(2, int(patience))},
+                connect_args={"connect_timeout": max(2, int(self._patience))},
             )
         else:
             raise ValueError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}")

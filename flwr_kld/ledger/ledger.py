@@ -4,45 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
+from flwr_kld._json import json_text
 from flwr_kld.ledger import books, life
 from flwr_kld.ledger.afford import afford, spent_by
 from flwr_kld.ledger.budget import Budget, Spent
 from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.database import Database
-from flwr_kld.ledger.entry import AlreadyChecked, CheckUnfinished, Entry, Purpose
+from flwr_kld.ledger.entry import AlreadyChecked, CheckUnfinished, Entry
+from flwr_kld.ledger.life import Reservation
 from flwr_kld.ledger.parts import Charge, Everyone
 from flwr_kld.ledger.rotation import Rotation
 from flwr_kld.ledger.schema import checks
 from flwr_kld.ledger.states import State, read_state, write_state
 from flwr_kld.ledger.training import releases_of, training_cost
 from flwr_kld.ledger.window import Window, in_terms, refuse_uncharged
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A check that may ask now. What it reserved is spent, unless it is abandoned.
-
-    Parameters
-    ----------
-    number : int
-        Of its entry.
-    population, key : str
-        Whose budget; the idempotency key.
-    spends : tuple[int, ...]
-        Ids of its releases' rows, in the order of its charges.
-    """
-
-    number: int
-    population: str
-    key: str
-    spends: tuple[int, ...]
-
 
 _PAGE = 64
 """Entries that are read at once, where not all are wanted."""
@@ -158,7 +138,7 @@ class Ledger:
                 raise AlreadyChecked(before)
             asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
             afford(Window(connection, budget, seconds), [s for _, s in asked], budget)
-            return _opened(connection, population, "check", key, seconds, asked, before)
+            return life.opened(connection, population, "check", key, seconds, asked, before)
 
     def settle(
         self,
@@ -176,7 +156,7 @@ class Ledger:
         reservation : Reservation
             What `reserve` returned.
         report : Mapping
-            ``Report.to_dict()``.
+            ``Report.to_dict()``. NaN and infinities, which JSON does not have, are kept as null.
         delivered : Sequence[Cost], optional
             What each charge cost in the end, which counts from now on; by default, as reserved.
         states : Iterable[State]
@@ -190,15 +170,15 @@ class Ledger:
             If the check is not open, or a state was written by somebody else. What was reserved
             stays spent.
         ValueError
-            If what was delivered hides less than the budget promises, or the report or a state
-            holds a number that JSON does not have. What was reserved stays spent.
+            If what was delivered hides less than the budget promises, or a state holds a number
+            that JSON does not have. What was reserved stays spent.
         """
         if delivered is not None and len(delivered) != len(reservation.spends):
             raise ValueError(f"{len(reservation.spends)} charges were reserved, and as many settle")
         with self._database.writing("settled in") as connection:
             seconds = books.tick(connection, _clock(now))
-            text = books.to_json(dict(report), "the report")
-            _close(connection, reservation, seconds, state="settled", report=text)
+            text = json_text(report)
+            life.close(connection, reservation, seconds, state="settled", report=text)
             if delivered is not None:
                 budget = books.budget_of(connection, reservation.population)
                 life.deliver(
@@ -211,7 +191,7 @@ class Ledger:
         """Close a check that asked and got no number. It has spent what it reserved."""
         with self._database.writing("settled in") as connection:
             seconds = books.tick(connection, _clock(now))
-            _close(connection, reservation, seconds, state="failed", note=why)
+            life.close(connection, reservation, seconds, state="failed", note=why)
 
     def abandon(self, reservation: Reservation, why: str, *, now: float | None = None) -> None:
         """Give back what was reserved. Only where not one message has left: nothing was asked.
@@ -220,7 +200,7 @@ class Ledger:
         """
         with self._database.writing("settled in") as connection:
             seconds = books.tick(connection, _clock(now))
-            _close(connection, reservation, seconds, state="abandoned", note=why)
+            life.close(connection, reservation, seconds, state="abandoned", note=why)
             life.take_back(connection, reservation.population, reservation.number)
 
     # --------------------------------------------------------------------------------- training
@@ -265,9 +245,9 @@ class Ledger:
             if before is not None and releases_of(before.report or {}) > releases_of(state):
                 raise ValueError(f"training {key!r} has shrunk: another run needs another key")
             asked = [(cost, _spend(connection, budget, Charge(cost, Everyone())))]
-            opened = _opened(connection, population, "training", key, seconds, asked, before)
+            opened = life.opened(connection, population, "training", key, seconds, asked, before)
             text = books.to_json(dict(state), "the accountant's state")
-            _close(connection, opened, seconds, state="settled", report=text)
+            life.close(connection, opened, seconds, state="settled", report=text)
             return _spent(connection, budget, seconds)
 
     # ------------------------------------------------------------------------------ what is kept
@@ -328,22 +308,3 @@ def _spend(connection: Connection, budget: Budget, charge: Charge) -> Spend:
 
 def _spent(connection: Connection, budget: Budget, now: int) -> Spent:
     return spent_by(Window(connection, budget, now), budget)
-
-
-def _opened(
-    connection: Connection,
-    population: str,
-    purpose: Purpose,
-    key: str,
-    now: int,
-    asked: Sequence[tuple[Cost, Spend]],
-    before: Entry | None,
-) -> Reservation:
-    """Open an entry, and charge what it asks for."""
-    number = life.open_check(connection, population, purpose, key, now, instead_of=before)
-    rows = life.charge(connection, population, number, asked)
-    return Reservation(number, population, key, rows)
-
-
-def _close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:
-    life.close(connection, reservation.number, reservation.key, now, **columns)

@@ -6,6 +6,7 @@ All inside a transaction that the caller holds; whatever changes a spend changes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
@@ -21,16 +22,36 @@ from flwr_kld.ledger.sums import change, tally
 from flwr_kld.ledger.window import in_terms
 
 
-def open_check(
+@dataclass(frozen=True)
+class Reservation:
+    """A check that may ask now. What it reserved is spent, unless it is abandoned.
+
+    Parameters
+    ----------
+    number : int
+        Of its entry.
+    population, key : str
+        Whose budget; the idempotency key.
+    spends : tuple[int, ...]
+        Ids of its releases' rows, in the order of its charges.
+    """
+
+    number: int
+    population: str
+    key: str
+    spends: tuple[int, ...]
+
+
+def opened(
     connection: Connection,
     population: str,
     purpose: Purpose,
     key: str,
     now: int,
-    *,
-    instead_of: Entry | None = None,
-) -> int:
-    """Open an entry, and return its number, which no entry ever had.
+    asked: Iterable[tuple[Cost, Spend]],
+    before: Entry | None,
+) -> Reservation:
+    """Open an entry under a number that none ever had, and charge what it asks for.
 
     Parameters
     ----------
@@ -38,7 +59,9 @@ def open_check(
         Of the entry.
     now : int
         Seconds since 1970.
-    instead_of : Entry, optional
+    asked : Iterable[tuple[Cost, Spend]]
+        Its releases.
+    before : Entry or None
         What the key was before: its row is used again, under the new number, so that the largest
         number that was ever given stays in the table.
     """
@@ -54,17 +77,17 @@ def open_check(
         "report": None,
         "note": None,
     }
-    if instead_of is None:
+    if before is None:
         connection.execute(checks.insert().values(row))
-        return number
-    if instead_of.state != "abandoned":
-        take_back(connection, population, instead_of.number)
-    connection.execute(spends.delete().where(spends.c.check == instead_of.number))
-    connection.execute(checks.update().where(checks.c.number == instead_of.number).values(row))
-    return number
+    else:
+        if before.state != "abandoned":
+            take_back(connection, population, before.number)
+        connection.execute(spends.delete().where(spends.c.check == before.number))
+        connection.execute(checks.update().where(checks.c.number == before.number).values(row))
+    return Reservation(number, population, key, _charge(connection, population, number, asked))
 
 
-def charge(
+def _charge(
     connection: Connection, population: str, check: int, asked: Iterable[tuple[Cost, Spend]]
 ) -> tuple[int, ...]:
     """Write what a check asks for, and return the rows' ids."""
@@ -113,7 +136,7 @@ def take_back(connection: Connection, population: str, check: int) -> None:
     change(connection, population, check, counted)
 
 
-def close(connection: Connection, number: int, key: str, now: int, **columns: str) -> None:
+def close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:
     """Put a reserved check into its last state.
 
     Raises
@@ -123,8 +146,8 @@ def close(connection: Connection, number: int, key: str, now: int, **columns: st
     """
     done = connection.execute(
         checks.update()
-        .where(checks.c.number == number, checks.c.state == "reserved")
+        .where(checks.c.number == reservation.number, checks.c.state == "reserved")
         .values(ended=now, **columns)
     )
     if done.rowcount != 1:
-        raise LedgerError(f"check {key!r} is not open: it was closed before")
+        raise LedgerError(f"check {reservation.key!r} is not open: it was closed before")

@@ -88,7 +88,7 @@ def blocks(
     connection: Connection, population: str, level: int, first: int, end: int | None = None
 ) -> Sequence[Row[Any]]:
     """Return the blocks of a level from `first` up to before `end`: block, family, packed tally."""
-    query = (
+    query: Select[Any] = (
         select(sums.c.block, sums.c.family, sums.c.packed)
         .where(sums.c.population == population, sums.c.level == level, sums.c.block >= first)
         .order_by(sums.c.block, sums.c.family)
