@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,7 +81,10 @@ def aggregate_drift_checks(
     def drift_aggregate(message: Message, context: Context) -> Message:
         """Publish the noised sum of a check, once, or say why not."""
         try:
-            published = _aggregate(message.content, context, _key(context, key), own_limits)
+            limits, used = own_limits.stricter(context.node_config), _key(context, key)
+            if limits.memory is None and key is None:
+                limits = replace(limits, memory=_default_memory(used))
+            published = _aggregate(message.content, context, used, limits)
         except (InvalidReply, QueryRefused) as error:
             return _refuse(message, str(error))
         except Exception as error:  # its text may quote counts
@@ -104,7 +109,6 @@ def _aggregate(
     agreed.hold_to(question)
     if agreed.aggregator != key.public.hex():
         raise QueryRefused("WrongAggregator: the counts are sealed for another key")
-    limits = limits.stricter(context.node_config)
     limits.hold(question)
     trusted = _central(agreed)
     plan = plan_from_config(records[PLAN], question)
@@ -179,6 +183,20 @@ def _key(context: Context, given: AggregatorKey | None) -> AggregatorKey:
     if not is_aggregator(context):
         raise QueryRefused("this node is not an aggregator")
     return read_named(context, "drift-key", "the aggregator's key", AggregatorKey, secret=True)
+
+
+def _default_memory(key: AggregatorKey) -> Path:
+    """Return this machine's file of answered checks for a key, in Flower's own folder."""
+    # Imported here: clients do without.
+    from flwr.common.config import get_flwr_home
+
+    folder = get_flwr_home() / "flwr-kld"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        logger.error("the memory of checks cannot be kept in %s: %s", folder, error)
+        raise QueryRefused("the memory of checks cannot be used: its operator's log says") from None
+    return folder / f"aggregated-{key.public.hex()[:16]}.db"
 
 
 def _refuse(message: Message, reason: str) -> Message:

@@ -23,8 +23,9 @@ class AggregatorLimits:
     reference : str, optional
         Fingerprint of the only reference that it serves; ``drift-reference``.
     memory : Path, optional
-        File in which it writes down every check before it answers; ``drift-memory``. Without one
-        it remembers for the run, in its ``Context.state``.
+        File in which it writes down every check before it answers; ``drift-memory``. By default
+        one for its key in Flower's own folder (``FLWR_HOME``, else ``~/.flwr``); with a key that
+        was given to the app, for tests and simulations, no file.
     """
 
     min_clients: int = 3

@@ -1,56 +1,121 @@
-"""Which checks were answered: none is answered twice."""
+"""Which answers were given: none is given twice, whatever copies there are of message or state.
+
+A claim is written down *before* anything is computed, in up to three places. The process remembers
+claims, so two messages that are handled at the same time do not both get through; the run's
+``Context.state`` remembers checks, also in another process; a file, where the node has one, in any
+process and any run, and after a power cut.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import sqlite3
-from contextlib import closing
+import threading
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Context
 
+from flwr_kld.clients.guarding import guard_of
 from flwr_kld.errors import QueryRefused
+from flwr_kld.guard.durable import writing
 
 logger = logging.getLogger("flwr_kld")
 
+MEMORY = "drift-memory"
+"""Key of the node config: the node's own file of claims."""
+_MOST = 2**17
+"""Claims that a process remembers, some 100 bytes each; the oldest are forgotten first."""
+_SCHEMA = ("CREATE TABLE IF NOT EXISTS claims (answer TEXT PRIMARY KEY) WITHOUT ROWID",)
 
-def use_once(context: Context, place: str, check: str, file: Path | None = None) -> None:
-    """Write a check's id down, before anything about it is given away.
+_claimed: dict[bytes, None] = {}
+_claiming = threading.Lock()
+
+
+def use_once(context: Context, use: str, check: str, file: Path | None) -> None:
+    """Claim a node's one answer to a check; of nodes that share a file, each has its own.
 
     Parameters
     ----------
     context : Context
         Whose state remembers ids for the run.
-    place : str
-        Where in that state.
+    use : str
+        What is answered, and the place in that state.
     check : str
         Random id.
-    file : Path, optional
-        SQLite file that remembers them for good, also if the node is started anew.
+    file : Path or None
+        File of claims.
 
     Raises
     ------
     QueryRefused
-        If it was written down before, or cannot be.
+        If it was claimed before, or no claim can be written.
     """
-    used = context.state.get(place)
+    used = context.state.get(use)
     used = used if isinstance(used, ConfigRecord) else ConfigRecord()
     if check in used:
         raise QueryRefused(_TWICE)
-    if file is not None:
-        _write_down(file, check)
+    claim(context, f"{use} {check} {context.node_config.get('partition-id', '')}", file)
     used[check] = True
-    context.state[place] = used
+    context.state[use] = used
 
 
-def _write_down(file: Path, check: str) -> None:
+def claim(context: Context, answer: str, file: Path | None) -> None:
+    """Claim one answer: whoever comes second, at whatever time, is refused.
+
+    Parameters
+    ----------
+    context : Context
+        Says which node and run it is.
+    answer : str
+        Which answer, among all that are claimed in `file`.
+    file : Path or None
+        File of claims; None to remember in this process only.
+
+    Raises
+    ------
+    QueryRefused
+        If it was claimed before, or no claim can be written.
+    """
+    text = f"{context.run_id} {context.node_id} {answer}"
+    key = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    with _claiming:
+        if key in _claimed:
+            raise QueryRefused(_TWICE)
+        _claimed[key] = None
+        if len(_claimed) > _MOST:
+            del _claimed[next(iter(_claimed))]
+    if file is not None:
+        _write_down(file, answer)
+
+
+def claims_file(context: Context) -> Path | None:
+    """Return the node's file of claims: the one that its config names, or one by its receipts.
+
+    Raises
+    ------
+    QueryRefused
+        If one is configured and cannot be used.
+    """
+    place = context.node_config.get(MEMORY)
+    if place is None:
+        guard = guard_of(context)
+        if guard is None:
+            return None
+        receipts = guard.limits.receipts
+        return receipts.with_name(f"{receipts.name}.claims")
+    if not isinstance(place, str) or not Path(place).is_absolute():
+        raise QueryRefused(f"the memory of checks must be named by its absolute path, {MEMORY}")
+    return Path(place)
+
+
+def _write_down(file: Path, answer: str) -> None:
     try:
-        with closing(sqlite3.connect(file, timeout=30)) as database, database:
-            database.execute("CREATE TABLE IF NOT EXISTS checks (id TEXT PRIMARY KEY)")
-            database.execute("INSERT INTO checks VALUES (?)", (check,))
+        with writing(file, _SCHEMA) as db:
+            db.execute("INSERT INTO claims VALUES (?)", (answer,))
     except sqlite3.IntegrityError:
         raise QueryRefused(_TWICE) from None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         logger.error("the memory of checks in %s cannot be used: %s", file, error)
         raise QueryRefused("the memory of checks cannot be used: its operator's log says") from None
 

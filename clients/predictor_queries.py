@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.check_memory import use_once
+from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.guarding import admit, hold_to_channel
 from flwr_kld.clients.own_records import Loader, OwnRecords
 from flwr_kld.clients.role import is_aggregator
@@ -81,7 +81,7 @@ def host_predictor_queries(
         symbols = ConfigRecord()
         try:
             question, queries = _read(message.content, domain(context))
-            use_once(context, _USED, question.check)
+            use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), symbols)
         answer = Answer(question.check, question.plan, [], [])

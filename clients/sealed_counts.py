@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.check_memory import use_once
+from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.guarding import unexpected
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.protocol import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer, Question
@@ -57,7 +57,8 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
                 raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
             terms.hold_to(question)
             cell_of = agree(question, context)
-            use_once(context, _USED, question.check)  # two boxes of one client would be two shares
+            # Two boxes of one client would be two shares of the sum.
+            use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), ConfigRecord())
         answer, boxes = Answer(question.check, question.plan, [], []), ConfigRecord()

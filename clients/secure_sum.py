@@ -9,13 +9,15 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.guarding import admit, stricter, unexpected
+from flwr_kld.clients.check_memory import claim, claims_file
+from flwr_kld.clients.guarding import account, admit, stricter, unexpected
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.protocol import (
@@ -171,6 +173,7 @@ class _Turn:
             self._policy.check_groups(session, selection.groups)
         check_question(session, roster, plan=plan, length=length, bits=bits)
         admit(self._context, terms.question, member)
+        self._claim(member, session.check, session)
         self._begin(terms)
         client = SumClient(
             self._members.identity(self._context, member),
@@ -188,7 +191,10 @@ class _Turn:
         opening = self._context.state.get(_TERMS)
         if not isinstance(state, ConfigRecord) or not isinstance(opening, ConfigRecord):
             raise QueryRefused("this client takes part in no secure sum")
-        terms = SumTerms.from_config(opening)
+        terms, request = SumTerms.from_config(opening), decode(payload)
+        # Two answers from copies of one state would show the client's vector: two vectors under the
+        # same masks, or the shares of both its secrets.
+        self._claim(member, terms.question.check, request)
         client = SumClient.resume(
             state,
             self._members.identity(self._context, member),
@@ -196,7 +202,6 @@ class _Turn:
             self._members.roster(self._context, terms.roster),
             self._policy,
         )
-        request = decode(payload)
         if isinstance(request, Adverts):
             reply = client.share(request).to_bytes()
         elif isinstance(request, Deliveries):
@@ -210,6 +215,16 @@ class _Turn:
             raise QueryRefused("that is no request of a server")
         self._put_away(member, client)
         return reply
+
+    def _claim(self, member: int, check: str, request: object) -> None:
+        """Claim a member's one answer to this kind of request: each phase has its own kind."""
+        phase = type(request).__name__
+        answer = f"flwr_kld.sum {check} {account(self._context, member)} {phase}"
+        claim(self._context, answer, self._claims)
+
+    @cached_property
+    def _claims(self) -> Path | None:
+        return claims_file(self._context)
 
     @cached_property
     def _policy(self) -> ClientPolicy:

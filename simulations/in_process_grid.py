@@ -7,6 +7,7 @@ change it, and keeps its own Context, as on a real deployment.
 from __future__ import annotations
 
 import copy
+import secrets
 from collections.abc import Callable, Iterable
 from uuid import uuid4
 
@@ -38,13 +39,14 @@ class InProcessGrid(Grid):
     def __init__(
         self, app: ClientApp, nodes: int, *, lose: Callable[[Message], bool] | None = None
     ) -> None:
-        TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, _SERVER_NODE
+        run = secrets.randbits(62)  # as Flower draws it: nodes remember what they did in a run
+        TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run, _SERVER_NODE
         self._app = app
         self._lose = lose or (lambda _: False)
-        self._run = Run.create_empty(run_id=1)
+        self._run = Run.create_empty(run_id=run)
         self._contexts = {
             1000 + i: Context(
-                run_id=1,
+                run_id=run,
                 node_id=1000 + i,
                 node_config={"partition-id": i, "num-partitions": nodes},
                 state=RecordDict(),

@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from flwr_kld.errors import QueryRefused
+from flwr_kld.guard.durable import writing
 from flwr_kld.privacy.amounts import ATTO, NANO, shown
 from flwr_kld.secure_sum import Identity
 
-_PATIENCE = 30.0
-"""Seconds to wait for another process that writes."""
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS receipts (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
@@ -198,7 +193,7 @@ class Receipts:
         sqlite3.Error, OSError
             If the receipt cannot be written; nothing is reserved then.
         """
-        with self._writing() as db:
+        with writing(self._path, _SCHEMA) as db:
             last = self._last(db)
             now = max(int(clock), last.time if last else 0)
             same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'
@@ -255,19 +250,6 @@ class Receipts:
             raise QueryRefused("this client's receipts are not whole")
         return last
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Hold the file's write lock; commit to the disk, or leave no trace."""
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        with closing(sqlite3.connect(self._path, _PATIENCE, isolation_level=None)) as db:
-            _write_ahead(db)
-            db.execute("PRAGMA synchronous = FULL")
-            with db:
-                db.execute("BEGIN IMMEDIATE")
-                for statement in _SCHEMA:
-                    db.execute(statement)
-                yield db
-
 
 def _spent(db: sqlite3.Connection, new: Spend, since: int, buckets_apart: bool) -> tuple[int, int]:
     """Most that one record which `new` asks for was charged from a second on, that included.
@@ -309,17 +291,3 @@ def _buckets(residues: str) -> list[int | None]:
         return [int(bucket) for bucket in residues.split(",")] if residues else [None]
     except ValueError:
         raise QueryRefused("this client's receipts are not whole") from None
-
-
-def _write_ahead(db: sqlite3.Connection) -> None:
-    """Switch the journal mode; SQLite does not itself wait for others to do so."""
-    give_up = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > give_up:
-                raise
-            time.sleep(0.01)
-        else:
-            return

@@ -156,7 +156,8 @@ def deployed(app: ClientApp, node_config: dict, **grid) -> WatchedGrid:
 
 
 @pytest.fixture
-def key_file(tmp_path):
+def key_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
     KEY.save(tmp_path / "key")
     return str(tmp_path / "key")
 
@@ -273,7 +274,12 @@ def test_nothing_that_the_server_handles_opens_a_box():
     guesses = [AggregatorKey(piece) for piece in pieces | {KEY.public, bytes(32)}]
     for sender, box in list(request.content["sealed"].items())[:5]:
         context = SealContext(
-            1, question["check"], question["reference"], question["plan"], terms, sender
+            grid.run.run_id,
+            question["check"],
+            question["reference"],
+            question["plan"],
+            terms,
+            sender,
         )
         assert open_sealed(KEY, box, context) == np.array(COUNTS, "<i4").tobytes()
         for guess in guesses:
