@@ -107,12 +107,12 @@ class SecureSum:
             total[:cells],
             exchange.plan,
             clients=survivors,
-            records=int(total[cells]) if terms.count_records else None,
+            records=int(total[cells]) if counted else None,
         )
-        counted = {people[name] for name in result.survivors}
+        in_the_sum = {people[name] for name in result.survivors}
         return Collected(
             clear,
-            missing(exchange.chosen, counted, run.heard),
+            missing(exchange.chosen, in_the_sum, run.heard),
             bytes_down=run.bytes_down / cohort,
             bytes_up=run.bytes_up / cohort,
         )
