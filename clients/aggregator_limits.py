@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flwr_kld.arguments import keep, real, whole
 from flwr_kld.errors import QueryRefused
 from flwr_kld.protocol import Question
 
@@ -34,8 +35,11 @@ class AggregatorLimits:
     memory: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.min_clients < 2:
-            raise ValueError("a sum over fewer than two clients hides nothing")
+        # A sum over fewer than two clients hides nothing.
+        keep(self, min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"))
+        if self.most_epsilon is not None:
+            most = real("most_epsilon", self.most_epsilon, above=0, unit="nats")
+            keep(self, most_epsilon=most)
 
     def stricter(self, config: Mapping[str, object]) -> AggregatorLimits:
         """Return what satisfies these limits and those of a node config.

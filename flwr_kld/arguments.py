@@ -152,15 +152,15 @@ def _range(
     above: float | None = None,
     below: float | None = None,
 ) -> str:
-    """Write a range: `` in (0, 1]``, `` from 1 to 365``, `` of at least 2``, `` above 0``."""
+    """Write a range: `` in (0, 1]``, `` from 1 to 365``, ``, at least 2``, `` above 0``."""
     low, high = least if above is None else above, most if below is None else below
     if low is not None and high is not None:
         if (low, high) == (least, most) and high > 1:
             return f" from {low:,} to {high:,}"
         opens, closes = "[" if above is None else "(", "]" if below is None else ")"
         return f" in {opens}{low}, {high}{closes}"
-    words = {"of at least": least, "of at most": most, "above": above, "below": below}
-    return "".join(f" {word} {end:,}" for word, end in words.items() if end is not None)
+    words = {", at least": least, ", at most": most, " above": above, " below": below}
+    return "".join(f"{word} {end:,}" for word, end in words.items() if end is not None)
 
 
 def _shown(value: object) -> str:

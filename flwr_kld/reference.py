@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flwr_kld.arguments import real
 from flwr_kld.domain import Domain, domain_from_spec
 
 _FORMAT = 1
@@ -74,8 +75,7 @@ class Reference:
             In [0, 1): the reference becomes ``(1 - floor) Π + floor / domain.size``, so that no
             symbol is impossible. Default 0.
         """
-        if not 0 <= floor < 1:
-            raise ValueError(f"floor must be in [0, 1), got {floor}")
+        floor = real("floor", floor, least=0, below=1)
         plain = cls(domain, np.asarray(probabilities, dtype=np.float64))  # checked before the floor
         if not floor:
             return plain

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flwr_kld.arguments import keep, text, whole
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import Rotation
 from flwr_kld.query import EVERYTHING, Selection
@@ -18,6 +19,9 @@ class Participant:
 
     node: int
     member: int = 0
+
+    def __post_init__(self) -> None:
+        keep(self, node=whole("node", self.node), member=whole("member", self.member))
 
     def __str__(self) -> str:
         return f"{self.node}:{self.member}"
@@ -39,9 +43,8 @@ class Cohort(Protocol):
         ...
 
 
-def _check_size(size: int | None) -> None:
-    if size is not None and size < 1:
-        raise ValueError(f"a cohort needs at least one client, got {size}: an empty cohort")
+def _check_size(size: int) -> int:
+    return whole("size", size, least=1, unit="clients")
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,18 @@ class UniformCohort:
     ----------
     size : int, optional
         Number of clients; by default everybody present.
+
+    Raises
+    ------
+    ValueError
+        If it is below 1.
     """
 
     size: int | None = None
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        if self.size is not None:
+            keep(self, size=_check_size(self.size))
 
     def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
         """Pick from those present."""
@@ -89,11 +98,15 @@ class RotatingCohort:
     ----------
     size : int
         Number of clients in a check.
+
+    Raises
+    ------
+    ValueError
+        If it is below 1.
     """
 
     def __init__(self, size: int) -> None:
-        _check_size(size)
-        self.size = size
+        self.size = _check_size(size)
         self._last_asked: dict[Participant, int] = {}
         self._asked = 0
 
@@ -146,12 +159,9 @@ class RotatingRecords:
     """
 
     def __init__(self, buckets: int, key: str = "records") -> None:
-        if buckets < 2:
-            raise ValueError(f"records rotate through at least 2 buckets, got {buckets}")
-        if not key:
-            raise ValueError("a rotation over records needs a key: checks to come refer to it")
-        self.buckets, self.key = buckets, key
-        self._cells = 2 * buckets
+        self.buckets = whole("buckets", buckets, least=2)
+        self.key = text("key", key)  # checks to come refer to it
+        self._cells = 2 * self.buckets
         Selection(key, self._cells)  # refuses what no selection can be
         self._checks = 0
         self._recalled: tuple[int, ...] | None = None

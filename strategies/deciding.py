@@ -6,9 +6,11 @@ import hashlib
 from dataclasses import dataclass, field
 
 from flwr_kld.alarm import EDetector, Evidence
+from flwr_kld.arguments import keep, real, whole
 from flwr_kld.bounds import certified_lower_bound
 from flwr_kld.bounds.interval import two_sided_interval
 from flwr_kld.bounds.sensitivity import Sensitivity
+from flwr_kld.bounds.witness import check_level
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.decision import contradicted, decide, unmeasured
 from flwr_kld.ledger import Ledger, State
@@ -50,14 +52,13 @@ class Alarm:
     resolution: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate <= 0.5:
-            raise ValueError(f"rate must be in (0, 0.5], got {self.rate}")
-        if self.horizon < 1:
-            raise ValueError(f"horizon must be at least 1 check, got {self.horizon}")
-        if not 0.5 <= self.level < 1:
-            raise ValueError(f"level must be in [0.5, 1), got {self.level}")
-        if not self.resolution > 0:
-            raise ValueError(f"resolution must be positive, got {self.resolution} nats")
+        keep(
+            self,
+            rate=real("rate", self.rate, above=0, most=0.5),
+            horizon=whole("horizon", self.horizon, least=1, unit="checks"),
+            level=check_level(self.level),
+            resolution=real("resolution", self.resolution, above=0, unit="nats"),
+        )
 
     @property
     def detector(self) -> EDetector:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import Cost
 from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, Unit
+from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import on_coarser_grid
 from flwr_kld.privacy.share_event import Mechanism
@@ -55,10 +57,18 @@ class Distributed:
     """No aggregator adds noise."""
 
     def __post_init__(self) -> None:
-        if self.min_survivors < 2:
-            raise ValueError("a distributed check needs at least 2 survivors")
-        if self.corrupted < 0:
-            raise ValueError(f"corrupted must be at least 0 clients, got {self.corrupted}")
+        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
+        keep(
+            self,
+            epsilon=epsilon,
+            delta=delta,
+            min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
+            corrupted=whole("corrupted", self.corrupted, least=0, unit="clients"),
+        )
+        if self.clip is not None and not isinstance(self.clip, Clip):
+            raise ValueError(f"clip must be a Clip, got {self.clip!r}: write Clip(…)")
+        if not isinstance(self.adjacency, Adjacency):
+            raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
         self.noise_terms.event()  # verified now: a bad pair fails before anything is asked
 
     @property

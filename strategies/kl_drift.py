@@ -20,6 +20,7 @@ from flwr_kld.contradictions import impossible_estimate
 from flwr_kld.counts import LARGEST_CLIENT
 from flwr_kld.decision import contradicted, hold_to_estimate
 from flwr_kld.estimate import ESTIMATORS, Estimator
+from flwr_kld.estimate.score import check_theta
 from flwr_kld.explain.candidates import require_candidates
 from flwr_kld.ledger import Ledger
 from flwr_kld.privacy import SeededBits, SystemBits
@@ -126,16 +127,22 @@ class KLDrift(Monitor[Report]):
         budget: str = "default",
         seed: int | None = None,
     ) -> None:
+        if not isinstance(reference, Reference):
+            raise ValueError(
+                f"KLDrift needs a Reference to compare clients with, got a "
+                f"{type(reference).__name__}: make one, say Reference.from_counts(domain, counts)"
+            )
+        if seed is not None:
+            seed = whole("seed", seed, least=0)
         aggregation = aggregation or usual_aggregation(trust)
         require_pair(trust, aggregation)
         if not callable(estimator) and estimator not in ESTIMATORS:
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
-        if not 0 <= theta < 1:
-            raise ValueError(f"theta must be in [0, 1), got {theta}")
+        theta = check_theta(theta)
         if threshold is None and alarm is not None:
             raise ValueError("an alarm needs a threshold: the nats that are tolerated")
         if threshold is not None:
-            check_threshold(threshold)
+            threshold = check_threshold(threshold)
             require_counts(trust)
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
@@ -169,7 +176,7 @@ class KLDrift(Monitor[Report]):
         self._decider = (
             None if threshold is None else Decider(threshold, self.alarm, theta, reference)
         )
-        least = max(min_clients, trust.least_clients)
+        least = max(self.min_clients, trust.least_clients)
         self._asking = Asking(trust, aggregation, least, bits, most_records or 0)
 
     def check(self, grid: Grid, key: str | None = None) -> Report:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Generic, TypeVar
@@ -12,12 +11,19 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import Ledger, LedgerError
 from flwr_kld.strategies.cohort import Cohort, UniformCohort
 from flwr_kld.strategies.population import Nodes, Population
 
 logger = logging.getLogger("flwr_kld")
+
+
+def check_timeout(timeout: float) -> float:
+    """Return a wait as Python's number; ValueError unless it is positive and finite."""
+    return real("timeout", timeout, above=0, unit="seconds")
+
 
 R = TypeVar("R")
 """Report of one round."""
@@ -64,14 +70,10 @@ class Monitor(Strategy, Generic[R]):
         ledger: Ledger | str | None,
         budget: str,
     ) -> None:
-        if min_clients < 1:
-            raise ValueError(f"min_clients must be at least 1, got {min_clients}")
-        if not 0 < timeout < math.inf:
-            raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
         self.cohort = cohort or UniformCohort()
         self.population = population or Nodes()
-        self.min_clients = min_clients
-        self.timeout = timeout
+        self.min_clients = whole("min_clients", min_clients, least=1, unit="clients")
+        self.timeout = check_timeout(timeout)
         self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
         if self.ledger is not None:
             self.ledger.budget(budget)  # without one nothing could ever be asked
@@ -131,7 +133,7 @@ class Monitor(Strategy, Generic[R]):
             others.
         """
         if timeout is not None:
-            self.timeout = timeout
+            self.timeout = check_timeout(timeout)
         arrays = initial_arrays or ArrayRecord()
         return super().start(
             grid, arrays, num_rounds, self.timeout, train_config, evaluate_config, evaluate_fn

@@ -10,6 +10,7 @@ import numpy as np
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
+from flwr_kld.arguments import text
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import Charge, Clients, Cost, Ledger, Reservation, State
 from flwr_kld.predictors import Predictor
@@ -77,8 +78,7 @@ class PrivatePredictor(Monitor[PredictorReport]):
         budget: str = "default",
         name: str = "predictor",
     ) -> None:
-        if not name:
-            raise ValueError("a predictor needs a name, to be known by in the ledger")
+        name = text("name", name)  # it is known by it in the ledger
         super().__init__(
             cohort=cohort,
             population=population,

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 from flwr.serverapp import Grid
 
+from flwr_kld.arguments import whole
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.domain import Domain
 from flwr_kld.integral import reference_from_counts
@@ -26,6 +27,7 @@ from flwr_kld.strategies.asking import Asking, Published, require
 from flwr_kld.strategies.cohort import Cohort, UniformCohort
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part
+from flwr_kld.strategies.monitor import check_timeout
 from flwr_kld.strategies.pairing import require_counts, require_pair, usual_aggregation
 from flwr_kld.strategies.population import Nodes, Population
 from flwr_kld.strategies.spending import Spending
@@ -63,16 +65,21 @@ class ReferenceFromClients:
         ledger: Ledger | str | None = None,
         budget: str = "default",
     ) -> None:
+        if not isinstance(domain, Domain):
+            raise ValueError(
+                f"ReferenceFromClients needs a Domain, got a {type(domain).__name__}: say what "
+                "records mean, such as Labels([…])"
+            )
         aggregation = aggregation or usual_aggregation(trust)
         require_pair(trust, aggregation)
         require_counts(trust)
         self.domain, self.trust, self.aggregation = domain, trust, aggregation
         self.cohort = cohort or UniformCohort()
         self.population = population or Nodes()
-        self.timeout = timeout
+        self.timeout = check_timeout(timeout)
         self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
         self.budget = budget
-        least = max(min_clients, trust.least_clients)
+        least = max(whole("min_clients", min_clients, least=1), trust.least_clients)
         self._asking = Asking(trust, aggregation, least, SystemBits())
         self._generator = np.random.default_rng()
 

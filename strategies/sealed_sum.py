@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from flwr_kld.arguments import whole
 from flwr_kld.errors import CheckFailed, InvalidReply
 from flwr_kld.plan_wire import plan_to_config
 from flwr_kld.protocol import (
@@ -51,6 +52,10 @@ class SealedSum:
 
     node: int | None = None
     _keys: dict[int, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.node is not None:
+            self.node = whole("node", self.node)
 
     name = "sealed-sum"
     hides_parts = True

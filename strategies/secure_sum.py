@@ -15,6 +15,7 @@ from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.protocol import ANSWER, IDENTITY_ACTION, QUESTION
 from flwr_kld.secure_sum import Roster, SecureSumError, Session, SumServer, Tolerance, from_ring
+from flwr_kld.secure_sum.ring import check_bits
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, missing, refusal
@@ -39,6 +40,11 @@ class SecureSum:
         Sums are modulo 2**bits: 32 (default) or 64.
     tolerance : Tolerance
         Corruption and dropouts that the graph of neighbours must withstand.
+
+    Raises
+    ------
+    ValueError
+        If `bits` is neither.
     """
 
     roster: Roster | None = None
@@ -46,6 +52,9 @@ class SecureSum:
     tolerance: Tolerance = field(default_factory=Tolerance)
     _names: dict[Participant, str] = field(default_factory=dict, repr=False)
     _first_use: Roster | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.bits = check_bits(self.bits)
 
     name = "secure-sum"
     hides_parts = True

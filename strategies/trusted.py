@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.ledger import Cost
 from flwr_kld.privacy import (
@@ -58,7 +59,8 @@ class Trusted:
     clip: int | None = None
 
     def __post_init__(self) -> None:
-        check_epsilon_delta(self.epsilon, self.delta)
+        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
+        keep(self, epsilon=epsilon, delta=delta)
         if self.noise not in ("laplace", "gaussian"):
             raise ValueError(f"noise must be 'laplace' or 'gaussian', got {self.noise!r}")
         if not isinstance(self.adjacency, Adjacency):
@@ -66,8 +68,7 @@ class Trusted:
         if not isinstance(self.release, Scalar) and self.release != "counts":
             raise ValueError(f"release must be 'counts' or a Scalar, got {self.release!r}")
         if self.clip is not None:
-            if self.clip < 1:
-                raise ValueError(f"clip must be at least 1 record, got {self.clip}")
+            keep(self, clip=whole("clip", self.clip, least=1, unit="records"))
             if self.adjacency is not Adjacency.ADD_REMOVE:
                 raise ValueError("client-level privacy (clip=…) needs Adjacency.ADD_REMOVE")
         if isinstance(self.release, Scalar):

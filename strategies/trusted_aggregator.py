@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from flwr_kld.arguments import keep
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.ledger import Cost
 from flwr_kld.privacy import Adjacency, BitSource, Unit
@@ -54,15 +55,17 @@ class TrustedAggregator:
 
     def __post_init__(self) -> None:
         check_public(self.aggregator)
-        trusted_of(self.release_terms)  # calibrated now: a bad pair fails before anything is asked
+        # Calibrated now: a bad pair fails before anything is asked.
+        alike = trusted_of(self.release_terms)
+        keep(self, epsilon=alike.epsilon, delta=alike.delta, clip=alike.clip)
 
     @property
     def release_terms(self) -> ReleaseTerms:
         """What clients seal their counts for, and the aggregator is told to do."""
         return ReleaseTerms(
             aggregator=self.aggregator.hex(),
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
+            epsilon=self.epsilon,
+            delta=self.delta,
             noise=self.noise,
             adjacency=self.adjacency,
             release=self.release,

@@ -296,12 +296,12 @@ def test_a_scalar_that_cannot_move_is_not_released(weights, symbols):
         ({"amount": -1.0}, "amount must be a number above 0"),
         ({"amount": math.inf}, "amount must be a number above 0"),
         ({"amount": math.nan}, "amount must be a number above 0"),
-        ({"lam": -0.1}, "lam must be a number of at least 0, got -0.1"),
-        ({"lam": math.inf}, "lam must be a number of at least 0"),
-        ({"lam": math.nan}, "lam must be a number of at least 0"),
-        ({"records": 0.0}, "records must be a number of at least 1, got 0"),
-        ({"records": math.nan}, "records must be a number of at least 1"),
-        ({"records": math.inf}, "records must be a number of at least 1"),
+        ({"lam": -0.1}, "lam must be a number, at least 0, got -0.1"),
+        ({"lam": math.inf}, "lam must be a number, at least 0"),
+        ({"lam": math.nan}, "lam must be a number, at least 0"),
+        ({"records": 0.0}, "records must be a number, at least 1, got 0"),
+        ({"records": math.nan}, "records must be a number, at least 1"),
+        ({"records": math.inf}, "records must be a number, at least 1"),
     ],
 )
 def test_options_out_of_range(arguments, message):

@@ -63,7 +63,8 @@ class EDetector:
     rate : float
         In (0, 1): the probability of any false alarm in the first `horizon` checks is at most
         this where groups' sums are symmetric, and near it where no client is far heavier than
-        others (measured, not proved); in the long run there are at least ``horizon / rate`` checks between two on average.
+        others (measured, not proved); in the long run there are at least ``horizon / rate`` checks
+        between two on average.
     horizon : int
         Checks in that time, >= 1. Default: daily for a year.
 

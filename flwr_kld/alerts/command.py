@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from flwr_kld.alerts.delivery import Delivery
+from flwr_kld.arguments import keep, real, several
 from flwr_kld.report import Report
 
 
@@ -37,14 +38,10 @@ class Command:
     timeout: float = 60.0
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.argv, str)
-            or not self.argv
-            or not all(isinstance(part, str) and part for part in self.argv[:1])
-        ):
+        argv = several("an alert's command", self.argv)
+        if not argv or not argv[0] or not all(isinstance(part, str) for part in argv):
             raise ValueError("an alert's command is a list: the program, then its arguments")
-        if not self.timeout > 0:
-            raise ValueError(f"timeout must be a positive number of seconds, got {self.timeout}")
+        keep(self, argv=argv, timeout=real("timeout", self.timeout, above=0, unit="seconds"))
 
     @property
     def name(self) -> str:

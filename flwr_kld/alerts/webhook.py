@@ -15,6 +15,7 @@ import requests
 from requests import PreparedRequest
 
 from flwr_kld.alerts.delivery import Delivery
+from flwr_kld.arguments import keep, real, whole
 from flwr_kld.report import Report
 
 SIGNATURE_HEADER = "X-Flwr-Kld-Signature-256"
@@ -67,16 +68,13 @@ class Webhook:
     secret_variable: str | None = None
 
     def __post_init__(self) -> None:
-        if not (
-            0 < self.timeout <= _LONGEST
-            and 0 < self.deadline <= _LONGEST
-            and 0 <= self.pause <= _LONGEST
-            and self.attempts >= 1
-        ):
-            raise ValueError(
-                f"a webhook needs timeout > 0, deadline > 0, pause >= 0 (in seconds, at most "
-                f"{_LONGEST:g}) and attempts >= 1"
-            )
+        keep(
+            self,
+            timeout=real("timeout", self.timeout, above=0, most=_LONGEST, unit="seconds"),
+            attempts=whole("attempts", self.attempts, least=1),
+            pause=real("pause", self.pause, least=0, most=_LONGEST, unit="seconds"),
+            deadline=real("deadline", self.deadline, above=0, most=_LONGEST, unit="seconds"),
+        )
         parts = self._parts()
         local = parts.scheme == "http" and _is_this_machine(parts.hostname or "")
         if not parts.hostname or not (parts.scheme == "https" or local):

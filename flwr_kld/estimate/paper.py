@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flwr_kld.arguments import real
 from flwr_kld.estimate.result import Estimate, assemble, cohort_deviation, noise_deviation
 from flwr_kld.estimate.score import check_theta
 
@@ -39,8 +40,7 @@ def paper(
         If lam, tau or theta is out of range.
     """
     theta = check_theta(theta)
-    if lam < 0 or tau <= 0:
-        raise ValueError(f"lam must be at least 0 and tau positive, got {lam} and {tau}")
+    lam, tau = real("lam", lam, least=0), real("tau", tau, above=0)
     plan, records = counts.plan, counts.records
     mass = np.where(plan.weight > 0, plan.mass, 1.0)
     ratio = np.maximum(counts.values / records, tau) / mass

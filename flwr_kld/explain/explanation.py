@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.estimate import Estimate
 from flwr_kld.explain.cell_names import cell_name, only_symbol
@@ -52,8 +53,8 @@ def explain(
         If a number is out of range, or the counts are of several groups.
     """
     plan, y, total = counts.plan, counts.values, counts.records
-    if not 0 < level < 1 or not design_effect >= 1 or most < 1:
-        raise ValueError("explain needs level in (0, 1), design_effect >= 1 and most >= 1")
+    level, most = real("level", level, above=0, below=1), whole("most", most, least=1)
+    design_effect = real("design_effect", design_effect, least=1)
     if len(y) != plan.cells:
         raise ValueError("explain takes the counts of one group: one number a cell")
     low, high = share_intervals(counts, level=level, design_effect=design_effect)

@@ -19,6 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.privacy.hockey_stick import exp_below
@@ -64,10 +65,8 @@ def delta_of_draws(box: Mollifier, draws: int, epsilon: float) -> float:
     ValueError
         If `draws` is out of range or epsilon negative.
     """
-    if not 1 <= draws <= _MOST_CONVOLVED:
-        raise ValueError(f"draws must be in 1..{_MOST_CONVOLVED}, got {draws}")
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon must not be negative, got {epsilon}")
+    draws = whole("draws", draws, least=1, most=_MOST_CONVOLVED)
+    epsilon = real("epsilon", epsilon, least=0, unit="nats")
     if epsilon >= draws * box.epsilon:
         return 0.0
     law = _k_fold(box, draws)[draws + 1 :]  # losses w, 2w, … kw; the others are not above epsilon
@@ -116,10 +115,10 @@ def epsilon_of_draws(
     ValueError
         If a parameter is out of range.
     """
-    if draws < 1:
-        raise ValueError(f"draws must be at least 1, got {draws}")
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    draws = whole("draws", draws, least=1)
+    delta = real("delta", delta, least=0, below=1)
+    if bounded_range is not None:
+        bounded_range = real("bounded_range", bounded_range, above=0, unit="nats")
     pure = draws * box.epsilon
     if delta == 0:
         return pure

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.domain import BlockPatterns, Categories, Domain
 from flwr_kld.integral.categorical import Categorical, integer_weights
 from flwr_kld.privacy.bits import BitSource
@@ -127,8 +128,7 @@ class GaussianBase:
     dimension: int
 
     def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise ValueError(f"dimension must be at least 1, got {self.dimension}")
+        keep(self, dimension=whole("dimension", self.dimension, least=1))
 
     def draw(self, size: int, bits: BitSource) -> Floats:
         """Draw `size` points, shape [size, d]."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from rich.progress import track
 
+from flwr_kld.arguments import whole
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.guarantees import round_bound
 from flwr_kld.integral.mollifier import check_epsilon
@@ -28,9 +29,7 @@ def mbde_steps(epsilon: float, rounds: int) -> list[float]:
 
     They sum to less than ``epsilon / (4 ln 2)`` (Lemma 10).
     """
-    check_epsilon(epsilon)
-    if rounds < 1:
-        raise ValueError(f"boosting needs at least one round, got {rounds}")
+    epsilon, rounds = check_epsilon(epsilon), whole("rounds", rounds, least=1)
     ratio = epsilon / (epsilon + 4 * LN_2)
     return [ratio**t for t in range(1, rounds + 1)]
 

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flwr_kld.arguments import whole
 from flwr_kld.integral.base import FiniteBase, Floats, GaussianBase, finite_points
 from flwr_kld.integral.boosting import Boosted, Points, boost, mbde_steps, tilted
 from flwr_kld.integral.integer_box import BoxLaw
@@ -98,8 +99,7 @@ def boost_freely(
     counts = base.histogram(symbols)
     records = int(counts.sum())
     _check_records(records)
-    if rounds < 1:
-        raise ValueError(f"boosting needs at least one round, got {rounds}")
+    rounds = whole("rounds", rounds, least=1)
     order = np.argsort((bits or SystemBits()).words(records))
     shuffled = np.repeat(np.arange(base.size), counts)[order]
     kept = math.ceil(records / HELD_OUT)

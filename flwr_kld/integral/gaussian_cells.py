@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.integral.base import FiniteBase, Floats, finite_points, open_unit
 from flwr_kld.privacy.bits import BitSource, SystemBits
 
@@ -39,8 +40,13 @@ class GaussianCells:
     per_axis: int
 
     def __post_init__(self) -> None:
-        if self.dimension < 1 or self.per_axis < 2 or self.cells > _MOST_CELLS:
-            raise ValueError(f"a grid needs 2 cells an axis or more, and at most {_MOST_CELLS}")
+        keep(
+            self,
+            dimension=whole("dimension", self.dimension, least=1, most=_MOST_CELLS.bit_length()),
+            per_axis=whole("per_axis", self.per_axis, least=2, most=_MOST_CELLS, unit="cells"),
+        )
+        if self.cells > _MOST_CELLS:
+            raise ValueError(f"a grid has at most {_MOST_CELLS:,} cells, got {self.cells:,}")
 
     @property
     def cells(self) -> int:

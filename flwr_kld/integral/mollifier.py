@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flwr_kld.arguments import keep, real
 from flwr_kld.integral.base import FiniteBase, Floats
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 40.0
@@ -22,10 +23,10 @@ _NO_MASS = 1e-290
 _BISECTIONS = 64
 
 
-def check_epsilon(epsilon: float) -> None:
-    """Raise ValueError unless epsilon is a number of nats in [1e-9, 40]."""
-    if not _SMALLEST_EPSILON <= epsilon <= _LARGEST_EPSILON:
-        raise ValueError(f"epsilon must be a number of nats from 1e-9 to 40, got {epsilon}")
+def check_epsilon(epsilon: float) -> float:
+    """Return an epsilon as Python's number; ValueError unless it is in [1e-9, 40] nats."""
+    smallest, largest = _SMALLEST_EPSILON, _LARGEST_EPSILON
+    return real("epsilon", epsilon, least=smallest, most=largest, unit="nats")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Mollifier:
     floor: float
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        keep(self, epsilon=check_epsilon(self.epsilon), floor=real("floor", self.floor))
         if not math.exp(-self.epsilon) * (1 + _ROUNDING) < self.floor < 1 - _ROUNDING:
             raise ValueError(
                 f"the floor must be between e**-epsilon and 1, got {self.floor}: at either end the "
@@ -61,7 +62,7 @@ class Mollifier:
     @classmethod
     def symmetric(cls, epsilon: float) -> Mollifier:
         """Return the paper's box ``[e**(-epsilon/2), e**(epsilon/2)]``: best drop epsilon / 2."""
-        check_epsilon(epsilon)
+        epsilon = check_epsilon(epsilon)
         return cls(epsilon, math.exp(-epsilon / 2))
 
     @classmethod
@@ -77,9 +78,7 @@ class Mollifier:
             where the data live. Small for peaked data (0.1; 0.02 for 65,536 patterns); the best
             drop is ``epsilon - ln(1 + s (e**epsilon - 1))``.
         """
-        check_epsilon(epsilon)
-        if not 0 < share < 1:
-            raise ValueError(f"share must be in (0, 1), got {share}")
+        epsilon, share = check_epsilon(epsilon), real("share", share, above=0, below=1)
         return cls(epsilon, 1 / (1 + share * math.expm1(epsilon)))
 
     @property

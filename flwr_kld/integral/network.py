@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from flwr_kld._extras import require
+from flwr_kld.arguments import keep, real, several, whole
 from flwr_kld.integral.base import Floats
 
 
@@ -32,6 +33,11 @@ class Network:
         Width of each layer. Default (25, 25, 25).
     seed : int
         Of training. It protects nobody, and need not.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
     """
 
     samples: int = 10_000
@@ -39,6 +45,16 @@ class Network:
     rate: float = 0.01
     units: tuple[int, ...] = (25, 25, 25)
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            samples=whole("samples", self.samples, least=1),
+            epochs=whole("epochs", self.epochs, least=1),
+            rate=real("rate", self.rate, above=0),
+            units=tuple(whole("units", width, least=1) for width in several("units", self.units)),
+            seed=whole("seed", self.seed, least=0, most=2**32 - 1),
+        )
 
     def fit(
         self, features: Floats, target: Floats, model: Floats, records: int

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.integral.base import FiniteBase, Floats
 from flwr_kld.integral.denoise import denoised_shares
@@ -120,8 +121,8 @@ def recommend(
     ValueError
         If a number is out of range or the population does not fit.
     """
-    if draws < 1 or records < 1 or size < 2:
-        raise ValueError("recommend needs at least one draw, one record and two symbols")
+    draws, records = whole("draws", draws, least=1), whole("records", records, least=1)
+    size, epsilon = whole("size", size, least=2), real("epsilon", epsilon, above=0, unit="nats")
     truth = 1 / np.arange(1, size + 1) if population is None else np.asarray(population, float)
     if truth.shape != (size,) or not np.isfinite(truth).all() or (truth < 0).any():
         raise ValueError(f"population must be {size} finite, non-negative numbers")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import real
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.reference import Reference
@@ -35,8 +36,7 @@ def reference_from_draws(
     ValueError
         If the weight is out of range or the draws are not symbols of the domain.
     """
-    if not 0 <= weight < 1:
-        raise ValueError(f"weight must be in [0, 1), got {weight}")
+    weight = real("weight", weight, least=0, below=1)
     size = base.domain.size
     if draws.ndim != 1 or not len(draws) or draws.min() < 0 or draws.max() >= size:
         raise ValueError(f"draws must be one or more symbols in 0..{size - 1}")

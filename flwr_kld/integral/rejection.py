@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import whole
 from flwr_kld.integral.base import Base, Floats
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon
 from flwr_kld.privacy.bits import BitSource
@@ -65,7 +66,7 @@ class RejectionLaw(Private):
     def __init__(
         self, base: Base, log_ratio: LogRatio, epsilon: float, *, tries: int | None = None
     ) -> None:
-        check_epsilon(epsilon)
+        epsilon = check_epsilon(epsilon)
         if epsilon < _SMALLEST_EPSILON:
             raise ValueError(f"32 bits hold no acceptances for an epsilon of {epsilon}")
         self._lowest = math.floor(_SCALE * math.exp(-epsilon / 2)) + 2
@@ -73,8 +74,7 @@ class RejectionLaw(Private):
         lowest = self._lowest / _SCALE
         if tries is None:
             tries = min(math.ceil(math.log(_MISS) / math.log1p(-lowest)), _MOST_TRIES)
-        if not 1 <= tries <= _MOST_TRIES:
-            raise ValueError(f"the number of tries must be in 1..{_MOST_TRIES}, got {tries}")
+        tries = whole("tries", tries, least=1, most=_MOST_TRIES)
         highest = -math.expm1((tries + 1) * math.log1p(-lowest)) / lowest * (1 + _ROUNDING)
         self.tries = tries
         """Points of Q0 looked at for each draw. Public."""

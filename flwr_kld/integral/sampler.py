@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.privacy.bits import BitSource, SystemBits
@@ -99,6 +100,7 @@ class Sampler(OneProcess):
         self, law: Law, draws: int, *, delta: float = 0.0, bits: BitSource | None = None
     ) -> None:
         super().__init__()
+        draws, delta = whole("draws", draws, least=1), real("delta", delta, least=0, below=1)
         self._law = law
         self._bits = bits or SystemBits()
         self._left = draws
@@ -130,8 +132,7 @@ class Sampler(OneProcess):
         RuntimeError
             In a fork of the process that made the sampler: both would draw from one budget.
         """
-        if size < 1:
-            raise ValueError(f"draw at least one point, got {size}")
+        size = whole("size", size, least=1)
         self._stay_here()
         with self._lock:
             if size > self._left:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, real, whole
 from flwr_kld.integral.base import Floats
 
 _LEAST_GAIN = 1e-9
@@ -45,8 +46,12 @@ class Tree:
     prior: float = 5.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.depth <= 16 or self.bins < 2 or not self.prior > 0:
-            raise ValueError("a tree needs a depth of 1 to 16, 2 bins or more and a positive prior")
+        keep(
+            self,
+            depth=whole("depth", self.depth, least=1, most=16),
+            bins=whole("bins", self.bins, least=2),
+            prior=real("prior", self.prior, above=0, unit="records"),
+        )
 
     def fit(self, features: Floats, target: Floats, model: Floats, records: int) -> FittedTree:
         """Grow a tree; parameters as of `WeakLearner.fit`."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
+from flwr_kld.arguments import keep, real, text
 from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown
 from flwr_kld.privacy.calibrate import check_epsilon_delta
@@ -57,13 +58,10 @@ class Budget:
     composition: Composition = "pld"
 
     def __post_init__(self) -> None:
-        check_epsilon_delta(self.epsilon, self.delta)
-        if not 0 < self.window_days <= _LONGEST_WINDOW:
-            raise ValueError(
-                f"window_days must be in (0, {_LONGEST_WINDOW}], got {self.window_days}"
-            )
-        if not self.population:
-            raise ValueError("a population needs a name")
+        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
+        days = real("window_days", self.window_days, above=0, most=_LONGEST_WINDOW)
+        keep(self, epsilon=epsilon, delta=delta, window_days=days)
+        text("population", self.population)
         if not 0 < self.nano_epsilon < UNBOUNDED:
             raise ValueError(f"epsilon must be between 1e-9 and 1e6 nats, got {self.epsilon}")
         if self.composition not in ("pld", "sum"):

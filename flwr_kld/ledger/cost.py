@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from flwr_kld.arguments import keep, several, whole
 from flwr_kld.ledger.budget import UNBOUNDED, Budget
 from flwr_kld.ledger.errors import damaged
 from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, Unit
@@ -45,6 +46,11 @@ class Cost:
         Worst-case move of the released vector, where `table` is known.
     table : NoiseTable or None
         Law of the noise on each coordinate, from below. None if only epsilon and delta are known.
+
+    Raises
+    ------
+    ValueError
+        If an amount or a move is no whole number.
     """
 
     mechanism: str
@@ -54,6 +60,14 @@ class Cost:
     unit: Unit
     shifts: tuple[int, ...] = ()
     table: NoiseTable | None = None
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            epsilon=whole("epsilon", self.epsilon, least=0),
+            delta=whole("delta", self.delta, least=0),
+            shifts=tuple(whole("a shift", shift) for shift in several("shifts", self.shifts)),
+        )
 
     @classmethod
     def claimed(
@@ -72,7 +86,7 @@ class Cost:
             If epsilon or delta is out of range.
         """
         if epsilon != math.inf:
-            check_epsilon_delta(epsilon, delta)
+            epsilon, delta = check_epsilon_delta(epsilon, delta)
         nano = UNBOUNDED if epsilon >= UNBOUNDED / 10**NANO else spent(epsilon, NANO)
         return cls(mechanism, nano, spent(delta, ATTO), adjacency, unit)
 

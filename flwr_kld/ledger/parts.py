@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, several, text, whole
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.errors import damaged
 
@@ -37,7 +38,7 @@ class Clients:
     family = "clients"
 
     def __init__(self, names: Iterable[str]) -> None:
-        object.__setattr__(self, "names", tuple(names))
+        keep(self, names=tuple(text("a client's name", name) for name in several("names", names)))
         if not self.names or len(set(self.names)) < len(self.names):
             raise ValueError("name at least one client, and each once")
 
@@ -69,15 +70,18 @@ class RecordBuckets:
     residues: tuple[int, ...]
 
     def __init__(self, key: str, modulus: int, residues: Iterable[int]) -> None:
-        object.__setattr__(self, "key", key)
-        object.__setattr__(self, "modulus", modulus)
-        object.__setattr__(self, "residues", tuple(residues))
-        if not 1 <= modulus <= _MOST_BUCKETS:
-            raise ValueError(f"modulus must be in [1, {_MOST_BUCKETS}], got {modulus}")
+        modulus = whole("modulus", modulus, least=1, most=_MOST_BUCKETS)
+        most = modulus - 1
+        keep(
+            self,
+            key=key,
+            modulus=modulus,
+            residues=tuple(
+                whole("a residue", r, least=0, most=most) for r in several("residues", residues)
+            ),
+        )
         if not self.residues or len(set(self.residues)) < len(self.residues):
             raise ValueError("name at least one bucket, and each once")
-        if not all(0 <= residue < modulus for residue in self.residues):
-            raise ValueError(f"buckets must be in [0, {modulus}), got {self.residues}")
 
     @property
     def family(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import whole
 from flwr_kld.ledger import books
 from flwr_kld.ledger.database import Database
 from flwr_kld.ledger.parts import Clients, RecordBuckets
@@ -65,8 +66,7 @@ class Rotation:
         ValueError
             If the hash has no so many buckets.
         """
-        if not 1 <= size <= modulus:
-            raise ValueError(f"size must be between 1 and {modulus} buckets, got {size}")
+        size = whole("size", size, least=1, most=modulus, unit="buckets")
         family = RecordBuckets(key, modulus, [0]).family
         with self._database.reading() as connection:
             last = last_asked(connection, self._population, family, np.arange(modulus))

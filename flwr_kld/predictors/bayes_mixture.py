@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from flwr_kld.arguments import real
 from flwr_kld.errors import InvalidReply
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.designs import DESIGNS
@@ -72,14 +73,12 @@ class BayesMixture(Predictor):
         super().__init__(hypotheses, epsilon, 0.0)
         if design not in DESIGNS:
             raise ValueError(f"design must be one of {', '.join(DESIGNS)}, got {design!r}")
-        if not 0 <= share < 1:
-            raise ValueError(f"share must be in [0, 1), got {share}")
         k = len(hypotheses.names)
         start = np.full(k, 1 / k) if prior is None else np.asarray(prior, dtype=np.float64)
         if start.shape != (k,) or not (start > 0).all() or abs(start.sum() - 1) > 1e-9:
             raise ValueError(f"a prior needs {k} positive weights that sum to 1")
         self._kind = design
-        self._share = share
+        self._share = real("share", share, least=0, below=1)
         self._log_prior = normalised(np.log(start))
         self._designs: dict[str, Design] = {}
         self._tally = Tally()

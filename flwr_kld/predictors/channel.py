@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.uniform import uniform_128
 from flwr_kld.privacy.bits import BitSource
@@ -38,13 +39,9 @@ class Channel(ABC):
     kind: ClassVar[str]
 
     def __init__(self, classes: int, symbols: int, epsilon: float) -> None:
-        if not 0 < epsilon < float("inf"):
-            raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
-        if classes < 2:
-            raise ValueError(f"a channel needs at least two classes, got {classes}")
-        self.classes = classes
+        self.classes = whole("classes", classes, least=2)
         self.symbols = symbols
-        self.epsilon = float(epsilon)
+        self.epsilon = real("epsilon", epsilon, above=0, unit="nats")
 
     @abstractmethod
     def weight(self, true: int, symbol: int) -> int:

@@ -12,6 +12,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
+from flwr_kld.arguments import whole
 from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.privacy.hockey_stick import exp_below
 
@@ -45,9 +46,8 @@ def epsilon_each(copies: int, epsilon: float, delta: float) -> float:
     ValueError
         If epsilon, delta or the number is out of range.
     """
-    check_epsilon_delta(epsilon, delta)
-    if copies < 1:
-        raise ValueError(f"at least one mechanism is composed, got {copies}")
+    epsilon, delta = check_epsilon_delta(epsilon, delta)
+    copies = whole("copies", copies, least=1)
     low, high = epsilon / copies, epsilon + math.sqrt(2 * math.log(2 / max(delta, 1e-300)))
     while high - low > _PRECISION * low:
         middle = (low + high) / 2

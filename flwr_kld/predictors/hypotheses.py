@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from flwr_kld.arguments import real
 from flwr_kld.domain import Domain
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
@@ -46,10 +47,8 @@ class Hypotheses:
     def __init__(self, candidates: Mapping[str, Hypothesis], *, floor: float = 1e-3) -> None:
         if len(candidates) < 2:
             raise ValueError("a predictor needs at least two candidate hypotheses")
-        if not 0 <= floor < 1:
-            raise ValueError(f"floor must be in [0, 1), got {floor}")
         self._candidates = dict(candidates)
-        self._floor = floor
+        self._floor = real("floor", floor, least=0, below=1)
         self._constant = all(isinstance(c, Reference) for c in candidates.values())
         self._kept: dict[str, Laws] = {}
         self._domain: Domain | None = None
@@ -135,8 +134,7 @@ def drift_scenarios(
     ValueError
         If the amount is out of range or a direction is over another domain.
     """
-    if not 0 < amount <= 1:
-        raise ValueError(f"amount must be in (0, 1], got {amount}")
+    amount = real("amount", amount, above=0, most=1)
     if any(direction.domain != base.domain for direction in towards.values()):
         raise ValueError("drift directions must be over the base's domain")
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 
+from flwr_kld.arguments import whole
 from flwr_kld.errors import InvalidReply
 from flwr_kld.predictors.predictor import Predictor
 from flwr_kld.predictors.report import Report, Reports, batches
@@ -40,7 +41,7 @@ class Intake:
 
     def __init__(self, predictor: Predictor, round: int) -> None:
         self._predictor = predictor
-        self._round = round
+        self._round = whole("round", round)
         self._taken: dict[str, Report] = {}
         self.rejected: Counter[Rejection] = Counter()
 

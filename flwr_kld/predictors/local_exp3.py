@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from flwr_kld.arguments import whole
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.score_predictor import ScorePredictor
 
@@ -39,7 +40,7 @@ class PureLocalEXP3(ScorePredictor):
     name = "local-exp3"
 
     def __init__(self, hypotheses: Hypotheses, epsilon: float, *, horizon: int) -> None:
-        k = len(hypotheses.names)
+        k, horizon = len(hypotheses.names), whole("horizon", horizon, least=2)
         super().__init__(
             hypotheses,
             epsilon,

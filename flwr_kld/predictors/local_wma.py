@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from flwr_kld.arguments import whole
 from flwr_kld.predictors.composition import epsilon_each
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.score_predictor import ScorePredictor
@@ -42,7 +43,7 @@ class LocallyPrivateWMA(ScorePredictor):
     def __init__(
         self, hypotheses: Hypotheses, epsilon: float, *, delta: float = 1e-6, horizon: int
     ) -> None:
-        k = len(hypotheses.names)
+        k, horizon = len(hypotheses.names), whole("horizon", horizon, least=2)
         if not delta > 0:
             raise ValueError("Algorithm 1 needs delta > 0: PureLocalEXP3 is the pure one")
         super().__init__(

@@ -14,6 +14,7 @@ from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.report import Report, Reports
 from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.calibrate import check_epsilon_delta
 
 State = dict[str, Any]
 """JSON-able."""
@@ -59,13 +60,8 @@ class Predictor(ABC):
     """
 
     def __init__(self, hypotheses: Hypotheses, epsilon: float, delta: float) -> None:
-        if not 0 < epsilon < float("inf"):
-            raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
-        if not 0 <= delta < 1:
-            raise ValueError(f"delta must be in [0, 1), got {delta}")
+        self.epsilon, self.delta = check_epsilon_delta(epsilon, delta)
         self.hypotheses = hypotheses
-        self.epsilon = float(epsilon)
-        self.delta = float(delta)
 
     @abstractmethod
     def query_of(self, round: int, client: str, context: str = "") -> int:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, several, whole
+
 
 @dataclass(frozen=True)
 class Report:
@@ -29,6 +31,13 @@ class Report:
     query: int
     symbol: tuple[int, ...]
     context: str = ""
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            query=whole("query", self.query),
+            symbol=tuple(whole("symbol", part) for part in several("symbol", self.symbol)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +67,7 @@ class Reports:
     context: str = ""
 
     def __post_init__(self) -> None:
+        keep(self, round=whole("round", self.round))
         if self.queries.ndim != 1 or self.symbols.ndim != 2:
             raise ValueError("a batch of reports needs queries [n] and symbols [n, width]")
         if len(self.queries) != len(self.symbols):

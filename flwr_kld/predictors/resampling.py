@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import whole
 from flwr_kld.predictors.uniform import uniform_below
 from flwr_kld.privacy.bits import BitSource
 
@@ -28,11 +29,9 @@ class Resampling:
     """
 
     def __init__(self, cells: NDArray[np.int64], horizon: int) -> None:
-        if horizon < 2:
-            raise ValueError(f"the paper's algorithms need a horizon of at least 2, got {horizon}")
         self.cells = cells
-        self.horizon = horizon
-        self.resampled = -(-(1 << 64) // horizon)
+        self.horizon = whole("horizon", horizon, least=2)
+        self.resampled = -(-(1 << 64) // self.horizon)
         """``2**64`` times the probability of a replacement, rounded up: ⌈2**64 / T⌉."""
 
     @property

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flwr_kld.arguments import whole
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.laws import Floats
 
@@ -92,6 +93,5 @@ def shared_risk_bound(
 
 def _prices(design: Design, batch: int) -> Floats:
     """Bound what a label loses to each rival per √odds, shape [K, K]; 0 for equal laws."""
-    if batch < 1:
-        raise ValueError(f"a batch has at least one report, got {batch}")
+    whole("batch", batch, least=1, unit="reports")
     return np.asarray(np.minimum(design.laws.divergences / 2, 1))

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.predictors.channel import MatrixChannel
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.table import TOTAL
@@ -39,10 +40,8 @@ class SubsetSelection(MatrixChannel):
     kind = "subset-selection"
 
     def __init__(self, classes: int, epsilon: float) -> None:
-        if not 2 <= classes <= MOST_CLASSES:
-            raise ValueError(f"subset selection takes 2 to {MOST_CLASSES} classes, got {classes}")
-        if not 0 < epsilon < float("inf"):
-            raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+        classes = whole("classes", classes, least=2, most=MOST_CLASSES)
+        epsilon = real("epsilon", epsilon, above=0, unit="nats")
         super().__init__(_rows(classes, epsilon), epsilon)
 
 

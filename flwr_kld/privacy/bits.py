@@ -9,6 +9,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import whole
+
 
 class BitSource(Protocol):
     """A stream of independent uniform 64-bit words."""
@@ -42,7 +44,7 @@ class SeededBits:
     private = False
 
     def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.Philox(seed))
+        self._generator = np.random.Generator(np.random.Philox(whole("seed", seed, least=0)))
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return the next `count` words, uint64 [count]."""

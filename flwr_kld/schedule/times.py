@@ -40,8 +40,10 @@ class Every:
     period: timedelta
 
     def __post_init__(self) -> None:
-        if self.period < _UNITS["m"]:
-            raise ValueError("checks are at least one minute apart")
+        if not isinstance(self.period, timedelta) or self.period < _UNITS["m"]:
+            raise ValueError(
+                f"checks are at least one minute apart, got {self.period!r}: give a timedelta"
+            )
 
     def next_after(self, moment: datetime) -> datetime:
         """Return the first slot later than `moment` (aware), in UTC."""

@@ -16,6 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.secure_sum.errors import ThresholdTooLow, TooFewNeighbours
 
 
@@ -25,6 +26,13 @@ class Shape:
 
     neighbours: int
     threshold: int
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            neighbours=whole("neighbours", self.neighbours, least=0),
+            threshold=whole("threshold", self.threshold, least=0),
+        )
 
     def require_ring(self, cohort: int) -> None:
         """Refuse what is no graph over a cohort, or one whose secrets a minority opens.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flwr_kld.arguments import keep, real, whole
 from flwr_kld.secure_sum.errors import (
     CohortTooSmall,
     RosterMismatch,
@@ -37,6 +38,11 @@ class ClientPolicy:
         Fraction of its holders that opening a secret must take *more* of; at least 1/2.
     corrupted, collusion, security_bits
         The coalition that the graph must withstand, as in `Tolerance`.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
     """
 
     min_cohort: int = 3
@@ -48,10 +54,17 @@ class ClientPolicy:
     security_bits: int = 40
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.min_threshold < 1:
-            raise ValueError("min_threshold is a fraction of at least one half")
-        if self.min_cohort < 2 or self.min_survivors < 2 or self.min_neighbours < 1:
-            raise ValueError("a sum over fewer than two clients hides nothing")
+        keep(
+            self,
+            # A sum over fewer than two clients hides nothing.
+            min_cohort=whole("min_cohort", self.min_cohort, least=2, unit="clients"),
+            min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
+            min_neighbours=whole("min_neighbours", self.min_neighbours, least=1),
+            min_threshold=real("min_threshold", self.min_threshold, least=0.5, below=1),
+            corrupted=self.tolerance.corrupted,
+            collusion=self.tolerance.collusion,
+            security_bits=self.tolerance.security_bits,
+        )
 
     @property
     def tolerance(self) -> Tolerance:

@@ -7,15 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import whole
+
 WORDS: dict[int, np.dtype[Any]] = {32: np.dtype("<u4"), 64: np.dtype("<u8")}
 """Little-endian word of each ring."""
 
 
 def word(bits: int) -> np.dtype[Any]:
     """Return the unsigned word of the ring modulo 2^bits; bits is 32 or 64."""
+    return WORDS[check_bits(bits)]
+
+
+def check_bits(bits: int) -> int:
+    """Return the size of a ring as Python's number; ValueError unless it is 32 or 64."""
+    bits = whole("bits", bits)
     if bits not in WORDS:
-        raise ValueError("the ring is modulo 2^32 or 2^64: bits must be 32 or 64")
-    return WORDS[bits]
+        raise ValueError(f"a ring is modulo 2^32 or 2^64: bits must be 32 or 64, got {bits}")
+    return bits
 
 
 def to_ring(values: NDArray[Any], bits: int = 32) -> NDArray[Any]:
@@ -57,8 +65,8 @@ def require_room(bits: int, largest: int, clients: int) -> None:
     ValueError
         If the sum may leave [−2^(bits−1), 2^(bits−1)).
     """
-    word(bits)
-    if clients * largest >= 1 << (bits - 1):
+    clients, largest = whole("clients", clients, least=1), whole("largest", largest, least=0)
+    if clients * largest >= 1 << (check_bits(bits) - 1):
         raise ValueError(
             f"{clients} clients may sum to more than {bits} bits hold: use bits=64 or a lower bound"
         )

@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.secure_sum.errors import Malformed, ThresholdTooLow
 from flwr_kld.secure_sum.graph import Shape, ring_order
 from flwr_kld.secure_sum.identity import Roster
-from flwr_kld.secure_sum.ring import word
+from flwr_kld.secure_sum.ring import check_bits
 from flwr_kld.secure_sum.tolerance import Tolerance, choose_shape
 from flwr_kld.secure_sum.wire import MAGIC, Reader, number, pack_bits, text, unpack_bits
 
@@ -59,16 +60,25 @@ class Session:
     min_survivors: int
 
     def __post_init__(self) -> None:
-        word(self.bits)
+        positions = np.asarray(self.cohort)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise Malformed("a cohort is a list of positions in the roster")
+        keep(
+            self,
+            listed=whole("listed", self.listed, least=0),
+            cohort=tuple(positions.tolist()),
+            bits=check_bits(self.bits),
+            length=whole("length", self.length),
+            min_survivors=whole("min_survivors", self.min_survivors),
+        )
         n = len(self.cohort)
         if not (0 < len(self.check.encode()) <= _LONGEST_TEXT and len(self.plan) <= _LONGEST_TEXT):
             raise Malformed("a session needs a check id and a plan of at most 255 bytes")
         if len(self.roster) != 32 or not 0 < self.length <= _LONGEST_VECTOR:
             raise Malformed("the session's roster or vector length is out of range")
-        positions = np.array(self.cohort, dtype=np.int64)
         if n < 2 or positions[0] < 0 or positions[-1] >= self.listed:
             raise Malformed("a cohort is two clients or more of the roster")
-        if (np.diff(positions) <= 0).any():
+        if (positions[1:] <= positions[:-1]).any():
             raise Malformed("a cohort names each client once, in the roster's order")
         self.shape.require_ring(n)
         if not n < 2 * self.min_survivors <= 2 * n:

@@ -12,11 +12,15 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
+from flwr_kld.arguments import keep, real, whole
 from flwr_kld.secure_sum.errors import TooFewNeighbours
 from flwr_kld.secure_sum.graph import Shape
 
 FEWEST_NEIGHBOURS = 24
 """Floor for large cohorts: below it the tails rest on a handful of clients."""
+
+MOST_BITS = 256
+"""Of security or of aborting, that can be asked for: more than any key has."""
 
 
 class Collusion(StrEnum):
@@ -47,6 +51,11 @@ class Tolerance:
         σ: a coalition succeeds with probability at most 2^−σ, over all clients.
     abort_bits : int
         η = 2^−abort_bits: probability that δ dropouts make the check abort.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
     """
 
     corrupted: float = 0.04
@@ -56,10 +65,14 @@ class Tolerance:
     abort_bits: int = 30
 
     def __post_init__(self) -> None:
-        if not (0 <= self.corrupted < 1 and 0 <= self.dropout < 1):
-            raise ValueError("corrupted and dropout are fractions of the cohort, in [0, 1)")
-        if self.security_bits < 1 or self.abort_bits < 1:
-            raise ValueError("security_bits and abort_bits are at least 1")
+        keep(
+            self,
+            corrupted=real("corrupted", self.corrupted, least=0, below=1),
+            dropout=real("dropout", self.dropout, least=0, below=1),
+            collusion=Collusion(self.collusion),
+            security_bits=whole("security_bits", self.security_bits, least=1, most=MOST_BITS),
+            abort_bits=whole("abort_bits", self.abort_bits, least=1, most=MOST_BITS),
+        )
 
 
 def tail(population: int, marked: int, drawn: int, least: int) -> Fraction:
@@ -153,8 +166,7 @@ def choose_shape(cohort: int, tolerance: Tolerance) -> Shape:
     ValueError
         If no threshold withstands both the corrupted and the dropped clients.
     """
-    if cohort < 2:
-        raise ValueError("a secure sum needs at least two clients")
+    cohort = whole("cohort", cohort, least=2, unit="clients")
     liars = replace(tolerance, collusion=Collusion.LYING)
     for k in range(FEWEST_NEIGHBOURS, cohort - 1, 2):
         for stated in (liars, tolerance):  # withstand liars wherever that costs nothing

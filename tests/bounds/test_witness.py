@@ -109,7 +109,7 @@ def test_the_same_counts_give_the_same_witness(drifted):
     [
         ({"theta": 1.0}, "theta"),
         ({"bound": 1.0}, "bound must be a number above 1"),
-        ({"groups": 1}, "groups must be a whole number of at least 2"),
+        ({"groups": 1}, "groups must be a whole number, at least 2"),
         ({"level": 0.3}, "level"),
     ],
 )

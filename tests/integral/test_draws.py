@@ -155,5 +155,5 @@ def test_cells_have_equal_mass_and_points_lie_in_their_cell():
 
 @pytest.mark.parametrize("sizes", [(0, 2), (1, 1), (3, 1000)])
 def test_grids_that_are_too_small_or_large_are_refused(sizes):
-    with pytest.raises(ValueError, match="a grid needs"):
+    with pytest.raises(ValueError, match=r"must be a whole number|a grid has at most"):
         GaussianCells(*sizes)

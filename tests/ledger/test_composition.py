@@ -157,7 +157,7 @@ def test_parts_are_checked():
         with pytest.raises(ValueError, match="each once"):
             Clients(wrong)
     for modulus, residues in ((0, [0]), (2**21, [0]), (4, []), (4, [1, 1]), (4, [4]), (4, [-1])):
-        with pytest.raises(ValueError, match=r"must be in|each once"):
+        with pytest.raises(ValueError, match=r"must be|each once"):
             RecordBuckets("key", modulus, residues)
     assert RecordBuckets("a", 4, [1]).family != RecordBuckets("a", 8, [1]).family
     assert RecordBuckets("1 a", 4, [1]).family != RecordBuckets("a", 4, [1]).family

@@ -404,7 +404,7 @@ def test_a_reply_cannot_count_twice_or_for_others():
     [
         ({"estimator": "magic"}, "unknown estimator 'magic': choose from"),
         ({"theta": 1.0}, r"theta must be a number in \[0, 1\)"),
-        ({"min_clients": 0}, "min_clients must be at least 1"),
+        ({"min_clients": 0}, "min_clients must be a whole number"),
         ({"timeout": 0}, "timeout must be a number of seconds above 0"),
     ],
 )

@@ -262,8 +262,8 @@ def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_survivors": 1}, "at least 2 survivors"),
-        ({"corrupted": -1}, "corrupted must be at least 0"),
+        ({"min_survivors": 1}, "min_survivors must be a whole number"),
+        ({"corrupted": -1}, "corrupted must be a whole number"),
         ({"epsilon": 0.0}, "epsilon must be a number of nats above 0"),
         ({"delta": 0.0}, "give delta > 0"),
         ({"noise": "magic"}, "unknown mechanism"),

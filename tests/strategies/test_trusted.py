@@ -42,8 +42,11 @@ def clear() -> ClearSum:
         ({"adjacency": "add-remove"}, "adjacency must be an Adjacency, got 'add-remove'"),
         ({"release": "count"}, "release must be 'counts' or a Scalar, got 'count'"),
         ({"release": None}, "release must be 'counts' or a Scalar, got None"),
-        ({"clip": 0, "adjacency": ADD_REMOVE}, "clip must be at least 1 record, got 0"),
-        ({"clip": -2, "adjacency": ADD_REMOVE}, "clip must be at least 1 record"),
+        (
+            {"clip": 0, "adjacency": ADD_REMOVE},
+            "clip must be a whole number of records, at least 1, got 0",
+        ),
+        ({"clip": -2, "adjacency": ADD_REMOVE}, "clip must be a whole number of records"),
         ({"clip": 5}, r"client-level privacy \(clip=…\) needs Adjacency.ADD_REMOVE"),
         ({"clip": 5, "release": Scalar()}, "needs Adjacency.ADD_REMOVE"),
         (
