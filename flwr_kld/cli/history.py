@@ -7,12 +7,16 @@ from typing import Any
 from flwr_kld.cli.ledgers import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
+    back_to,
+    checks_before,
     checks_of,
     existing_ledger,
+    is_check,
+    latest_rounds,
+    predictor_of,
     predictors_of,
     reference_report,
     rounds_of,
-    rounds_only,
     without_rounds,
 )
 from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
@@ -20,6 +24,7 @@ from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import checks_table, failures
 from flwr_kld.cli.show_rounds import rounds_table
 from flwr_kld.ledger import Entry
+from flwr_kld.report import Check
 
 
 def history(
@@ -31,24 +36,28 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show the latest checks of a population, or rounds of one predictor, oldest first."""
-    entries = existing_ledger(ledger).history(population)
-    chosen = without_rounds(entries) if predictor is None else rounds_only(entries, predictor)
+    books = existing_ledger(ledger)
+    newest = books.newest_first(population)
+    if predictor is not None:
+        chosen = latest_rounds(newest, predictor, last)
+    elif as_json:
+        chosen = without_rounds(back_to(newest, last, lambda entry: predictor_of(entry) is None))
     if as_json:
-        print_json([_as_dict(entry) for entry in chosen[-last:]])
+        print_json([_as_dict(entry) for entry in chosen])
     elif predictor is not None:
-        rounds = rounds_of(chosen[-last:])
+        rounds = rounds_of(chosen)
         results.print(rounds_table(rounds, title=f"Rounds of {predictor} ({population})"))
         results.print(*failures(rounds, "round"), sep="\n")
     else:
-        _show_checks(chosen, population, last)
-        for made in filter(None, map(reference_report, chosen)):
+        entries = back_to(newest, last, is_check)
+        _show_checks(checks_of(entries, checks_before(books, entries, population)), population)
+        for made in filter(None, map(reference_report, without_rounds(entries))):
             say(f"made of clients' counts: {made}")
         for name in predictors_of(entries):
             say(f"the ledger has rounds of a predictor, too: --predictor {name}")
 
 
-def _show_checks(entries: list[Entry], population: str, last: int) -> None:
-    checks = checks_of(entries)[-last:]
+def _show_checks(checks: list[Check], population: str) -> None:
     if not checks:
         say(f"the ledger has no checks of population {population!r}")
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -63,19 +63,48 @@ def predictor_of(entry: Entry) -> str | None:
     return entry.key.rpartition("/")[0]
 
 
+def back_to(
+    newest_first: Iterable[Entry], last: int, wanted: Callable[[Entry], bool]
+) -> list[Entry]:
+    """Read entries until `last` of them are wanted, and return all that were read, oldest first."""
+    read: list[Entry] = []
+    left = last
+    for entry in newest_first:
+        read.append(entry)
+        left -= wanted(entry)
+        if not left:
+            break
+    return read[::-1]
+
+
+def is_check(entry: Entry) -> bool:
+    """Whether an entry is a check of drift, whatever became of it."""
+    return (
+        entry.purpose == "check" and predictor_of(entry) is None and reference_report(entry) is None
+    )
+
+
+def checks_before(ledger: Ledger, entries: Sequence[Entry], population: str) -> int:
+    """Return how many entries of an earlier time count in the numbering of checks."""
+    if not entries:
+        return 0
+    return ledger.checks_before(entries[0].number, population=population, without=LOCAL)
+
+
 def without_rounds(entries: Iterable[Entry]) -> list[Entry]:
     """Return what predictors' rounds stand between: checks and trainings."""
     return [entry for entry in entries if predictor_of(entry) is None]
 
 
-def rounds_only(entries: Sequence[Entry], predictor: str) -> list[Entry]:
-    """Return one predictor's rounds.
+def latest_rounds(newest_first: Iterable[Entry], predictor: str, last: int) -> list[Entry]:
+    """Return one predictor's latest rounds, oldest first.
 
     Raises
     ------
     ValueError
         If there are none; names the predictors that there are.
     """
+    entries = back_to(newest_first, last, lambda entry: predictor_of(entry) == predictor)
     rounds = [entry for entry in entries if predictor_of(entry) == predictor]
     if not rounds:
         others = ", ".join(predictors_of(entries)) or "none"
@@ -88,16 +117,17 @@ def predictors_of(entries: Iterable[Entry]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(predictor_of, entries))))
 
 
-def checks_of(entries: Iterable[Entry]) -> list[Check]:
-    """Return the checks of a history, numbered from 1; whatever else it holds is left out."""
-    checks = (
-        entry
-        for entry in without_rounds(entries)
-        if entry.purpose == "check" and reference_report(entry) is None
+def checks_of(entries: Iterable[Entry], before: int = 0) -> list[Check]:
+    """Return the checks of a history; whatever else it holds is left out.
+
+    They are numbered from `before` + 1 on. Making a reference takes a number, rounds do not.
+    """
+    numbered = enumerate(
+        (entry for entry in without_rounds(entries) if entry.purpose == "check"), before + 1
     )
     return [
         Check(number, report, failure=None if report else why_no_report(entry))
-        for number, (entry, report) in enumerate(((e, report_of(e)) for e in checks), start=1)
+        for number, entry, report in ((n, e, report_of(e)) for n, e in numbered if is_check(e))
     ]
 
 

@@ -10,10 +10,13 @@ import typer
 from flwr_kld.cli.ledgers import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
+    back_to,
+    checks_before,
     checks_of,
     existing_ledger,
+    is_check,
+    latest_rounds,
     rounds_of,
-    rounds_only,
 )
 from flwr_kld.cli.options import Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import say
@@ -53,13 +56,14 @@ def report(
     if file.suffix not in _FORMATS:
         raise ValueError(f"{file} must end in one of {', '.join(_FORMATS)}")
     books = existing_ledger(ledger)
-    entries, budget = books.history(population), _budget(books, population)
+    newest, budget = books.newest_first(population), _budget(books, population)
     if predictor is not None:
-        rounds = rounds_of(rounds_only(entries, predictor))[-last:]
+        rounds = rounds_of(latest_rounds(newest, predictor, last))
         _write_rounds(rounds, file, title or f"Predictor {predictor} of {population}", budget)
         say(f"{file}: {len(rounds)} rounds")
         return
-    checks = checks_of(entries)[-last:]
+    entries = back_to(newest, last, is_check)
+    checks = checks_of(entries, checks_before(books, entries, population))
     if not checks:
         raise ValueError(f"the ledger has no checks of population {population!r}")
     _write_checks(checks, file, title or f"Drift checks of {population}", budget)

@@ -69,11 +69,10 @@ class Listeners:
 def latest_state(ledger: str, population: str) -> MonitorState:
     """Return what Prometheus is told of a monitor before its first check in this process."""
     try:
-        entries = Ledger(ledger).history(population)
+        reports = map(report_of, Ledger(ledger).newest_first(population))
+        return MonitorState(population, next(filter(None, reports), None))
     except (LedgerError, ValueError):
         return MonitorState(population)
-    reports = map(report_of, reversed(entries))
-    return MonitorState(population, next((report for report in reports if report), None))
 
 
 def state_after(answer: Answer, before: MonitorState) -> MonitorState:

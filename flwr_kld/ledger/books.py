@@ -211,6 +211,22 @@ def newest(population: str, before: int | None, most: int) -> Select[Any]:
     return query.order_by(checks.c.number.desc()).limit(most)
 
 
+def count_before(connection: Connection, population: str, number: int, without: str) -> int:
+    """Count the checks before an entry, those that asked for a mechanism left out."""
+    earlier = [
+        checks.c.population == population, checks.c.purpose == "check", checks.c.number < number,
+    ]  # fmt: skip
+    ids = connection.execute(select(costs.c.id).where(costs.c.mechanism == without)).scalars().all()
+    all_of_them = select(func.count()).select_from(checks).where(*earlier)
+    left_out = (
+        select(func.count(spends.c.check.distinct()))
+        .join_from(spends, checks)
+        .where(*earlier, spends.c.asked.in_(ids))
+    )
+    found: int = connection.execute(all_of_them).scalar_one()
+    return found - connection.execute(left_out).scalar_one() if ids else found
+
+
 def to_json(value: Any, what: str) -> str:
     """Write a JSON column.
 

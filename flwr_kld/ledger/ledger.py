@@ -269,6 +269,11 @@ class Ledger:
                 return
             before = page[-1].number
 
+    def checks_before(self, number: int, *, population: str = "default", without: str) -> int:
+        """Count the checks before an entry, those that asked for a mechanism left out."""
+        with self._database.reading() as connection:
+            return books.count_before(connection, population, number, without)
+
     def check(self, key: str, *, population: str = "default") -> Entry | None:
         """Return one check, if its key was ever reserved."""
         with self._database.reading() as connection:

@@ -62,6 +62,38 @@ def test_checks_are_shown_without_rounds_and_numbered_without_gaps(cli, url):
     assert [entry["key"] for entry in found] == ["2026-11-01", "2026-11-02"]
 
 
+def test_only_what_is_shown_is_read(cli, url, settled, asked, tmp_path, monkeypatch):
+    """And a check has the same number however many are shown."""
+    asked("traffic", 1)
+    for day in range(1, 13):
+        settled(f"2026-11-{day:02}", CALM, 0.01)
+    read, original = [], Ledger.newest_first
+
+    def newest_first(ledger, population):
+        for entry in original(ledger, population):
+            read.append(entry.key)
+            yield entry
+
+    monkeypatch.setattr(Ledger, "newest_first", newest_first)
+    monkeypatch.setattr(Ledger, "history", lambda *_: pytest.fail("all of it was read"))
+    last = [f"2026-11-{day:02}" for day in (12, 11)]
+    text = cli("history", "--ledger", url, "--last", 2, COLUMNS="200").stdout
+    rows = [line.split() for line in text.splitlines() if "2026-11-" in line]
+    assert [row[:2] for row in rows] == [["11", last[1]], ["12", last[0]]]
+    assert read == last
+    read.clear()
+    found = json.loads(cli("history", "--ledger", url, "--last", 2, "--json").stdout)
+    assert [entry["key"] for entry in found] == last[::-1] == read[::-1]
+    read.clear()
+    cli("report", tmp_path / "r.csv", "--ledger", url, "--last", 2)
+    with (tmp_path / "r.csv").open() as lines:
+        assert [row["number"] for row in csv.DictReader(lines)] == ["11", "12"]
+    assert read == last
+    read.clear()
+    assert latest_state(url, "default").report.key == last[0]
+    assert read == last[:1]
+
+
 @pytest.mark.usefixtures("mixed")
 def test_the_last_checks_are_counted_without_rounds(cli, url):
     found = json.loads(cli("history", "--ledger", url, "--json", "--last", 2).stdout)
