@@ -21,6 +21,7 @@ from flwr_kld.secure_sum import ClientPolicy, Phase, Session, Shape, SumClient, 
 from flwr_kld.secure_sum.errors import OutOfOrder, TooFewSurvivors
 
 RNG = np.random.default_rng()
+SLOW = pytest.mark.slow
 
 
 def run(session, leaves, policy=EASY) -> bool:
@@ -35,14 +36,14 @@ def can_be_opened(leaves, threshold: int) -> bool:
     return sum(leave == NEVER for leave in leaves) >= threshold
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("n", [2, 3, pytest.param(4, marks=SLOW)])
 def test_every_pattern_of_few_clients(n):
     session = session_of(n)
     for leaves in product(range(NEVER + 1), repeat=n):
         assert run(session, leaves) == can_be_opened(leaves, session.shape.threshold)
 
 
-@pytest.mark.parametrize("n", [5, 6])
+@pytest.mark.parametrize("n", [4, pytest.param(5, marks=SLOW), pytest.param(6, marks=SLOW)])
 def test_every_pattern_of_more_clients_up_to_who_is_who(n):
     # Everybody is everybody's neighbour, so only how many leave at each phase matters.
     session = session_of(n)
@@ -51,14 +52,16 @@ def test_every_pattern_of_more_clients_up_to_who_is_who(n):
         assert run(session, leaves) == can_be_opened(leaves, session.shape.threshold)
 
 
-def test_patterns_on_a_ring_of_few_neighbours():
+@pytest.mark.parametrize("patterns", [25, pytest.param(150, marks=SLOW)])
+def test_patterns_on_a_ring_of_few_neighbours(patterns):
+    """All stay in 32 and 18 % of the patterns of 4 and 6; half leave in 26 and 17 % at least."""
     opened = 0
     for n, k in ((4, 2), (6, 2), (6, 4)):
         session = session_of(n, shape=majority(n, k))
-        for _ in range(150):
+        for _ in range(patterns):
             leaves = RNG.choice(NEVER + 1, n, p=[0.05, 0.05, 0.05, 0.05, 0.05, 0.75]).tolist()
             opened += run(session, leaves)
-    assert 50 < opened < 450
+    assert 0 < opened < 3 * patterns  # missed in one run of ten million
 
 
 def test_a_ring_opens_whenever_every_secret_keeps_its_holders():
@@ -80,14 +83,24 @@ def test_a_sum_that_cannot_open_is_given_up_before_a_share_is_revealed(phase):
         total.until(Phase.UNMASK)
 
 
-@pytest.mark.parametrize("gone", range(0, 41, 5))
+@pytest.mark.parametrize(
+    "gone", [5, 30, *(pytest.param(n, marks=SLOW) for n in (0, 10, 15, 20, 25, 35, 40))]
+)
 def test_random_patterns_of_a_hundred_clients(gone):
     opened = run_hundred(gone, Tolerance(dropout=0.1))
     assert opened or gone > 10  # 10% dropouts end a sum with probability below 2⁻³⁰
 
 
+@SLOW
 def test_a_hundred_clients_who_are_all_neighbours_lose_forty():
     assert run_hundred(40, Tolerance(dropout=0.45))
+
+
+def test_twenty_clients_who_are_all_neighbours_lose_eight():
+    session = session_of(20)
+    leaves = np.full(20, NEVER)
+    leaves[RNG.permutation(20)[:8]] = RNG.integers(0, NEVER, 8)
+    assert run(session, leaves.tolist())
 
 
 def run_hundred(gone: int, tolerance: Tolerance) -> bool:

@@ -16,6 +16,7 @@ from patience import HANGS
 from flwr_kld.report import Check
 from flwr_kld.simulations.demo import APP
 from flwr_kld.simulations.local_superlink import local_superlink
+from flwr_kld.simulations.processes import stop_family
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
 
 FLOWER = ("flower-superlink", "flwr-simulation", "flower-superexec", "raylet", "gcs_server")
@@ -80,6 +81,6 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, flower_proces
         demo.send_signal(signal.SIGINT)
         demo.wait(timeout=HANGS)
     finally:
-        demo.kill()
+        stop_family(demo)  # if it hung
     assert demo.returncode != 0
     assert flower_processes() == []
