@@ -1,10 +1,13 @@
 """What ships: one wheel, the four folders under one name, and a science that knows no Flower."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from flwr_kld.ledger import Ledger
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,48 +21,94 @@ def installed(tmp_path_factory) -> Path:
     return target
 
 
-def run(code: str, installed: Path) -> str:
-    """Run code that sees the wheel and no editable copy of the project."""
+STAGES = """
+import importlib, json, os, pathlib, sys
+
+def stage(name):
+    print(json.dumps([name, sorted(sys.modules)]), flush=True)
+
+if os.fork():  # two processes, as what Flower loads cannot be unloaded
+    os.wait()
+    import flwr.app, flwr.clientapp  # they load flwr.serverapp by themselves
+    stage("flower's client side")
+    import flwr_kld.clients
+    stage("clients")
+    import flwr_kld.strategies
+    stage("strategies")
+    import flwr_kld.clients.handwriting, flwr_kld.simulations.demo
+    places = [flwr_kld.strategies.__file__, str(flwr_kld.simulations.demo.APP)]
+    print(json.dumps(["places", places]))
+else:
+    from flwr_kld.ledger import Ledger
+    Ledger(URL)
+    stage("ledger")
+    import flwr_kld.cli
+    stage("command line")
+    for path in pathlib.Path("flwr_kld").rglob("*.py"):
+        parts = path.with_suffix("").parts
+        if parts[1] not in ("strategies", "clients", "simulations"):
+            importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    stage("science")
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(installed) -> dict[str, set[str]]:
+    """Modules that are loaded after each stage, by a process that sees the wheel only."""
+    url = f"sqlite:///{installed}/drift.db"
+    Ledger(url)
     wheel_only = (
         "import sys\n"
         f"sys.path.insert(0, {str(installed)!r})\n"
         "sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\n"
+        f"URL = {url!r}\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", wheel_only + code],
+        [sys.executable, "-P", "-c", wheel_only + STAGES],
         check=True, capture_output=True, text=True, cwd=installed,
     )  # fmt: skip
-    return done.stdout
+    return {name: set(found) for name, found in map(json.loads, done.stdout.splitlines())}
 
 
-def test_the_wheel_has_everything_under_one_name(installed):
-    shown = run(
-        "import flwr_kld.strategies, flwr_kld.clients.handwriting, flwr_kld.simulations.demo\n"
-        "print(flwr_kld.strategies.__file__, flwr_kld.simulations.demo.APP.exists())",
-        installed,
-    )
-    assert shown.split() == [str(installed / "flwr_kld/strategies/__init__.py"), "True"]
+def packages(modules: set[str]) -> set[str]:
+    return {name.split(".")[0] for name in modules}
+
+
+def test_the_wheel_has_everything_under_one_name(installed, loaded):
+    app = installed / "flwr_kld/simulations/drift_app"
+    assert loaded["places"] == {str(installed / "flwr_kld/strategies/__init__.py"), str(app)}
+    assert (app / "pyproject.toml").exists()
     assert (installed / "flwr_kld/py.typed").exists()
     assert not (installed / "tests").exists()
     assert not (installed / "strategies").exists()
 
 
-def test_the_science_knows_neither_flower_nor_ray_nor_plots(installed):
-    modules = run(
-        "import importlib, pathlib\n"
-        "for path in pathlib.Path('flwr_kld').rglob('*.py'):\n"
-        "    parts = path.with_suffix('').parts\n"
-        "    if parts[1] not in ('strategies', 'clients', 'simulations'):\n"
-        "        importlib.import_module('.'.join(parts).removesuffix('.__init__'))\n"
-        "print(*{name.split('.')[0] for name in sys.modules})",
-        installed,
-    )
-    assert "numpy" in modules.split()
-    assert not {"flwr", "ray", "matplotlib", "jinja2", "sklearn"} & set(modules.split())
+def test_the_science_knows_neither_flower_nor_ray_nor_plots(loaded):
+    assert "numpy" in loaded["science"]
+    assert not {"flwr", "ray", "matplotlib", "jinja2", "sklearn"} & packages(loaded["science"])
 
 
-def test_client_and_server_need_no_extra(installed):
-    modules = run(
-        "import flwr_kld.strategies, flwr_kld.clients\nprint(*sys.modules)", installed
-    ).split()
-    assert not {"ray", "matplotlib", "jinja2", "sklearn", "flwr_datasets"} & set(modules)
+def test_the_command_line_loads_quickly(loaded):
+    assert "typer" in loaded["command line"]
+    heavy = {"flwr", "ray", "matplotlib", "jinja2", "dp_accounting"}
+    assert not heavy & packages(loaded["command line"])
+
+
+def test_an_up_to_date_ledger_opens_without_alembic(loaded):
+    assert "sqlalchemy" in loaded["ledger"]
+    assert not {"alembic", "dp_accounting", "flwr"} & packages(loaded["ledger"])
+
+
+def test_a_client_loads_nothing_of_the_server(loaded):
+    """A client's app starts anew for every message."""
+    own = loaded["clients"]
+    assert "flwr_kld.clients.aggregator" in own
+    assert not {name for name in own if name.startswith("flwr_kld.strategies")}
+    assert not {"scipy", "flwr_kld.estimate"} & own
+    more = own - loaded["flower's client side"]
+    assert "flwr" not in packages(more)
+
+
+def test_client_and_server_need_no_extra(loaded):
+    extras = {"ray", "matplotlib", "jinja2", "sklearn", "flwr_datasets"}
+    assert not extras & packages(loaded["strategies"])

@@ -52,12 +52,13 @@ def drifted(nats):
 
 @pytest.mark.parametrize("alike", [0.0, 0.003])
 @pytest.mark.parametrize("nats", [0.0, 0.05, 0.5])
-def test_it_is_below_the_truth(nats, alike):
-    """Misses of 300 at 5 % each; more than the 1e-6 quantile of that is a finding."""
+@pytest.mark.parametrize("runs", [60, pytest.param(600, marks=pytest.mark.slow)])
+def test_it_is_below_the_truth(nats, alike, runs):
+    """Misses of all runs at 5 % each; more than the 1e-6 quantile of that is a finding."""
     p, rng = drifted(nats), np.random.default_rng(11)
     truth = skewed_divergence(PI, p, THETA)
-    bounds = np.array([check(p, rng, alike)[1].lower for _ in range(300)])
-    assert (bounds > truth).sum() <= binom.isf(1e-6, 300, 0.05)
+    bounds = np.array([check(p, rng, alike)[1].lower for _ in range(runs)])
+    assert (bounds > truth).sum() <= binom.isf(1e-6, runs, 0.05)
     if nats == 0.5:
         assert np.median(bounds) > truth / 3  # not vacuous
 

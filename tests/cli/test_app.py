@@ -52,15 +52,6 @@ def test_how_a_command_ends(cli, monkeypatch, raised, code, said):
     assert done.stdout == ""
 
 
-def test_it_knows_neither_flower_nor_ray_nor_plots():
-    code = "import sys, flwr_kld.cli; print(*{name.split('.')[0] for name in sys.modules})"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    ).stdout.split()
-    assert "typer" in loaded
-    assert not {"flwr", "ray", "matplotlib", "jinja2", "dp_accounting"} & set(loaded)
-
-
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_reader_who_leaves_early_is_no_drift(tmp_path, more):
     file = tmp_path / "reference.npz"

@@ -86,21 +86,6 @@ def test_a_sqlite_ledger_writes_ahead_and_is_for_its_owner(tmp_path):
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_an_up_to_date_ledger_opens_without_alembic(tmp_path):
-    url = f"sqlite:///{tmp_path}/drift.db"
-    Ledger(url)
-    code = (
-        "import sys\nfrom flwr_kld.ledger import Ledger\n"
-        f"Ledger({url!r})\n"
-        "print({'alembic', 'dp_accounting', 'flwr'} & set(sys.modules))"
-    )
-    environment = {**os.environ}
-    shown = subprocess.run(
-        [os.sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
-    )
-    assert shown.stdout.strip() == "set()"
-
-
 # ---------------------------------------------------------------------------------------- URLs
 
 
