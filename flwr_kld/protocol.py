@@ -85,7 +85,7 @@ class Question:
     selection : str
         Which records are counted and in which groups, ``Selection.to_json``.
     clip : int
-        Most records a client may count (client-level privacy); 0 for no limit.
+        Most records a client may count, a uniform sample of its own; 0 for no limit.
     trust : str
         One of `TRUST_MODELS`.
     epsilon, delta : float
