@@ -30,7 +30,7 @@ from flwr_kld.ledger.sums import WIDTH, pack_tally, rebuild, unpack_tally
 from flwr_kld.ledger.window import Window
 
 COSTS = [pure(0.01), pure(0.02)]
-PARTS = [Clients("a"), Clients("bc"), RecordBuckets("k", 3, [0, 2]), Everyone()]
+PARTS = [Clients(["a"]), Clients(["b", "c"]), RecordBuckets("k", 3, [0, 2]), Everyone()]
 
 
 def totals(spends):
