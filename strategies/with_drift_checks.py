@@ -14,6 +14,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from flwr_kld.arguments import whole
 from flwr_kld.errors import CheckFailed
 from flwr_kld.ledger import LedgerError
 from flwr_kld.report import Outcome, Report
@@ -61,13 +62,11 @@ class WithDriftChecks(Strategy):
         on_report: Callable[[int, Any], None] | None = None,
         on_drift: Callable[[int, Report], None] | None = None,
     ) -> None:
-        if every < 1:
-            raise ValueError(f"every must be at least 1 round, got {every}")
         if on_drift is not None and not isinstance(monitor, KLDrift):
             raise ValueError("a predictor decides on no drift: give on_report, or a KLDrift")
         self.strategy = strategy
         self.monitor = monitor
-        self.every = every
+        self.every = whole("every", every, least=1, unit="rounds")
         self.on_report = on_report
         self.on_drift = on_drift
         self.reports: dict[int, Any] = {}

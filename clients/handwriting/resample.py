@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flwr_kld.arguments import whole
 from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.clients.handwriting.style import StylePopulation, WriterStyle, restyle
 
@@ -48,9 +49,7 @@ class WriterResampler:
     ) -> None:
         if len(source) == 0:
             raise ValueError("the source of a WriterResampler must hold at least one image")
-        if seed < 0:
-            raise ValueError("seed must not be negative")
-        self._seed = seed
+        self._seed = whole("seed", seed, least=0)
         self._styles = styles or StylePopulation()
         self.digits, counts = np.unique(source.labels, return_counts=True)
         self._counts = counts.astype(np.int64)
@@ -92,8 +91,7 @@ class WriterResampler:
             If ``index`` or ``records`` is negative, or ``digit_mix`` is not a distribution over
             ``digits``.
         """
-        if records < 0:
-            raise ValueError("records must not be negative")
+        records = whole("records", records, least=0)
         style = self.style(index)
         if digit_mix is not None:
             style = replace(style, digit_mix=self._checked(digit_mix))
@@ -107,8 +105,7 @@ class WriterResampler:
 
     def _generators(self, index: int) -> list[np.random.Generator]:
         """Return two independent streams: for the writer's style, and for what is written."""
-        if index < 0:
-            raise ValueError("index must not be negative")
+        index = whole("index", index, least=0)
         sequence = np.random.SeedSequence([self._seed, index])
         return [np.random.default_rng(child) for child in sequence.spawn(2)]
 

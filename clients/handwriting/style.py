@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, real
+
 
 @dataclass(frozen=True)
 class WriterStyle:
@@ -32,6 +34,15 @@ class WriterStyle:
     thickness: float
     slant: float
     digit_mix: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            right=real("right", self.right),
+            down=real("down", self.down),
+            thickness=real("thickness", self.thickness),
+            slant=real("slant", self.slant),
+        )
 
 
 @dataclass(frozen=True)
@@ -63,12 +74,16 @@ class StylePopulation:
     digit_concentration: float = 50.0
 
     def __post_init__(self) -> None:
-        if not np.isfinite(list(vars(self).values())).all():
-            raise ValueError("the parameters of a StylePopulation must be finite")
-        if min(self.shift_spread, self.thickness_spread, self.slant_spread) < 0:
-            raise ValueError("a spread is a standard deviation and must not be negative")
-        if self.digit_concentration <= 0:
-            raise ValueError("digit_concentration must be positive")
+        concentration = real("digit_concentration", self.digit_concentration, above=0)
+        keep(
+            self,
+            shift_spread=real("shift_spread", self.shift_spread, least=0),
+            thickness=real("thickness", self.thickness),
+            thickness_spread=real("thickness_spread", self.thickness_spread, least=0),
+            slant=real("slant", self.slant),
+            slant_spread=real("slant_spread", self.slant_spread, least=0),
+            digit_concentration=concentration,
+        )
 
     def draw(self, rng: np.random.Generator, digit_shares: NDArray[np.float64]) -> WriterStyle:
         """Draw one writer.

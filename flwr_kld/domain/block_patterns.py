@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, SupportsIndex, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, real, whole
 from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.errors import DomainError
 
@@ -73,21 +74,21 @@ class BlockPatterns(Domain):
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        for name in ("threshold", "faint"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise DomainError(f"{name} must be a number")
-            object.__setattr__(self, name, float(value) + 0.0)
-        if not 0 <= self.threshold <= 1:
-            raise DomainError("threshold is a fraction of full ink and must be in [0, 1]")
-        if not 0 <= self.faint < 1:
-            raise DomainError("faint is a fraction of full ink and must be in [0, 1)")
+        try:
+            keep(
+                self,
+                threshold=real("threshold", self.threshold, least=0, most=1) + 0.0,
+                faint=real("faint", self.faint, least=0, below=1) + 0.0,
+                side=whole("side", self.side, least=_GRID),
+            )
+        except ValueError as error:
+            raise DomainError(str(error)) from None
         if self.ink not in get_args(Ink):
             raise DomainError("ink must be 'bright' or 'dark'")
         if self.pixels not in get_args(Pixels):
             raise DomainError("pixels must be 'uint8', 'digits' or 'unit'")
-        if type(self.side) is not int or self.side <= 0 or self.side % _GRID:
-            raise DomainError("side must be a positive multiple of 4")
+        if self.side % _GRID:
+            raise DomainError(f"side must be a multiple of {_GRID}, got {self.side}")
         if type(self.crop) is not bool:
             raise DomainError("crop must be True or False")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flwr_kld.arguments import whole
 from flwr_kld.domain import BlockPatterns
 
 
@@ -19,9 +20,10 @@ def pattern_svg(symbol: int, *, side: int = 40) -> str:
 
     Raises
     ------
-    DomainError
-        If there is no such symbol.
+    ValueError
+        If there is no such symbol, or no such side.
     """
+    symbol, side = whole("symbol", symbol), whole("side", side, least=1, unit="pixels")
     domain = BlockPatterns()
     missing = domain.name_of(symbol) == "missing"
     ink = np.zeros((4, 4), dtype=np.bool_) if missing else ~domain.pattern(symbol)

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
+from flwr_kld.arguments import keep, whole
 from flwr_kld.privacy.amounts import ATTO, NANO, limit
 from flwr_kld.protocol import TRUST_MODELS
 from flwr_kld.query import MOST_GROUPS
@@ -70,6 +71,18 @@ class Limits:
     secure_sum: ClientPolicy
     stable_record_ids: bool = False
     max_groups: int = MOST_GROUPS
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            epsilon=whole("epsilon", self.epsilon, least=1),
+            delta=whole("delta", self.delta, least=0),
+            min_cohort=whole("min_cohort", self.min_cohort, least=1, unit="clients"),
+            period=whole("period", self.period, least=1, unit="seconds"),
+            period_epsilon=whole("period_epsilon", self.period_epsilon, least=1),
+            period_delta=whole("period_delta", self.period_delta, least=0),
+            max_groups=whole("max_groups", self.max_groups, least=1, most=MOST_GROUPS),
+        )
 
 
 def read_limits(path: str | Path) -> Limits:

@@ -122,6 +122,7 @@ def recommend(
         If a number is out of range or the population does not fit.
     """
     draws, records = whole("draws", draws, least=1), whole("records", records, least=1)
+    seed = whole("seed", seed, least=0)
     size, epsilon = whole("size", size, least=2), real("epsilon", epsilon, above=0, unit="nats")
     truth = 1 / np.arange(1, size + 1) if population is None else np.asarray(population, float)
     if truth.shape != (size,) or not np.isfinite(truth).all() or (truth < 0).any():

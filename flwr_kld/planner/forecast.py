@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flwr_kld.arguments import several
 from flwr_kld.estimate import Estimator
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.detection import smallest_drift
@@ -149,7 +150,8 @@ def plan(
     settings = [
         replace(base, epsilon=epsilon, clients=clients)
         for clients, epsilon in itertools.product(
-            cohorts or [base.clients], epsilons or [base.epsilon]
+            several("cohorts", cohorts) or [base.clients],
+            several("epsilons", epsilons) or [base.epsilon],
         )
     ]
     return [

@@ -18,6 +18,7 @@ from flwr_kld.arguments import whole
 from flwr_kld.predictors.composition import epsilon_each
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.score_predictor import ScorePredictor
+from flwr_kld.privacy.calibrate import check_epsilon_delta
 
 
 class LocallyPrivateWMA(ScorePredictor):
@@ -44,7 +45,8 @@ class LocallyPrivateWMA(ScorePredictor):
         self, hypotheses: Hypotheses, epsilon: float, *, delta: float = 1e-6, horizon: int
     ) -> None:
         k, horizon = len(hypotheses.names), whole("horizon", horizon, least=2)
-        if not delta > 0:
+        epsilon, delta = check_epsilon_delta(epsilon, delta)
+        if not delta:
             raise ValueError("Algorithm 1 needs delta > 0: PureLocalEXP3 is the pure one")
         super().__init__(
             hypotheses,

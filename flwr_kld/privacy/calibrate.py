@@ -12,7 +12,7 @@ from flwr_kld.arguments import real
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
 from flwr_kld.privacy.event import Adjacency, PrivacyEvent, Unit
-from flwr_kld.privacy.hockey_stick import hockey_stick
+from flwr_kld.privacy.hockey_stick import check_shifts, hockey_stick
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 _PRECISION = 1e-4
@@ -62,7 +62,7 @@ def calibrated_laplace(
         If epsilon or delta is out of range, or no table of reasonable size can serve.
     """
     epsilon, delta = check_epsilon_delta(epsilon, delta)
-    shifts = shifts or adjacency.count_shifts
+    shifts = check_shifts(shifts or adjacency.count_shifts)
     table = _laplace_table(epsilon, delta, shifts)
     return PrivacyEvent("discrete-laplace", table, shifts, epsilon, delta, adjacency, unit)
 
@@ -87,7 +87,7 @@ def calibrated_gaussian(
         raise ValueError("Gaussian noise needs delta > 0: use discrete Laplace for pure epsilon")
     if delta * TOTAL < 1:  # a bounded table's last weight alone is more
         raise _unserved(epsilon, delta)
-    shifts = shifts or adjacency.count_shifts
+    shifts = check_shifts(shifts or adjacency.count_shifts)
     table = _gaussian_table(epsilon, delta, shifts)
     return PrivacyEvent("discrete-gaussian", table, shifts, epsilon, delta, adjacency, unit)
 

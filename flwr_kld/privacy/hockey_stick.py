@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from flwr_kld.arguments import real, several, whole
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 _DOWN = Context(prec=60, rounding="ROUND_FLOOR")
@@ -50,8 +51,10 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     Raises
     ------
     ValueError
-        If more than two coordinates move and the table is not pure at `epsilon`.
+        If an argument is out of range, or more than two coordinates move and the table is not pure
+        at `epsilon`.
     """
+    epsilon, shifts = real("epsilon", epsilon, least=0, unit="nats"), check_shifts(shifts)
     bound = exp_below(epsilon)
     step = table.step_ratio
     if step is not None and step ** sum(map(abs, shifts)) <= bound:
@@ -62,6 +65,14 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     second = _pairs(table, shifts[1]) if len(shifts) == 2 else [(TOTAL, TOTAL)]
     lost = len(shifts) * Fraction(table.tail, TOTAL)
     return _two_coordinates(first, second, bound, epsilon) + lost + _SLACK
+
+
+def check_shifts(shifts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return moves as Python's numbers; ValueError unless there is one and all are whole."""
+    whole_shifts = tuple(whole("a shift", shift) for shift in several("shifts", shifts))
+    if not whole_shifts:
+        raise ValueError("shifts must move at least one coordinate")
+    return whole_shifts
 
 
 def _pairs(table: NoiseTable, shift: int) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import whole
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.cumulative import Cumulative
 from flwr_kld.privacy.table import NoiseTable
@@ -28,7 +29,7 @@ def sample(table: NoiseTable, size: int, bits: BitSource) -> NDArray[np.int64]:
     NDArray[np.int64]
         Shape [size], in counts.
     """
-    cell = _cumulative(table).draw(size, bits)
+    cell = _cumulative(table).draw(whole("size", size, least=0), bits)
     draws = cell - table.reach
     for i in np.flatnonzero(cell == len(table.weights)) if table.tail else ():
         draws[i] = _tail_draw(table, bits)

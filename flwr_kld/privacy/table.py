@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, several, whole
+
 TOTAL_BITS = 128
 TOTAL = 1 << TOTAL_BITS
 RATIO_BITS = 64
@@ -46,6 +48,14 @@ class NoiseTable:
     tail_ratio: int = 0
 
     def __post_init__(self) -> None:
+        keep(
+            self,
+            weights=several("weights", self.weights),
+            tail=whole("tail", self.tail),
+            tail_ratio=whole("tail_ratio", self.tail_ratio),
+        )
+        if set(map(type, self.weights)) != {int}:  # NumPy's hold no 128 bits
+            raise ValueError("noise weights must be Python's integers")
         if len(self.weights) % 2 == 0 or self.weights != self.weights[::-1]:
             raise ValueError("noise weights must be symmetric about zero")
         if min(self.weights) <= 0:

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import keep, several, whole
+
 MOST_GROUPS = 10
 """Groups that a check needs at most. More would let a server look at few clients at a time."""
 _MOST_BUCKETS = 2**16
@@ -49,8 +51,8 @@ class Selection:
     Raises
     ------
     ValueError
-        If a field is not of its type or out of range. Types are exact: a bucket 0.5, or True, would
-        be a name for records that a guard charges as others.
+        If a field is not of its type or out of range: a bucket 0.5, or True, would be a name for
+        records that a guard charges as others.
     """
 
     key: str = ""
@@ -62,13 +64,12 @@ class Selection:
     def __post_init__(self) -> None:
         if type(self.key) is not str or len(self.key) > _LONGEST_KEY or not self.key.isprintable():
             raise ValueError(f"a selection's key is a text of at most {_LONGEST_KEY} characters")
-        numbers = (self.modulus, self.groups, *self.residues)
-        if type(self.residues) is not tuple or any(type(n) is not int for n in numbers):
-            raise ValueError("a selection's buckets and groups are whole numbers")
-        if not 1 <= self.modulus <= _MOST_BUCKETS:
-            raise ValueError(f"a selection has 1 to {_MOST_BUCKETS} buckets, not {self.modulus}")
-        if not 1 <= self.groups <= MOST_GROUPS:
-            raise ValueError(f"a selection has 1 to {MOST_GROUPS} groups, not {self.groups}")
+        keep(
+            self,
+            modulus=whole("modulus", self.modulus, least=1, most=_MOST_BUCKETS),
+            residues=tuple(whole("a residue", r) for r in several("residues", self.residues)),
+            groups=whole("groups", self.groups, least=1, most=MOST_GROUPS),
+        )
         inside = all(0 <= residue < self.modulus for residue in self.residues)
         if not self.residues or not inside or list(self.residues) != sorted(set(self.residues)):
             raise ValueError("a selection's residues are ascending and below its modulus")

@@ -155,7 +155,6 @@ def least_threshold(cohort: int, k: int, tolerance: Tolerance) -> int:
     return low
 
 
-@lru_cache(maxsize=64)
 def choose_shape(cohort: int, tolerance: Tolerance) -> Shape:
     """Return the fewest neighbours that withstand `tolerance`; everybody if no fewer do.
 
@@ -166,7 +165,11 @@ def choose_shape(cohort: int, tolerance: Tolerance) -> Shape:
     ValueError
         If no threshold withstands both the corrupted and the dropped clients.
     """
-    cohort = whole("cohort", cohort, least=2, unit="clients")
+    return _fewest(whole("cohort", cohort, least=2, unit="clients"), tolerance)
+
+
+@lru_cache(maxsize=64)
+def _fewest(cohort: int, tolerance: Tolerance) -> Shape:
     liars = replace(tolerance, collusion=Collusion.LYING)
     for k in range(FEWEST_NEIGHBOURS, cohort - 1, 2):
         for stated in (liars, tolerance):  # withstand liars wherever that costs nothing

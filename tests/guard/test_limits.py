@@ -67,7 +67,11 @@ def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
         ('domains = "any"', 'domains = "all"', "allow.domains is a list of fingerprints"),
         ('domains = "any"', "domains = [7]", "allow.domains is a list of fingerprints"),
         ("[check]", "[check", "is no TOML"),
-        ("[check]", "[secure_sum]\nmin_cohort = 1\n[check]", "secure_sum: a sum over fewer"),
+        (
+            "[check]",
+            "[secure_sum]\nmin_cohort = 1\n[check]",
+            "secure_sum: min_cohort must be",
+        ),
         ("[check]", "[secure_sum]\nmin_threshold = 0.3\n[check]", "secure_sum: min_threshold"),
         ("[check]", "[secure_sum]\ncorrupted = 1\n[check]", "secure_sum.corrupted is a fraction"),
         ("[check]", '[secure_sum]\ncollusion = "no"\n[check]', "secure_sum.collusion is one of"),

@@ -63,3 +63,17 @@ def test_delta_below_the_accountant_resolution_is_refused_not_rounded():
 def test_scales_that_would_round_to_no_noise_at_all_are_refused():
     with pytest.raises(ValueError, match="protects nobody"):
         discrete_gaussian(0.06)
+
+
+@pytest.mark.parametrize("calibrate", [calibrated_laplace, calibrated_gaussian])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(1.0, 5e-324), (1.0, 1e-308), (1.0, 1e-39), (5e-324, 1e-6), (1e-300, 1e-6), (1e300, 1e-6)],
+)
+def test_numbers_at_the_edge_of_floats_are_served_or_refused_at_once(calibrate, epsilon, delta):
+    words = ""
+    try:
+        event = calibrate(epsilon, delta, Adjacency.REPLACE_ONE)
+    except ValueError as error:
+        words = str(error)
+    assert "raise" in words or "choose an epsilon" in words or event.delta_at(epsilon) <= delta

@@ -426,3 +426,8 @@ def test_other_handlers_of_the_app_go_on_working():
     assert report.survivors == 20
     (reply,) = grid.send_and_receive([Message(RecordDict(), 1000, "train")])
     assert reply.content["m"]["loss"] == 1.5
+
+
+def test_a_domain_in_place_of_a_reference_is_refused_before_anything_is_asked():
+    with pytest.raises(ValueError, match=r"needs a Reference .*, got a Labels: make one"):
+        KLDrift(Labels(["a", "b"]), Trusted(1.0))

@@ -284,7 +284,7 @@ def test_a_second_start_begins_anew():
 
 @pytest.mark.parametrize("every", [0, -1])
 def test_every_is_a_positive_number(every):
-    with pytest.raises(ValueError, match="every must be at least 1 round"):
+    with pytest.raises(ValueError, match="every must be a whole number of rounds"):
         WithDriftChecks(FedAvg(), monitor(), every=every)
 
 

@@ -187,12 +187,12 @@ def test_bad_arguments_are_refused() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"shift_spread": -0.1}, "negative"),
-        ({"slant_spread": -0.1}, "negative"),
-        ({"thickness_spread": -0.1}, "negative"),
-        ({"digit_concentration": 0}, "positive"),
-        ({"slant": float("nan")}, "finite"),
-        ({"thickness": float("inf")}, "finite"),
+        ({"shift_spread": -0.1}, "at least 0"),
+        ({"slant_spread": -0.1}, "at least 0"),
+        ({"thickness_spread": -0.1}, "at least 0"),
+        ({"digit_concentration": 0}, "above 0"),
+        ({"slant": float("nan")}, "a number"),
+        ({"thickness": float("inf")}, "a number"),
     ],
 )
 def test_a_bad_population_is_refused(parameters: dict[str, float], message: str) -> None:
