@@ -16,6 +16,7 @@ from flwr_kld.report import Outcome, ReferenceReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Adjacency,
+    Alarm,
     Distributed,
     KLDrift,
     ReferenceFromClients,
@@ -64,7 +65,14 @@ def test_one_months_reference_serves_the_next_ones_checks(tmp_path):
     grid = clients.grid()
     making = ReferenceFromClients(clients.digits, trust, aggregation=SecureSum(), ledger=ledger)
     reference, made = making.build(grid, key="june")
-    monitor = KLDrift(reference, trust, aggregation=SecureSum(), threshold=THRESHOLD, ledger=ledger)
+    monitor = KLDrift(
+        reference,
+        trust,
+        aggregation=SecureSum(),
+        threshold=THRESHOLD,
+        alarm=Alarm(horizon=1),
+        ledger=ledger,
+    )
     found = {}
     for clients.mix, key in ((USUAL, "july"), (MOSTLY_1_AND_7, "august")):
         found[key] = monitor.check(grid, key=key)
