@@ -145,7 +145,8 @@ class SecureSum:
             new = Roster(offered)
             self._first_use = new if self._first_use is None else self._first_use.extended(new)
         if self._first_use is None:
-            why = "; ".join(f"{clients}: {reason}" for reason, clients in refused.items())
+            reasons = by_reason(refused).items()
+            why = "; ".join(f"{clients}: {reason}" for reason, clients in reasons)
             raise CheckFailed(
                 "no client takes part in secure sums: "
                 + (why or "give answer_drift_queries(…, secure_sum=…)")
