@@ -188,7 +188,7 @@ def _key(context: Context, given: AggregatorKey | None) -> AggregatorKey:
 def _default_memory(key: AggregatorKey) -> Path:
     """Return this machine's file of answered checks for a key, in Flower's own folder."""
     # Imported here: clients do without.
-    from flwr.common.config import get_flwr_home
+    from flwr.supercore.utils import get_flwr_home
 
     folder = get_flwr_home() / "flwr-kld"
     try:
