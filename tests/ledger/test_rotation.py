@@ -54,7 +54,7 @@ def test_buckets_take_turns_over_restarts(url, ledger):
     assert ledger.rotation().next_buckets("salt", 6, 6) == (2, 3, 4, 5, 0, 1)
     assert ledger.rotation().next_buckets("other", 6) == (0,)
     for size in (0, 7):
-        with pytest.raises(ValueError, match="between 1 and 6 buckets"):
+        with pytest.raises(ValueError, match="whole number of buckets from 1 to 6"):
             ledger.rotation().next_buckets("salt", 6, size)
 
 
