@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+
+import numpy as np
 
 from flwr_kld.ledger.budget import UNBOUNDED, Budget, Spent
 from flwr_kld.ledger.composition import Spend, worst
 from flwr_kld.ledger.errors import BudgetExhausted
-from flwr_kld.ledger.window import Window
+from flwr_kld.ledger.sums import WIDTH
+from flwr_kld.ledger.window import Piece, Window
 from flwr_kld.privacy.amounts import ATTO, NANO, shown
+
+_GUESSES = 4
+"""Compositions by which a piece is looked for before halving."""
 
 
 def spent_by(window: Window, budget: Budget) -> Spent:
@@ -44,12 +49,12 @@ def afford(window: Window, new: Sequence[Spend], budget: Budget) -> None:
     BudgetExhausted
         What is short, and when it frees.
     """
-    most, past = budget.nano_epsilon, window.spends
-    if _fits([*past, *new], new, budget):
+    most, past = budget.nano_epsilon, _touched(window.spends, new)
+    needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon
+    if needed <= most:
         return
-    needed = worst([*past, *new], budget, touched=new).epsilon
     left = max(most - worst(past, budget, touched=new).epsilon, 0)
-    frees_at = _fits_from(window, new, budget)
+    frees_at = _fits_from(window, new, budget, needed)
     raise BudgetExhausted(
         f"the budget of {budget.population!r} ({budget}) has no room: of those whom this check "
         f"asks, the most-charged has epsilon {shown(left, NANO)} left and would come to "
@@ -64,23 +69,77 @@ def afford(window: Window, new: Sequence[Spend], budget: Budget) -> None:
     )
 
 
-def _fits(spends: Sequence[Spend], new: Sequence[Spend], budget: Budget) -> bool:
-    most = budget.nano_epsilon
-    return worst(spends, budget, touched=new, at_least=most).epsilon <= most
-
-
-def _fits_from(window: Window, new: Sequence[Spend], budget: Budget) -> datetime | None:
-    """Return when so much has left that the check fits: by halving, into ever smaller pieces."""
-    pieces, later = window.pieces, list(new)
+def _fits_from(
+    window: Window, new: Sequence[Spend], budget: Budget, needed: int
+) -> datetime | None:
+    """Return when so much has left that a check fits which needs too much now; None if never."""
+    most, alone = budget.nano_epsilon, worst(new, budget, touched=new).epsilon
+    if alone > most:
+        return None
+    pieces, later, fits = _touching(window.pieces, new), list(new), alone
 
     def after(i: int) -> list[Spend]:
-        return [*later, *(spend for piece in pieces[i + 1 :] for spend in piece.spends)]
+        return [*later, *(spend for _, spends in pieces[i + 1 :] for spend in spends)]
 
-    while True:
-        last = bisect_left(range(len(pieces)), True, key=lambda i: _fits(after(i), new, budget))
-        if last == len(pieces):
-            return None
-        piece = pieces[last]
+    def needed_after(i: int) -> int:
+        return worst(after(i), budget, touched=new, at_least=alone).epsilon
+
+    while True:  # into ever smaller pieces
+        sizes = [WIDTH**piece.level for piece, _ in pieces]
+        last, needed, fits = _crossing(needed_after, sizes, needed, fits, most)
+        piece, _ = pieces[last]
         if piece.level == 0:
             return window.leaves_at(piece.block)
-        later, pieces = after(last), window.parts(piece)
+        later, pieces = after(last), _touching(window.parts(piece), new)
+
+
+def _touching(pieces: Iterable[Piece], new: Sequence[Spend]) -> list[tuple[Piece, list[Spend]]]:
+    return [(piece, _touched(piece.spends, new)) for piece in pieces]
+
+
+def _touched(past: Iterable[Spend], new: Sequence[Spend]) -> list[Spend]:
+    """Leave out parts that a check does not touch, where that is known by itself.
+
+    Where it touches parts of several families, those in a part of one may be in any of another.
+    """
+    families = {spend.family for spend in new}
+    if len(families) > 1:
+        return list(past)
+    members = np.unique(np.concatenate([spend.members for spend in new]))
+    found = (spend.among(members) if spend.family in families else spend for spend in past)
+    return [spend for spend in found if spend.members.size]
+
+
+def _crossing(
+    value: Callable[[int], int], sizes: Sequence[int], before: int, after: int, most: int
+) -> tuple[int, int, int]:
+    """Find the first index whose value is at most `most`, and the values before it and at it.
+
+    Each value may take a composition, and falls almost evenly over the sizes: guess by that, and
+    halve what is left where a few guesses were not enough.
+
+    Parameters
+    ----------
+    value : Callable[[int], int]
+        Falls from `before`, which is above `most`, to `after` at the last index, which is not.
+    sizes : Sequence[int]
+        Of each step.
+    before, after, most
+        In the unit of the values.
+    """
+    ends = np.cumsum([0, *sizes])  # of the step before each
+    low, high = -1, len(sizes) - 1
+    guesses = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        if guesses < _GUESSES:
+            share = (before - most) / (before - after)
+            place = ends[low + 1] + share * (ends[high + 1] - ends[low + 1])
+            middle = min(max(int(np.searchsorted(ends, place)) - 1, low + 1), high - 1)
+        guesses += 1
+        found = value(middle)
+        if found > most:
+            low, before = middle, found
+        else:
+            high, after = middle, found
+    return high, before, after

@@ -20,7 +20,7 @@ from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO
 
 _NAMES = 5_000
-"""Names in one query; databases limit the number of its parameters."""
+"""Names or numbers in one query; databases limit the number of its parameters."""
 
 
 # ------------------------------------------------------------------------------------- clock
@@ -184,10 +184,11 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
         If a row is damaged.
     """
     rows = connection.execute(query).all()
-    number = select(query.subquery().c.number)
-    released = connection.execute(
-        select(spends).where(spends.c.check.in_(number)).order_by(spends.c.id)
-    ).all()
+    numbers = [row.number for row in rows]
+    released: list[Row[Any]] = []
+    for start in range(0, len(numbers), _NAMES):
+        few = select(spends).where(spends.c.check.in_(numbers[start : start + _NAMES]))
+        released += connection.execute(few.order_by(spends.c.id)).all()
     ids = {row.asked for row in released} | {row.delivered for row in released} - {None}
     known = read_costs(connection, ids)
     of_check: dict[int, list[Release]] = {row.number: [] for row in rows}
@@ -203,12 +204,13 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
     return [_entry(row, tuple(of_check[row.number])) for row in rows]
 
 
-def newest(population: str, before: int | None, most: int) -> Select[Any]:
+def newest(population: str, before: Entry | None, most: int) -> Select[Any]:
     """Query of a population's latest entries, newest first."""
     query = select(checks).where(checks.c.population == population)
     if before is not None:
-        query = query.where(checks.c.number < before)
-    return query.order_by(checks.c.number.desc()).limit(most)
+        started = int(before.started.timestamp())
+        query = query.where(checks.c.started <= started, checks.c.number < before.number)
+    return query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(most)
 
 
 def count_before(connection: Connection, population: str, number: int, without: str) -> int:

@@ -267,7 +267,7 @@ class Ledger:
             yield from page
             if len(page) < _PAGE:
                 return
-            before = page[-1].number
+            before = page[-1]
 
     def checks_before(self, number: int, *, population: str = "default", without: str) -> int:
         """Count the checks before an entry, those that asked for a mechanism left out."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ledger.books import pure
 
 from flwr_kld.ledger import Budget, Clients, Cost, LedgerUnavailable, RecordBuckets
+from flwr_kld.ledger.afford import _crossing, _touched
 from flwr_kld.ledger.budget import UNBOUNDED
 from flwr_kld.ledger.composition import Spend, worst
 from flwr_kld.ledger.parts import pack, unpack
@@ -65,6 +66,48 @@ def test_only_the_touched_count_for_a_check(spends, new):
     touched = [p for p in persons() if asked_of(p, new)]
     truth = max(added(asked_of(p, together), SUM) for p in touched)
     assert worst(together, SUM, touched=new).epsilon == truth
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(spends=spends_in_window(), new=spends_in_window(least=1, most=3))
+def test_parts_that_a_check_does_not_touch_may_be_left_out(spends, new):
+    together = worst([*spends, *new], SUM, touched=new)
+    assert worst([*_touched(spends, new), *new], SUM, touched=new).epsilon == together.epsilon
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 50) | st.just(UNBOUNDED), st.integers(1, 1000)),
+                   min_size=1, max_size=130),
+    most=st.integers(0, 2000),
+)  # fmt: skip
+def test_where_a_check_fits_is_found_in_few_compositions(steps, most):
+    falls, sizes = zip(*steps, strict=True)
+    values = [sum(falls[i + 1 :]) for i in range(len(falls))]  # the last is 0
+    before = sum(falls)
+    if before <= most:
+        return
+    asked = []
+
+    def value(i):
+        asked.append(i)
+        return values[i]
+
+    last, above, at = _crossing(value, sizes, before, 0, most)
+    assert last == next(i for i, v in enumerate(values) if v <= most)
+    assert (above, at) == ([before, *values][last], values[last])
+    assert len(asked) <= 4 + 7
+
+
+def test_an_even_fall_is_found_at_once():
+    asked = []
+
+    def value(i):
+        asked.append(i)
+        return 100 * (99 - i)
+
+    assert _crossing(value, [1] * 100, 10_000, 0, 3333)[0] == 66
+    assert len(asked) <= 3
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
