@@ -208,8 +208,8 @@ def test_the_newest_entries_are_read_alone(url, ledger, monkeypatch):
 # ------------------------------------------------------------------------------------- upgrades
 
 
-def test_an_older_ledger_is_brought_up_to_date_with_its_spends(tmp_path):
-    engine = sa.create_engine(f"sqlite:///{tmp_path}/drift.db")
+def test_an_older_ledger_is_brought_up_to_date_with_its_spends(url):
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         config = Config()
         config.set_main_option("script_location", "flwr_kld.ledger:migrations")
@@ -222,7 +222,8 @@ def test_an_older_ledger_is_brought_up_to_date_with_its_spends(tmp_path):
             sa.text("INSERT INTO budgets VALUES (1, 'default', 0, 1000000000, 0, 2592000, "
                     "'replace-one', 'record', 'sum')")
         )  # fmt: skip
-    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    engine.dispose()
+    ledger = Ledger(url)
     assert ledger.spent(now=NOW).epsilon == 0.4
     assert len(ledger.history()) == 41
     assert ledger.reserve("next", ask(0.6, "new"), now=NOW).number == 42
