@@ -139,8 +139,8 @@ def _outcome(
 ) -> tuple[Outcome, str, str | None]:
     if at_once.lower > threshold:
         reason = (
-            f"the divergence is at least {at_once.lower:.3f} nats, above {threshold:g}: a bound "
-            f"that errs with probability {1 - at_once.level:.1g}"
+            f"a divergence above {threshold:g} nats is certified: the bound by which single checks "
+            f"alarm errs with probability {1 - at_once.level:.1g} and is {at_once.lower:.3f} nats"
         )
         return Outcome.DRIFT, reason, None
     if standing.alarmed:

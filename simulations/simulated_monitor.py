@@ -5,7 +5,6 @@ With a predictor, writers say after each check which kind of drift they follow.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
+from flwr_kld._json import json_text
 from flwr_kld.errors import CheckFailed
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.query import Partition
@@ -90,7 +90,7 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
             line = {"round": server_round, "truth": truth, "report": report and report.to_dict()}
             if predictor is not None:
                 line["predictor"] = predictor.ask(grid).to_dict()
-            file.write(json.dumps(line) + "\n")
+            file.write(json_text(line) + "\n")
             return MetricRecord({"kld.truth": truth})
 
         return monitor.start(grid, num_rounds=int(config["checks"]), evaluate_fn=note)

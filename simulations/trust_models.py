@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from flwr.serverapp import Grid
 
+from flwr_kld._json import json_text
 from flwr_kld.query import Partition
 from flwr_kld.simulations.scenario import Scenario
 from flwr_kld.simulations.virtual_clients import simulated_aggregator
@@ -66,4 +66,4 @@ def compare_models(grid: Grid, config: dict[str, Any], at_check: int) -> None:
             report = monitor.check(grid)
             truth = scenario.truth_of(monitor.counted, at_check, monitor.theta)
             line = {"round": at_check, "truth": truth, "report": report.to_dict()}
-            file.write(json.dumps(line) + "\n")
+            file.write(json_text(line) + "\n")

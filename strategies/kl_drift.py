@@ -250,7 +250,7 @@ class KLDrift(Monitor[Report]):
                 seconds=time.perf_counter() - began,
                 key=key,
                 population=None if self.ledger is None else self.budget,
-                epsilon_left=spending.left,
+                **spending.amounts,
                 verdict=decided.verdict,
             )
             spending.settle(report, measured.exchanges, decided.states)

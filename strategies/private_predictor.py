@@ -23,6 +23,7 @@ from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.predictor_round import PredictorRound
+from flwr_kld.strategies.spending import budget_amounts
 
 logger = logging.getLogger("flwr_kld")
 
@@ -151,7 +152,7 @@ class PrivatePredictor(Monitor[PredictorReport]):
             risk_bound=None if bound is None else float(bound[leader.index]),
             epsilon=predictor.epsilon,
             delta=predictor.delta,
-            epsilon_left=None if self.ledger is None else self.ledger.spent(self.budget).left,
+            **budget_amounts(None if self.ledger is None else self.ledger.spent(self.budget)),
             asked=asked,
             taken=taken,
             rejected=dict(asking.left_out),

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
+from flwr_kld._json import json_text
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import Charge, Clients, Cost, Ledger, LedgerError, RecordBuckets, State
+from flwr_kld.ledger import (
+    Charge,
+    Clients,
+    Cost,
+    Ledger,
+    LedgerError,
+    RecordBuckets,
+    Spent,
+    State,
+)
 from flwr_kld.strategies.asking import Published
 from flwr_kld.strategies.halves import Part
 from flwr_kld.strategies.trust import Trust
@@ -53,15 +62,20 @@ class Spending:
         self._ledger, self._budget, self._trust = ledger, budget, trust
         self._key, self._parts = key, parts
         self._over = False
-        self.left: float | None = None
-        """Epsilon that the most-charged person has left after this check; None without a ledger."""
+        self.spent: Spent | None = None
+        """What the most-charged person has spent with this check; None without a ledger."""
 
     def __enter__(self) -> Spending:
         if self._ledger is not None:
             charges = [Charge(self._trust.cost(), whom) for whom, _ in _charges(self._parts)]
             self._open = self._ledger.reserve(self._key, charges, population=self._budget)
-            self.left = self._ledger.spent(self._budget).left
+            self.spent = self._ledger.spent(self._budget)
         return self
+
+    @property
+    def amounts(self) -> dict[str, float | None]:
+        """What a report says of the budget: what is left, and of how much."""
+        return budget_amounts(self.spent)
 
     def settle(
         self, report: Paid, exchanges: Sequence[Published | None], states: Iterable[State]
@@ -80,7 +94,7 @@ class Spending:
         try:
             self._ledger.settle(self._open, report.to_dict(), delivered=costs, states=states)
         except LedgerError:
-            text = json.dumps(report.to_dict())
+            text = json_text(report.to_dict())
             logger.exception("the ledger did not take this report: %s", text)
             raise
 
@@ -100,6 +114,13 @@ class Spending:
         # Only these errors are made of public words.
         why = str(error) if isinstance(error, CheckFailed) else type(error).__name__
         self._ledger.fail(self._open, why)
+
+
+def budget_amounts(spent: Spent | None) -> dict[str, float | None]:
+    """Return the fields of a report about the budget in force; None without a ledger."""
+    if spent is None:
+        return {"epsilon_left": None, "epsilon_budget": None}
+    return {"epsilon_left": spent.left, "epsilon_budget": spent.budget.epsilon}
 
 
 def _charges(parts: Sequence[Part]) -> list[tuple[Clients | RecordBuckets, list[int]]]:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from report.samples import REPORT, decided
 
+from flwr_kld.cli.show import report_lines
 from flwr_kld.report import Check, Outcome, plot_history, save_csv, save_html, save_json
+from flwr_kld.strategies.reading import metrics
 
 CHECKS = [
     Check(1, REPORT, truth=0.26),
@@ -18,6 +20,7 @@ CHECKS = [
     Check(3, replace(REPORT, estimate=None, privacy=None, note="theta=0 is infinite here")),
     Check(4, replace(REPORT, estimate=0.5, sampling=None, monte_carlo=None), truth=0.55),
     Check(5, decided(Outcome.DRIFT, 0.2, estimate=0.5, candidates={"a": 1.0})),
+    Check(6, None, failure="it has not ended", started=REPORT.started, ended=False),
 ]
 
 
@@ -29,8 +32,31 @@ def test_error_is_the_root_of_the_sum_of_squares():
 def test_text_says_direction_theta_epsilon_and_who():
     text = str(REPORT)
     assert "KL(reference || clients) = 0.250 ± 0.050 nats, θ = 0.01; ε = 1 per record" in text
-    assert "18 of 20 clients, 1800 records" in text
+    assert "18 of 20 clients" in text
     assert "no estimate" in str(CHECKS[2].report)
+
+
+def test_text_says_why_clients_are_missing():
+    assert "18 of 20 clients (1 × no reply; 1 × refused: <b>injected</b>), 1800" in str(REPORT)
+    dropouts = {"no reply": 2, "refused: too small a cohort": 17, "none": 0}
+    text = str(replace(REPORT, dropouts=dropouts, survivors=1))
+    assert "(17 × refused: too small a cohort; 2 × no reply)" in text
+    assert "20 of 20 clients, 1800" in str(replace(REPORT, dropouts={}, survivors=20))
+
+
+def test_a_bound_below_0_says_0_to_people_and_keeps_its_number_in_json(tmp_path: Path):
+    report = decided(Outcome.INCONCLUSIVE, -4.3e-14)
+    assert str(report.lower_bound) == str(metrics(report)["kld.lower_bound"]) == "0.0"
+    assert json.loads(report.to_json())["verdict"]["lower_bound"] == -4.3e-14
+    save_csv([Check(1, report)], tmp_path / "c.csv")
+    assert next(csv.DictReader((tmp_path / "c.csv").open()))["lower_bound"] == "0.0"
+    assert "at least 0.000 nats" in "\n".join(report_lines(report))
+
+
+def test_lines_say_why_clients_are_missing():
+    lines = list(report_lines(REPORT))
+    assert lines[-1] == "left out: 1 × no reply; 1 × refused: <b>injected</b>"
+    assert not any(x.startswith("left out") for x in report_lines(replace(REPORT, dropouts={})))
 
 
 def test_html_is_self_contained_and_escapes_what_clients_sent(tmp_path: Path):
@@ -58,9 +84,18 @@ def test_html_without_a_single_report_and_with_seeded_noise(tmp_path: Path):
 def test_csv_and_json(tmp_path: Path):
     save_csv(CHECKS, tmp_path / "c.csv")
     rows = list(csv.DictReader((tmp_path / "c.csv").open()))
-    assert [r["number"] for r in rows] == ["1", "2", "3", "4", "5"]
+    assert [r["number"] for r in rows] == ["1", "2", "3", "4", "5", "6"]
+    assert [r["ended"] for r in rows] == ["True"] * 5 + ["False"]
+    assert [r["started"] for r in rows] == [c.started or "" for c in CHECKS]
     assert (rows[0]["estimate"], rows[0]["truth"], rows[1]["estimate"]) == ("0.25", "0.26", "")
-    assert [r["failure"] for r in rows] == ["", "refused: the budget is spent", "", "", ""]
+    assert [r["failure"] for r in rows] == [
+        "",
+        "refused: the budget is spent",
+        "",
+        "",
+        "",
+        "it has not ended",
+    ]
     decision = [rows[4][name] for name in ("outcome", "lower_bound", "threshold", "epsilon_left")]
     assert decision == ["drift", "0.2", "0.1", "0.5"]
     save_json(CHECKS, tmp_path / "c.json")

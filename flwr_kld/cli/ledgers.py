@@ -126,7 +126,13 @@ def checks_of(entries: Iterable[Entry], before: int = 0) -> list[Check]:
         (entry for entry in without_rounds(entries) if entry.purpose == "check"), before + 1
     )
     return [
-        Check(number, report, failure=None if report else why_no_report(entry))
+        Check(
+            number,
+            report,
+            failure=None if report else why_no_report(entry),
+            started=entry.started.isoformat(),
+            ended=entry.state != "reserved",
+        )
         for number, entry, report in ((n, e, report_of(e)) for n, e in numbered if is_check(e))
     ]
 
@@ -138,6 +144,8 @@ def rounds_of(entries: Iterable[Entry]) -> list[Round]:
             int(entry.key.rpartition("/")[2]),
             report,
             failure=None if report else why_no_report(entry),
+            started=entry.started.isoformat(),
+            ended=entry.state != "reserved",
         )
         for entry, report in ((e, round_report(e)) for e in entries)
     ]

@@ -20,8 +20,6 @@ from flwr_kld.cli.ledgers import (
 )
 from flwr_kld.cli.options import Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import say
-from flwr_kld.ledger import Ledger as OpenLedger
-from flwr_kld.ledger import LedgerError
 from flwr_kld.report import (
     Check,
     Round,
@@ -56,45 +54,37 @@ def report(
     if file.suffix not in _FORMATS:
         raise ValueError(f"{file} must end in one of {', '.join(_FORMATS)}")
     books = existing_ledger(ledger)
-    newest, budget = books.newest_first(population), _budget(books, population)
+    newest = books.newest_first(population)
     if predictor is not None:
         rounds = rounds_of(latest_rounds(newest, predictor, last))
-        _write_rounds(rounds, file, title or f"Predictor {predictor} of {population}", budget)
+        _write_rounds(rounds, file, title or f"Predictor {predictor} of {population}")
         say(f"{file}: {len(rounds)} rounds")
         return
     entries = back_to(newest, last, is_check)
     checks = checks_of(entries, checks_before(books, entries, population))
     if not checks:
         raise ValueError(f"the ledger has no checks of population {population!r}")
-    _write_checks(checks, file, title or f"Drift checks of {population}", budget)
+    _write_checks(checks, file, title or f"Drift checks of {population}")
     say(f"{file}: {len(checks)} checks")
 
 
-def _write_checks(checks: list[Check], file: Path, title: str, budget: float | None) -> None:
+def _write_checks(checks: list[Check], file: Path, title: str) -> None:
     if file.suffix == ".html":
-        save_html(checks, file, title=title, budget=budget)
+        save_html(checks, file, title=title)
     elif file.suffix == ".csv":
         save_csv(checks, file)
     elif file.suffix == ".json":
         save_json(checks, file)
     else:
-        plot_history(checks, file, title=title, budget=budget)
+        plot_history(checks, file, title=title)
 
 
-def _write_rounds(rounds: list[Round], file: Path, title: str, budget: float | None) -> None:
+def _write_rounds(rounds: list[Round], file: Path, title: str) -> None:
     if file.suffix == ".html":
-        save_predictor_html(rounds, file, title=title, budget=budget)
+        save_predictor_html(rounds, file, title=title)
     elif file.suffix == ".csv":
         save_rounds_csv(rounds, file)
     elif file.suffix == ".json":
         save_rounds_json(rounds, file)
     else:
-        plot_rounds(rounds, file, title=title, budget=budget)
-
-
-def _budget(ledger: OpenLedger, population: str) -> float | None:
-    """Epsilon of the budget in force, in nats, if one was set."""
-    try:
-        return ledger.budget(population).epsilon
-    except LedgerError:
-        return None
+        plot_rounds(rounds, file, title=title)

@@ -13,6 +13,7 @@ from rich.text import Text
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Answer
 from flwr_kld.report import Check, Outcome, Report, Round, who_saw_what
+from flwr_kld.report.words import left_of, left_out
 
 _STYLE = {
     ExitCode.NO_DRIFT: "bold green",
@@ -49,7 +50,7 @@ def report_lines(report: Report) -> Iterator[str]:
         certified = (
             "nothing"
             if verdict.lower_bound is None
-            else f"at least {_at_least(verdict.lower_bound)} nats, probability {verdict.level:g}"
+            else f"at least {_nats(report.lower_bound)} nats, probability {verdict.level:g}"
         )
         yield f"certified: {certified}; threshold {verdict.threshold:g}"
         if verdict.interval:
@@ -69,7 +70,7 @@ def report_lines(report: Report) -> Iterator[str]:
             f"  {movement['direction']} of {movement['name']}: {movement['share']:.2%} instead of "
             f"{movement['reference']:.2%}" + ("" if movement["beyond_chance"] else " (by chance?)")
         )
-    left = "" if report.epsilon_left is None else f", {report.epsilon_left:.3g} left in the window"
+    left = "" if report.epsilon_left is None else f", {_left(report)} left in the window"
     yield (
         f"privacy: ε = {report.delivered:.3g} for each {report.unit} asked ({report.adjacency})"
         f"{left}. {who_saw_what(report)}"
@@ -80,6 +81,8 @@ def report_lines(report: Report) -> Iterator[str]:
         f"clients: {report.survivors} of {report.asked}, {report.records:,.0f} records; "
         f"{report.seconds:.1f} s"
     )
+    if missing := left_out(report.dropouts):
+        yield f"left out: {missing}"
 
 
 def checks_table(checks: Sequence[Check], *, title: str = "") -> Table:
@@ -100,7 +103,7 @@ def checks_table(checks: Sequence[Check], *, title: str = "") -> Table:
     thresholds = sorted({r.threshold for r in reports if r.threshold is not None})
     caption = "nats; estimates ± s.d.; ε of a check"
     if any(report.epsilon_left is not None for report in reports):
-        caption += ", and left in the window"
+        caption += ", and left of the budget then in force"
     if thresholds:
         caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
     table = Table(
@@ -131,24 +134,24 @@ def failures(series: Sequence[Check | Round], what: str = "check") -> Iterator[T
 def _cells(check: Check) -> tuple[str, ...]:
     report = check.report
     if report is None:
-        return (str(check.number), "", "none", "–", "none", _nats(check.truth), "–", "–", "–")
+        ended = "none" if check.ended else "not ended"
+        return (str(check.number), "", ended, "–", "none", _nats(check.truth), "–", "–", "–")
     estimate = "none" if report.estimate is None else f"{report.estimate:.3f} ± {report.error:.3f}"
     return (
         str(check.number),
         report.key or "",
         report.outcome or "–",
-        _at_least(report.lower_bound),
+        _nats(report.lower_bound),
         estimate,
         _nats(check.truth),
         f"{report.delivered:.3g}",
-        "–" if report.epsilon_left is None else f"{report.epsilon_left:.3g}",
+        _left(report),
         f"{report.survivors}/{report.asked}",
     )
 
 
-def _at_least(bound: float | None) -> str:
-    """Write a lower bound: a negative one says no more than 0, which all divergences reach."""
-    return _nats(bound if bound is None else max(bound, 0.0))
+def _left(report: Report) -> str:
+    return left_of(report.epsilon_left, report.epsilon_budget)
 
 
 def _nats(value: float | None) -> str:

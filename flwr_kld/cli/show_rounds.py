@@ -9,11 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld.report import Round
+from flwr_kld.report.words import left_of
 
 
 def rounds_table(rounds: Sequence[Round], *, title: str = "") -> Table:
     """Return rounds as a table, oldest first."""
-    caption = "nats; lies that the leader outlasts; ε of a round, and left in the window"
+    caption = (
+        "nats; lies that the leader outlasts; ε of a round, and left of the budget then in force"
+    )
     table = Table(
         title=escape(title), caption=caption, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False
     )
@@ -27,7 +30,7 @@ def rounds_table(rounds: Sequence[Round], *, title: str = "") -> Table:
 def _cells(one: Round) -> tuple[str, ...]:
     report = one.report
     if report is None:
-        return (str(one.number), "none", *["–"] * 6)
+        return (str(one.number), "none" if one.ended else "not ended", *["–"] * 6)
     return (
         str(one.number),
         report.leader,
@@ -35,6 +38,6 @@ def _cells(one: Round) -> tuple[str, ...]:
         f"{report.log_odds:.2f}",
         f"{report.outlasts:,}",
         f"{report.epsilon:.3g}",
-        "–" if report.epsilon_left is None else f"{report.epsilon_left:.3g}",
+        left_of(report.epsilon_left, report.epsilon_budget),
         f"{report.taken}/{report.asked}",
     )

@@ -21,32 +21,44 @@ class Check:
     number : int
         From 1.
     report : Report or None
-        None if the check failed: no number came out of it.
+        None if no number came out of the check: it failed, or has not ended.
     truth : float or None
         Exact divergence in nats, where a simulation knows it.
     failure : str or None
         Why there is no report, where that is known.
+    started : str or None
+        UTC, ISO 8601; by default as the report says.
+    ended : bool
+        False for a check that runs, or was cut off.
     """
 
     number: int
     report: Report | None
     truth: float | None = None
     failure: str | None = None
+    started: str | None = None
+    ended: bool = True
+
+    def __post_init__(self) -> None:
+        if self.started is None and self.report is not None:
+            object.__setattr__(self, "started", self.report.started)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Check:
-        """Read a line that a simulation wrote: ``round``, ``report``, ``truth``, ``failure``."""
+        """Read what `save_json` wrote, or a line of a simulation: ``round`` and ``report``."""
         report = values["report"]
         return cls(
             number=int(values["round"]),
             report=None if report is None else Report.from_dict(report),
             truth=values.get("truth"),
             failure=values.get("failure"),
+            started=values.get("started"),
+            ended=values.get("ended", True),
         )
 
 
-_NESTED = ("dropouts", "verdict", "movements", "candidates")
-_COLUMNS = [field.name for field in fields(Report) if field.name not in _NESTED]
+_ELSEWHERE = ("started", "dropouts", "verdict", "movements", "candidates")
+_COLUMNS = [field.name for field in fields(Report) if field.name not in _ELSEWHERE]
 _COLUMNS += ["outcome", "lower_bound", "threshold"]
 
 
@@ -54,10 +66,11 @@ def save_csv(checks: Sequence[Check], path: Path) -> None:
     """Write one row a check; divergences and errors in nats."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["number", "truth", "failure", *_COLUMNS])
+        rows.writerow(["number", "started", "ended", "truth", "failure", *_COLUMNS])
         for check in checks:
             values = [getattr(check.report, name, None) for name in _COLUMNS]
-            rows.writerow([check.number, check.truth, check.failure, *values])
+            known = (check.number, check.started, check.ended, check.truth, check.failure)
+            rows.writerow([*known, *values])
 
 
 def save_json(checks: Sequence[Check], path: Path) -> None:
@@ -65,6 +78,8 @@ def save_json(checks: Sequence[Check], path: Path) -> None:
     content = [
         {
             "round": c.number,
+            "started": c.started,
+            "ended": c.ended,
             "truth": c.truth,
             "failure": c.failure,
             "report": c.report and c.report.to_dict(),

@@ -20,7 +20,6 @@ def save_html(
     title: str,
     subtitle: str = "",
     drift_from: int | None = None,
-    budget: float | None = None,
     models: Sequence[Check] = (),
 ) -> None:
     """Write the page.
@@ -31,8 +30,6 @@ def save_html(
         In order.
     drift_from : int, optional
         Number of the first check with a drift that a simulation injected.
-    budget : float, optional
-        Epsilon of the budget's window, in nats.
     models : Sequence[Check]
         One check in each trust model, to be shown side by side.
 
@@ -49,7 +46,7 @@ def save_html(
     reports = [c.report for c in checks if c.report]
 
     def draw(file: Path, dark: bool, narrow: bool) -> None:
-        plot_history(checks, file, drift_from=drift_from, budget=budget, dark=dark, narrow=narrow)
+        plot_history(checks, file, drift_from=drift_from, dark=dark, narrow=narrow)
 
     page = render(
         "page.html.j2",
@@ -58,7 +55,7 @@ def save_html(
         checks=checks,
         shown=shown,
         last=last,
-        failed=checks[-1] if checks and not checks[-1].report else None,
+        missing=checks[-1] if checks and not checks[-1].report else None,
         gauge=last and Gauge.of(last),
         plots=pictures(draw) if checks else [],
         views=last and views(last),
@@ -66,7 +63,6 @@ def save_html(
         decided=any(r.verdict for r in reports),
         ledger=any(r.epsilon_left is not None for r in reports),
         reasons=add_up(r.dropouts for r in reports),
-        budget=budget,
         models=[c for c in models if c.report],
         seen=who_saw_what,
         picture=lambda symbol: markupsafe.Markup(pattern_svg(symbol, side=72)),

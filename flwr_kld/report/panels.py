@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from flwr_kld._extras import require
 
@@ -37,8 +37,7 @@ DARK: Final = Theme(
 )  # fmt: skip
 CROWD = 60
 """More than this are drawn with smaller marks, or as a band."""
-_DATES_FROM = timedelta(days=1)
-"""Histories at least this long are labelled with dates."""
+_NEARLY_A_DAY, _A_MINUTE = timedelta(hours=20), timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,33 @@ class Spend:
         In nats.
     left : float or None
         What the budget's window had left after it, in nats.
+    budget : float or None
+        Epsilon of the budget that was in force, in nats.
     """
 
     number: int
     epsilon: float
     left: float | None
+    budget: float | None
+
+
+class Missing(Protocol):
+    """The part of a `Check` or `Round` that says whether it is one without a number."""
+
+    @property
+    def number(self) -> int:
+        """From 1."""
+        ...
+
+    @property
+    def report(self) -> object | None:
+        """What came out of it."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """False if it runs, or was cut off."""
+        ...
 
 
 @contextmanager
@@ -101,40 +122,61 @@ def mark(axes: Any, numbers: Sequence[int], height: float, **look: Any) -> None:
         )  # fmt: skip
 
 
-def draw_spend(
-    axes: Any, spent: Sequence[Spend], budget: float | None, what: str, theme: Theme
-) -> None:
-    """Draw epsilon of each check or round, and what the budget's window has spent or left."""
+def mark_missing(axes: Any, series: Sequence[Missing], failed: str, theme: Theme) -> None:
+    """Mark those without a report along the foot of a panel: failed, or not ended."""
+    missing = [one for one in series if one.report is None]
+    ended = [one.number for one in missing if one.ended]
+    going = [one.number for one in missing if not one.ended]
+    mark(axes, ended, 0.03, color=theme.faint, marker="x", label=failed)
+    hollow = {"marker": "o", "markerfacecolor": "none"}
+    mark(axes, going, 0.03, color=theme.faint, label="not ended", **hollow)
+
+
+def draw_spend(axes: Any, spent: Sequence[Spend], what: str, theme: Theme) -> None:
+    """Draw epsilon of each check or round, and what the window had spent of the budget then.
+
+    Budgets change: each check is held against the one that was in force. Where that is not known,
+    what was left is drawn.
+    """
     axes.bar(
         [s.number for s in spent], [s.epsilon for s in spent],
         width=1 if len(spent) > CROWD else 0.6, color=theme.spend, label=f"of each {what}",
     )  # fmt: skip
+    known = [
+        (s.number, s.left, s.budget) for s in spent if s.left is not None and s.budget is not None
+    ]
     left = [(s.number, s.left) for s in spent if s.left is not None]
-    if left and budget is not None:
-        number, epsilon = zip(*left, strict=True)
-        axes.step(
-            number, [budget - e for e in epsilon], where="mid", color=theme.estimate,
-            linewidth=1.5, label="spent in the window, at most",
+    if known:
+        number, rest, budget = zip(*known, strict=True)
+        spends = [b - e for b, e in zip(budget, rest, strict=True)]
+        _step(axes, number, spends, color=theme.estimate, label="spent in the window, at most")
+        _step(
+            axes, number, budget, color=theme.threshold, linestyle=(0, (6, 3)),
+            label="budget in force",
         )  # fmt: skip
-        axes.axhline(budget, color=theme.threshold, linewidth=1.4, linestyle=(0, (6, 3)))
         axes.annotate(
-            f"{epsilon[-1]:.3g} left of {budget:g}", (1, budget), xytext=(0, 2), ha="right",
+            f"{rest[-1]:.3g} left of {budget[-1]:g}", (1, budget[-1]), xytext=(0, 2), ha="right",
             va="bottom", xycoords=("axes fraction", "data"), textcoords="offset points",
             color=theme.ink,
         )  # fmt: skip
     elif left:
-        axes.step(
-            *zip(*left, strict=True), where="mid", color=theme.estimate, linewidth=1.5,
-            label="left in the window",
-        )  # fmt: skip
+        _step(axes, *zip(*left, strict=True), color=theme.estimate, label="left in the window")
     axes.set_ylabel("ε  [nats]")
     axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
+
+
+def _step(axes: Any, number: Sequence[int], epsilon: Sequence[float], **look: Any) -> None:
+    """Draw steps as wide as the numbers that they stand for."""
+    axes.step(
+        [number[0] - 0.5, *number, number[-1] + 0.5], [epsilon[0], *epsilon, epsilon[-1]],
+        where="mid", linewidth=1.5, **look,
+    )  # fmt: skip
 
 
 def label_numbers(
     axes: Any, numbers: Sequence[int], started: Mapping[int, str], what: str, narrow: bool
 ) -> None:
-    """Label the axis that both panels share: with dates, where the history is long enough.
+    """Label the axis that both panels share: with dates or times, where they tell numbers apart.
 
     Parameters
     ----------
@@ -149,13 +191,27 @@ def label_numbers(
     axes.xaxis.set_major_locator(
         ticker.MaxNLocator(4 if narrow else 9, integer=True, min_n_ticks=1)
     )
-    dates = {number: datetime.fromisoformat(text) for number, text in started.items()}
-    if dates and max(dates.values()) - min(dates.values()) >= _DATES_FROM:
+    dates = {n: datetime.fromisoformat(text).astimezone(UTC) for n, text in started.items()}
+    form = _form_of(sorted(dates.values()))
+    axes.set_xlabel(what if form is None else f"{what}, by its start in UTC")
+    if form is not None:
         axes.xaxis.set_major_formatter(
-            ticker.FuncFormatter(lambda n, _: f"{dates[n]:%d %b}" if n in dates else "")
+            ticker.FuncFormatter(lambda n, _: f"{dates[n]:{form}}" if n in dates else "")
         )
-    else:
-        axes.set_xlabel(what)
+
+
+def _form_of(dates: Sequence[datetime]) -> str | None:
+    """Return the shortest form in which these moments differ from tick to tick; None if none."""
+    if not dates:
+        return None
+    span, each = dates[-1] - dates[0], (dates[-1] - dates[0]) / max(len(dates) - 1, 1)
+    if len(dates) == 1:
+        return "%d %b %Y, %H:%M"
+    if each >= _NEARLY_A_DAY:
+        return "%d %b" if span < timedelta(days=365) else "%d %b %Y"
+    if each >= _A_MINUTE:
+        return "%H:%M" if dates[0].date() == dates[-1].date() else "%d %b, %H:%M"
+    return None
 
 
 def _tidy(axes: Any, theme: Theme, narrow: bool) -> None:

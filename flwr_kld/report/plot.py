@@ -17,6 +17,7 @@ from flwr_kld.report.panels import (
     draw_spend,
     label_numbers,
     mark,
+    mark_missing,
     two_panels,
 )
 from flwr_kld.report.report import Report
@@ -31,26 +32,24 @@ def plot_history(
     *,
     drift_from: int | None = None,
     title: str = "",
-    budget: float | None = None,
     dark: bool = False,
     narrow: bool = False,
 ) -> None:
     """Draw a series of checks.
 
     Above, in nats: estimates with two standard deviations either way, the certified lower bound,
-    the threshold, alarms, failed checks, and the truth where a simulation knows it. Below: epsilon
-    of each check, and what the budget's window has spent, if there is a ledger.
+    the threshold, alarms, checks that failed or have not ended, and the truth where a simulation
+    knows it. Below: epsilon of each check, and what the window had spent of the budget that was in
+    force, if there is a ledger.
 
     Parameters
     ----------
     checks : Sequence[Check]
-        Failed ones leave a gap, marked at the foot.
+        Those without a report leave a gap, marked at the foot.
     path : Path
         The ending says the format: ``.png`` or ``.svg``.
     drift_from : int, optional
         Number of the first check with a drift that a simulation injected.
-    budget : float, optional
-        Epsilon of the budget's window, in nats.
     dark, narrow : bool
         Colours for a dark page; the shape for a phone.
 
@@ -63,8 +62,8 @@ def plot_history(
         reports = [(c.number, c.report) for c in checks if c.report]
         _draw_divergence(above, checks, reports, theme)
         _draw_alarms(above, checks, reports, theme)
-        spent = [Spend(n, r.delivered, r.epsilon_left) for n, r in reports]
-        draw_spend(below, spent, budget, "check", theme)
+        spent = [Spend(n, r.delivered, r.epsilon_left, r.epsilon_budget) for n, r in reports]
+        draw_spend(below, spent, "check", theme)
         if drift_from is not None:
             above.axvline(drift_from - 0.5, color=theme.faint, linestyle="--", linewidth=1)
             above.annotate(
@@ -75,7 +74,7 @@ def plot_history(
         low, high = above.get_ylim()
         low = min(0.0, low)
         above.set_ylim(low, high + 0.08 * (high - low))  # room for the alarms
-        started = {n: r.started for n, r in reports}
+        started = {c.number: c.started for c in checks if c.started is not None}
         label_numbers(below, [c.number for c in checks], started, "check", narrow)
 
 
@@ -88,7 +87,7 @@ def _draw_divergence(axes: Any, checks: Sequence[Check], reports: _Reports, them
             markeredgewidth=2.5, linewidth=1, linestyle=":", label="truth (exact, this cohort)",
         )  # fmt: skip
     _draw_estimates(axes, checks, theme, band=crowded)
-    certified = [(n, max(r.lower_bound, 0.0)) for n, r in reports if r.lower_bound is not None]
+    certified = [(n, r.lower_bound) for n, r in reports if r.lower_bound is not None]
     if certified:
         axes.plot(
             *zip(*certified, strict=True), color=theme.bound, marker="^",
@@ -124,10 +123,9 @@ def _draw_estimates(axes: Any, checks: Sequence[Check], theme: Theme, *, band: b
 
 
 def _draw_alarms(axes: Any, checks: Sequence[Check], reports: _Reports, theme: Theme) -> None:
-    """Mark alarms along the head of the plot, failed checks along its foot."""
+    """Mark alarms along the head of the plot, checks without a report along its foot."""
     alarms = [n for n, r in reports if r.outcome is Outcome.DRIFT]
     for number in alarms:
         axes.axvspan(number - 0.5, number + 0.5, color=theme.alarm, alpha=0.12, linewidth=0)
-    failed = [c.number for c in checks if c.report is None]
     mark(axes, alarms, 0.97, color=theme.alarm, marker="D", label="alarm: drift")
-    mark(axes, failed, 0.03, color=theme.faint, marker="x", label="failed: no number")
+    mark_missing(axes, checks, "failed: no number", theme)

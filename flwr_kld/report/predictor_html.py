@@ -17,7 +17,6 @@ def save_predictor_html(
     *,
     title: str,
     subtitle: str = "",
-    budget: float | None = None,
 ) -> None:
     """Write the page.
 
@@ -25,8 +24,6 @@ def save_predictor_html(
     ----------
     rounds : Sequence[Round]
         In order.
-    budget : float, optional
-        Epsilon of the budget's window, in nats.
 
     Raises
     ------
@@ -37,7 +34,7 @@ def save_predictor_html(
     reports = [r.report for r in rounds if r.report]
 
     def draw(file: Path, dark: bool, narrow: bool) -> None:
-        plot_rounds(rounds, file, budget=budget, dark=dark, narrow=narrow)
+        plot_rounds(rounds, file, dark=dark, narrow=narrow)
 
     page = render(
         "predictor.html.j2",
@@ -46,12 +43,11 @@ def save_predictor_html(
         rounds=rounds,
         shown=shown,
         last=shown and shown.report,
-        failed=rounds[-1] if rounds and not rounds[-1].report else None,
+        missing=rounds[-1] if rounds and not rounds[-1].report else None,
         plots=pictures(draw) if rounds else [],
         views=LOCAL_VIEWS,
         bounded=any(r.risk_bound is not None for r in reports),
         ledger=any(r.epsilon_left is not None for r in reports),
         reasons=add_up(r.rejected for r in reports),
-        budget=budget,
     )
     path.write_text(page, encoding="utf-8")

@@ -10,7 +10,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.report.panels import Spend, Theme, draw_spend, label_numbers, mark, two_panels
+from flwr_kld.report.panels import (
+    Spend,
+    Theme,
+    draw_spend,
+    label_numbers,
+    mark,
+    mark_missing,
+    two_panels,
+)
 from flwr_kld.report.predictor_history import Round, candidates_of
 
 _COLOURS: Final = (
@@ -24,24 +32,21 @@ def plot_rounds(
     path: Path,
     *,
     title: str = "",
-    budget: float | None = None,
     dark: bool = False,
     narrow: bool = False,
 ) -> None:
     """Draw a series of rounds.
 
     Above: the weights, stacked, so that a change of what clients follow is a change of colour;
-    where the leader changed, and failed rounds, are marked. Below: epsilon of each round, and what
-    the budget's window has spent, if there is a ledger.
+    where the leader changed, and rounds without a report, are marked. Below: epsilon of each round,
+    and what the window had spent of the budget that was in force, if there is a ledger.
 
     Parameters
     ----------
     rounds : Sequence[Round]
-        Failed ones leave a gap, marked at the foot.
+        Those without a report leave a gap, marked at the foot.
     path : Path
         The ending says the format: ``.png`` or ``.svg``.
-    budget : float, optional
-        Epsilon of the budget's window, in nats.
     dark, narrow : bool
         Colours for a dark page; the shape for a phone.
 
@@ -54,15 +59,14 @@ def plot_rounds(
         reports = [(r.number, r.report) for r in rounds if r.report]
         _draw_weights(above, rounds, theme, longest=18 if narrow else 32)
         changes = [n for (_, old), (n, new) in pairwise(reports) if old.leader != new.leader]
-        failed = [r.number for r in rounds if r.report is None]
         mark(above, changes, 0.97, color=theme.alarm, marker="v", label="another leader")
-        mark(above, failed, 0.03, color=theme.faint, marker="x", label="failed: nothing learnt")
+        mark_missing(above, rounds, "failed: nothing learnt", theme)
         above.set_ylabel("weight of each candidate")
         above.set_ylim(0, 1.08)  # room for the marks
         above.set_yticks([0, 0.25, 0.5, 0.75, 1])
-        spent = [Spend(n, r.epsilon, r.epsilon_left) for n, r in reports]
-        draw_spend(below, spent, budget, "round", theme)
-        started = {n: r.started for n, r in reports}
+        spent = [Spend(n, r.epsilon, r.epsilon_left, r.epsilon_budget) for n, r in reports]
+        draw_spend(below, spent, "round", theme)
+        started = {r.number: r.started for r in rounds if r.started is not None}
         label_numbers(below, [r.number for r in rounds], started, "round", narrow)
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flwr_kld._json import json_text
+from flwr_kld.report.words import aside
 
 SCHEMA = "predictor 2"
 """Version of the JSON form."""
@@ -51,7 +52,7 @@ class PredictorReport:
         What this round cost each client that answered, in nats and as a probability; protects the
         whole client.
     epsilon_left : float or None
-        What the budget's window has left for the client charged most, in nats; None without a
+        What the budget's window had left for the client charged most, in nats; None without a
         ledger.
     asked, taken : int
         Clients in the cohort, and reports that were taken.
@@ -61,6 +62,8 @@ class PredictorReport:
         Taken in all rounds.
     seconds : float
         Wall time.
+    epsilon_budget : float or None
+        Epsilon of the budget that was in force, in nats; None without a ledger.
     """
 
     name: str
@@ -81,6 +84,7 @@ class PredictorReport:
     rejected: dict[str, int]
     reports: int
     seconds: float
+    epsilon_budget: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form, schema versioned."""
@@ -107,5 +111,6 @@ class PredictorReport:
         return (
             f"round {self.round}: clients follow {self.leader!r} (weight "
             f"{self.weights[self.leader]:.3f}, log-odds {self.log_odds:.1f} nats, lies outlasted: "
-            f"{self.outlasts}); {self.taken} of {self.asked} reports at ε = {self.epsilon:g}"
+            f"{self.outlasts}); {self.taken} of {self.asked} reports"
+            f"{aside(self.rejected)} at ε = {self.epsilon:g}"
         )

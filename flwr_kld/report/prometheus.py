@@ -57,7 +57,10 @@ _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         lambda r: r.estimate,
     ),
     "kld_estimate_deviation": ("Standard deviation of the estimate, in nats", lambda r: r.error),
-    "kld_lower_bound": ("Certified lower bound, in nats", lambda r: r.lower_bound),
+    "kld_lower_bound": (
+        "Certified lower bound, in nats; 0 where nothing above is certified",
+        lambda r: r.lower_bound,
+    ),
     "kld_threshold": ("Divergence that is tolerated, in nats", lambda r: r.threshold),
     "kld_epsilon": ("Epsilon of the last finished check, in nats", lambda r: r.epsilon),
     "kld_epsilon_left": (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from flwr_kld.report.words import aside
+
 SCHEMA = "reference 1"
 """Version of the JSON form."""
 
@@ -73,6 +75,6 @@ class ReferenceReport:
     def __str__(self) -> str:
         return (
             f"reference {self.reference[:12]} from {self.records:.0f} records of {self.survivors} "
-            f"of {self.asked} clients; ε = {self.delivered:.3g} per {self.unit} "
-            f"({self.adjacency}, {self.trust})"
+            f"of {self.asked} clients{aside(self.dropouts)}; ε = {self.delivered:.3g} per "
+            f"{self.unit} ({self.adjacency}, {self.trust})"
         )

@@ -12,6 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from flwr_kld._extras import require
+from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.report.report import Report
+from flwr_kld.report.words import left_of
 
 _TEMPLATES = Path(__file__).parent / "page"
 _DARK, _NARROW = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
@@ -44,7 +47,7 @@ def render(template: str, **values: Any) -> str:
     jinja2 = require("jinja2", extra="plots")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True)
     environment.filters.update(
-        nats=_nats, at_least=_at_least, percent=_percent, sentence=_sentence, when=_when
+        nats=_nats, percent=_percent, sentence=_sentence, when=_when, left=_left
     )
     return str(environment.get_template(template).render(values))
 
@@ -84,9 +87,8 @@ def _nats(value: Any) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _at_least(bound: float | None) -> str:
-    """Write a lower bound: a negative one says no more than 0, which all divergences reach."""
-    return _nats(bound if bound is None else max(bound, 0.0))
+def _left(report: Report | PredictorReport) -> str:
+    return left_of(report.epsilon_left, report.epsilon_budget)
 
 
 def _percent(share: float) -> str:

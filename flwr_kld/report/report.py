@@ -7,6 +7,7 @@ from typing import Any
 
 from flwr_kld._json import json_text
 from flwr_kld.report.verdict import Outcome, Verdict
+from flwr_kld.report.words import aside
 
 SCHEMA = 2
 """Version of the JSON form."""
@@ -68,7 +69,9 @@ class Report:
     population : str or None
         Whose budget was charged; None without a ledger.
     epsilon_left : float or None
-        What the budget's window has left for the person charged most, in nats.
+        What the budget's window had left for the person charged most, in nats.
+    epsilon_budget : float or None
+        Epsilon of the budget that was in force, in nats.
     verdict : Verdict or None
         The decision; None if no threshold was given.
     movements : tuple[dict[str, Any], ...]
@@ -114,6 +117,7 @@ class Report:
     verdict: Verdict | None = None
     movements: tuple[dict[str, Any], ...] = ()
     candidates: dict[str, float] = field(default_factory=dict)
+    epsilon_budget: float | None = None
 
     @property
     def outcome(self) -> Outcome | None:
@@ -122,8 +126,9 @@ class Report:
 
     @property
     def lower_bound(self) -> float | None:
-        """Certified lower bound in nats, if there is one."""
-        return None if self.verdict is None else self.verdict.lower_bound
+        """Certified lower bound in nats, if there is one: for people, who read one below 0 as 0."""
+        bound = None if self.verdict is None else self.verdict.lower_bound
+        return None if bound is None else max(0.0, bound)
 
     @property
     def threshold(self) -> float | None:
@@ -174,5 +179,6 @@ class Report:
         return (
             f"{decided}{reading}; {privacy} per {self.unit} ({self.adjacency}, {self.trust})"
             f"{'' if self.private else ', SEEDED NOISE: NOT PRIVATE'}; "
-            f"{self.survivors} of {self.asked} clients, {self.records:.0f} records"
+            f"{self.survivors} of {self.asked} clients{aside(self.dropouts)}, "
+            f"{self.records:.0f} records"
         )

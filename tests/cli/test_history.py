@@ -7,9 +7,11 @@ import json
 import pytest
 from report.samples import decided
 
-from flwr_kld.ledger import Ledger
+from flwr_kld.ledger import Charge, Cost, Everyone, Ledger
+from flwr_kld.privacy import Adjacency
 from flwr_kld.report import Outcome, Report
 
+ONE = Cost.claimed("a release", 0.01, 0.0, Adjacency.REPLACE_ONE)
 DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()
 
 
@@ -36,6 +38,20 @@ def test_history_for_people_has_a_line_a_check_and_the_reasons(cli, url):
     assert "2026-11-03[red]" in text  # a key is not markup
     assert "check 2: nothing was released: too few answered" in text
     assert text.index("2026-11-01") < text.index("2026-11-03")
+
+
+@pytest.mark.usefixtures("three_nights")
+def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
+    Ledger(url).reserve("now", [Charge(ONE, Everyone())])
+    text = cli("history", "--ledger", url, COLUMNS="200").stdout
+    assert "not ended" in text.split("2026-11-03")[1]
+    assert "check 4: it has not ended: it runs, or was cut off" in text
+    for name in ("r.html", "r.json"):
+        assert cli("report", tmp_path / name, "--ledger", url).exit_code == 0
+    assert "The last check has not ended" in (tmp_path / "r.html").read_text()
+    last = json.loads((tmp_path / "r.json").read_text())[-1]
+    assert (last["ended"], last["report"]) == (False, None)
+    assert last["started"].startswith("20")
 
 
 def test_a_report_of_another_version_is_not_lost_and_not_shown(cli, url, settled):

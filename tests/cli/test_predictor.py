@@ -110,7 +110,7 @@ def test_rounds_are_shown_by_name(cli, url):
     assert [row[:2] for row in rows] == [
         ["1", "usual"], ["2", "none"], ["3", "usual"], ["4", "usual"]
     ]  # fmt: skip
-    assert rows[0] == ["1", "usual", "90.0%", "2.50", "2", "0.5", "3.5", "57/60"]
+    assert rows[0] == ["1", "usual", "90.0%", "2.50", "2", "0.5", "3.5", "of", "4", "57/60"]
     assert "round 2: nothing was released: 0 clients [red]reported" in text
     other = cli("history", "--ledger", url, "--predictor", "a/b", COLUMNS="200").stdout
     assert "round 2: it has not ended" in other
@@ -164,7 +164,7 @@ def test_report_writes_rounds_as_the_ending_says(cli, url, tmp_path, ending):
     if ending == "html":
         text = " ".join(file.read_text().split())
         assert "<h1>Predictor traffic of default</h1>" in text
-        assert "most has 2 of 1 left" in text  # the budget is the ledger's
+        assert "most has 2 of 4 left" in text  # of the budget that was in force then
     elif ending == "csv":
         with file.open(newline="") as lines:
             assert [row["number"] for row in csv.DictReader(lines)] == ["2", "3", "4"]

@@ -38,7 +38,10 @@ def verdict(outcome: Outcome, lower_bound: float) -> Verdict:
 
 def decided(outcome: Outcome, lower_bound: float, **changes: object) -> Report:
     """A report with a decision and a ledger."""
-    ledger = {"key": "2026-11-21T02:00:00Z", "population": "fleet", "epsilon_left": 0.5}
+    ledger = {
+        "key": "2026-11-21T02:00:00Z", "population": "fleet", "epsilon_left": 0.5,
+        "epsilon_budget": 1.0,
+    }  # fmt: skip
     return replace(REPORT, verdict=verdict(outcome, lower_bound), **{**ledger, **changes})
 
 
@@ -55,7 +58,10 @@ def nights(number: int, drift_from: int) -> list[Check]:
             started=(first + timedelta(days=n)).isoformat(),
             epsilon_left=1 - n % 4 / 4,
         )
-        failed = Check(n, None, failure="refused: the budget is spent until <i>Sunday</i>")
+        failed = Check(
+            n, None, failure="refused: the budget is spent until <i>Sunday</i>",
+            started=report.started,
+        )  # fmt: skip
         checks.append(failed if n == 3 else Check(n, report))
     return checks
 
@@ -69,7 +75,7 @@ def learnt(number: int, leader: str = "usual", **changes: object) -> PredictorRe
         mixture=dict.fromkeys(weights, 1 / 3), leader=leader, log_odds=2.5, swing=1.0, outlasts=2,
         risk_bound=12.0, epsilon=0.5, delta=0.0, epsilon_left=4.0 - number % 8 / 2, asked=60,
         taken=57, rejected={"no reply": 2, "impossible report": 1}, reports=57 * number,
-        seconds=0.25,
+        seconds=0.25, epsilon_budget=4.0,
     )  # fmt: skip
     return replace(report, **changes)
 

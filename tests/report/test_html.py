@@ -27,7 +27,7 @@ def words(checks, folder: Path, **options: object) -> str:
     ],
 )
 def test_the_decision_comes_first_with_its_reason(tmp_path, outcome, head):
-    text = words([Check(1, decided(outcome, 0.07))], tmp_path, budget=2.0)
+    text = words([Check(1, decided(outcome, 0.07, epsilon_budget=2.0))], tmp_path)
     order = [
         text.index(part)
         for part in (
@@ -75,9 +75,31 @@ def test_a_failed_last_check_is_said_before_the_last_good_one(tmp_path):
     text = words(checks, tmp_path)
     assert text.index("The last check failed") < text.index("✓ No drift")
     assert (
-        "released no number: &lt;b&gt;no&lt;/b&gt; budget. The last one that did is check 1" in text
+        "released no number: &lt;b&gt;no&lt;/b&gt; budget. The last one with a number is check 1"
+        in text
     )
     assert "failed: no number was released (&lt;b&gt;no&lt;/b&gt; budget)" in text
+
+
+def test_a_check_that_runs_has_not_failed(tmp_path):
+    going = Check(2, None, failure="it runs <b>now</b>", started=REPORT.started, ended=False)
+    text = words([Check(1, decided(Outcome.NO_DRIFT, 0.0)), going], tmp_path)
+    assert text.index("The last check has not ended") < text.index("✓ No drift")
+    assert "Check 2 runs, or was cut off; what it reserved is spent. The last one with a" in text
+    assert '<td>2026-11-21 02:00<td class="words" colspan="16">it runs &lt;b&gt;now' in text
+    assert "failed" not in text
+    assert "No check has ended" in words([going], tmp_path)
+
+
+def test_each_check_is_held_against_the_budget_then_in_force(tmp_path):
+    before = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=3.5e-06, epsilon_budget=1.0)
+    after = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=98.0, epsilon_budget=100.0)
+    old = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=0.25, epsilon_budget=None)
+    text = words([Check(n, r) for n, r in enumerate((old, before, after), 1)], tmp_path)
+    assert re.findall(r"<td>([\d.e-]+(?: of [\d.]+)?)<td>18 of 20", text) == [
+        "98 of 100", "3.5e-06 of 1", "0.25",
+    ]  # fmt: skip
+    assert "98 of 100 left in the window of fleet" in text
 
 
 def test_no_check_at_all(tmp_path):

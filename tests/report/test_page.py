@@ -28,7 +28,7 @@ def checks_page(path: Path) -> None:
     checks[-1] = Check(
         9, replace(checks[-1].report, dropouts=long, candidates={"a": 0.25, "b" * 60: 0.75})
     )
-    save_html(checks, path, title="Fleet", budget=1.0, models=[Check(9, REPORT, truth=0.3)])
+    save_html(checks, path, title="Fleet", models=[Check(9, REPORT, truth=0.3)])
 
 
 def predictor_page(path: Path) -> None:
@@ -39,7 +39,7 @@ def predictor_page(path: Path) -> None:
     rounds.append(
         Round(10, replace(last, weights=last.weights | long, mixture={}, rejected=reason))
     )
-    save_predictor_html(rounds, path, title="Traffic", budget=4.0)
+    save_predictor_html(rounds, path, title="Traffic")
 
 
 @pytest.fixture(scope="module", params=[checks_page, predictor_page])

@@ -26,7 +26,7 @@ def line(axes, label: str):
 
 
 def test_every_kind_of_mark_is_where_its_check_is(drawn):
-    above, below = drawn(nights(9, drift_from=7), budget=1.0)
+    above, below = drawn(nights(9, drift_from=7))
     assert texts(above) == [
         "alarm: drift", "certified lower bound", "failed: no number",
         "private estimate ± 2 s.d.", "threshold",
@@ -38,7 +38,7 @@ def test_every_kind_of_mark_is_where_its_check_is(drawn):
     assert list(bounds.get_ydata()) == [0.0] * 5 + [0.2] * 3
     assert set(line(above, "threshold").get_ydata()) == {0.1}
     spent = line(below, "spent in the window, at most")
-    assert list(spent.get_ydata()) == [n % 4 / 4 for n in (1, 2, 4, 5, 6, 7, 8, 9)]
+    assert list(spent.get_ydata())[1:-1] == [n % 4 / 4 for n in (1, 2, 4, 5, 6, 7, 8, 9)]
     assert any(t.get_text() == "0.75 left of 1" for t in below.texts)
 
 
@@ -60,17 +60,62 @@ def test_truth_and_an_injected_drift(drawn):
     assert texts(below) == ["of each check"]
 
 
+def test_each_check_is_held_against_the_budget_then_in_force(drawn):
+    """A budget that was raised since says nothing of what was spent before."""
+    amounts = [(0.5, 1.0), (3.5e-6, 1.0), (98.0, 100.0), (97.0, 100.0)]
+    checks = [
+        Check(n, decided(Outcome.NO_DRIFT, 0.0, epsilon_left=left, epsilon_budget=budget))
+        for n, (left, budget) in enumerate(amounts, 1)
+    ]
+    _, below = drawn(checks)
+    spent = list(line(below, "spent in the window, at most").get_ydata())[1:-1]
+    assert spent == pytest.approx([0.5, 1.0, 2.0, 3.0], abs=1e-5)
+    assert list(line(below, "budget in force").get_ydata())[1:-1] == [1.0, 1.0, 100.0, 100.0]
+    assert [t.get_text() for t in below.texts] == ["97 left of 100"]
+
+
 def test_without_a_budget_what_is_left_is_drawn(drawn):
-    _, below = drawn(nights(4, drift_from=9))
-    assert list(line(below, "left in the window").get_ydata()) == [0.75, 0.5, 1.0]
+    checks = [
+        replace(c, report=c.report and replace(c.report, epsilon_budget=None))
+        for c in nights(4, drift_from=9)
+    ]
+    _, below = drawn(checks)
+    assert list(line(below, "left in the window").get_ydata())[1:-1] == [0.75, 0.5, 1.0]
+
+
+def test_a_check_that_runs_is_not_drawn_as_failed(drawn):
+    going = Check(2, None, started="2026-11-22T02:00:00+00:00", ended=False)
+    above, below = drawn([Check(1, REPORT), going])
+    assert list(line(above, "not ended").get_xdata()) == [2]
+    assert "failed: no number" not in texts(above)
+    assert below.xaxis.get_major_formatter()(2, 0) == "22 Nov"
 
 
 def test_days_have_dates_and_a_simulation_has_numbers(drawn):
     _, below = drawn(nights(9, drift_from=7))
     label = below.xaxis.get_major_formatter()
-    assert (label(1, 0), label(3, 0), below.get_xlabel()) == ("02 Nov", "", "")
+    by_start = "check, by its start in UTC"
+    assert (label(1, 0), label(3, 0), label(10, 0)) == ("02 Nov", "04 Nov", "")
+    assert below.get_xlabel() == by_start
     _, below = drawn([Check(1, REPORT), Check(2, REPORT)])
     assert below.get_xlabel() == "check"
+
+
+@pytest.mark.parametrize(
+    ("starts", "labels"),
+    [
+        (["2026-11-21T02:00", "2026-11-21T08:30"], ["02:00", "08:30"]),
+        (["2026-11-21T22:00", "2026-11-22T04:00"], ["21 Nov, 22:00", "22 Nov, 04:00"]),
+        (["2026-11-21T02:00", "2027-11-21T02:00"], ["21 Nov 2026", "21 Nov 2027"]),
+        (["2026-11-21T02:00"], ["21 Nov 2026, 02:00"]),
+        (["2026-11-21T23:00-05:00", "2026-11-23T02:00"], ["22 Nov", "23 Nov"]),
+    ],
+)
+def test_labels_tell_checks_apart(drawn, starts, labels):
+    starts = [start if start.endswith("05:00") else f"{start}+00:00" for start in starts]
+    _, below = drawn([Check(n, None, started=start) for n, start in enumerate(starts, 1)])
+    label = below.xaxis.get_major_formatter()
+    assert [label(n, 0) for n in range(1, len(starts) + 1)] == labels
 
 
 def test_a_year_is_a_band(drawn):

@@ -26,7 +26,7 @@ def words(rounds, folder: Path, **options: object) -> str:
 
 
 def test_the_leader_comes_first_with_its_certified_odds(tmp_path):
-    text = words(mornings(8, change_at=7), tmp_path, budget=4.0)
+    text = words(mornings(8, change_at=7), tmp_path)
     order = [
         text.index(part)
         for part in (
@@ -74,8 +74,12 @@ def test_what_a_predictor_does_not_claim_is_not_shown(tmp_path):
 def test_a_failed_last_round_is_said_before_the_last_good_one(tmp_path):
     text = words([Round(1, learnt(1)), Round(2, None, failure="<b>nobody</b>")], tmp_path)
     assert text.index("The last round failed") < text.index('<p class="outcome">usual</p>')
-    assert "Round 2 taught nothing: &lt;b&gt;nobody&lt;/b&gt;. The last one that did" in text
+    assert "Round 2 taught nothing: &lt;b&gt;nobody&lt;/b&gt;. The last one that taught" in text
     assert "No round succeeded" in words([Round(1, None)], tmp_path)
+    going = Round(2, None, started=learnt(1).started, ended=False)
+    text = words([Round(1, learnt(1)), going], tmp_path)
+    assert text.index("The last round has not ended") < text.index('<p class="outcome">usual</p>')
+    assert "failed" not in text
     assert "No round yet" in words([], tmp_path)
 
 
@@ -113,7 +117,8 @@ def test_the_file_has_every_report_in_full(tmp_path):
     save_rounds_json(rounds, tmp_path / "r.json")
     found = json.loads((tmp_path / "r.json").read_text())
     assert [line["round"] for line in found] == [1, 2, 3, 4]
-    assert found[2] == {"round": 3, "failure": rounds[2].failure, "report": None}
+    assert (found[2]["failure"], found[2]["report"]) == (rounds[2].failure, None)
+    assert found[2]["ended"]
     assert PredictorReport.from_dict(found[3]["report"]) == rounds[3].report
 
 

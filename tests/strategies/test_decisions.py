@@ -152,6 +152,9 @@ def test_a_report_with_a_verdict_survives_json(ledger):
     assert report.candidates["turned round"] > 0.9
     assert report.movements[0]["name"] in FRUIT.names
     assert report.epsilon_left == pytest.approx(2.0, rel=1e-4)
+    ledger.set_budget(Budget(9.0, 0.0, 30))
+    assert report.epsilon_budget == pytest.approx(3.0)  # then, whatever is in force now
+    assert monitor.check(grid()).epsilon_budget == 9.0
     assert (report.key, report.population) == ("2026-11-21", "default")
 
 

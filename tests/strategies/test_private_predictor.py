@@ -238,7 +238,7 @@ def test_the_papers_algorithms_are_charged_epsilon_and_delta(name, tmp_path):
     ledger.set_budget(Budget(4.5, 2.5e-6, 30, unit=Unit.CLIENT, composition="sum"))
     learning = PrivatePredictor(PAPERS[name](), ledger=ledger)
     report = learning.ask(grid_of(app(), 3))
-    assert report.epsilon_left == pytest.approx(2.5)
+    assert (report.epsilon_left, report.epsilon_budget) == pytest.approx((2.5, 4.5))
     (release,) = ledger.check("predictor/1").releases
     assert release.asked.epsilon == 2 * 10**9
     assert release.asked.delta == (10**12 if name == "wma" else 0)
