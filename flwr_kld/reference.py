@@ -32,7 +32,8 @@ class Reference:
     domain : Domain
         What the symbols mean.
     probabilities : NDArray[np.float64]
-        Shape [domain.size], non-negative, summing to 1.
+        Shape [domain.size], non-negative, summing to 1. May be given for the symbols that the
+        domain's spec lists only: 'other' and 'missing' then get 0.
 
     Raises
     ------
@@ -44,11 +45,11 @@ class Reference:
     probabilities: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        p = np.array(self.probabilities, dtype=np.float64)
+        p = _of_all(self.domain, np.array(self.probabilities, dtype=np.float64))
         if p.shape != (self.domain.size,):
             raise ValueError(
                 f"a reference needs one probability for each of the domain's {self.domain.size} "
-                f"symbols, got shape {p.shape}"
+                f"symbols, or for each that its spec lists, got shape {p.shape}"
             )
         if not np.isfinite(p).all() or (p < 0).any():
             raise ValueError("reference probabilities must be finite and non-negative")
@@ -72,18 +73,20 @@ class Reference:
         Parameters
         ----------
         floor : float
-            In [0, 1): the reference becomes ``(1 - floor) Π + floor / domain.size``, so that no
-            symbol is impossible. Default 0.
+            In [0, 1): the reference becomes ``(1 - floor) Π + floor U``, U uniform over the listed
+            symbols, so that none of them is impossible. Default 0.
         """
         floor = real("floor", floor, least=0, below=1)
         plain = cls(domain, np.asarray(probabilities, dtype=np.float64))  # checked before the floor
         if not floor:
             return plain
-        return cls(domain, (1 - floor) * plain.probabilities + floor / domain.size)
+        listed = domain.unlisted_way() < 0
+        uniform = listed / np.count_nonzero(listed)
+        return cls(domain, (1 - floor) * plain.probabilities + floor * uniform)
 
     @classmethod
     def from_counts(cls, domain: Domain, counts: ArrayLike, *, floor: float = 0.0) -> Reference:
-        """Normalise public counts, shape [domain.size], in records."""
+        """Normalise public counts, in records, one for each symbol or for each listed one."""
         c = np.asarray(counts, dtype=np.float64)
         if not np.isfinite(c).all() or (c < 0).any() or c.sum() <= 0:
             raise ValueError("reference counts must be finite, non-negative and not all zero")
@@ -94,6 +97,13 @@ class Reference:
         """Count public raw records (anything that ``domain.encode`` accepts)."""
         symbols = domain.encode(records)
         return cls.from_counts(domain, np.bincount(symbols, minlength=domain.size), floor=floor)
+
+    @property
+    def unlisted(self) -> dict[str, float]:
+        """Mass of records that the domain's spec does not list, such as 'other', by way; not 0."""
+        ways, domain = self.domain.unlisted_way(), self.domain
+        mass = np.bincount(ways[ways >= 0], self.probabilities[ways >= 0], len(domain.unlisted))
+        return {w: m for w, m in zip(domain.unlisted, mass.tolist(), strict=True) if m > 0}
 
     def draw(self, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw `size` symbols iid from Π. Public randomness: any numpy generator will do."""
@@ -138,3 +148,13 @@ class Reference:
         if form != _FORMAT:
             raise ValueError(f"{path} has reference format {form}; this version reads {_FORMAT}")
         return cls(domain_from_spec(spec), p)
+
+
+def _of_all(domain: Domain, given: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Put 0 for 'other' and 'missing' where only the listed symbols have a value."""
+    listed = domain.unlisted_way() < 0
+    if given.shape != (np.count_nonzero(listed),):
+        return given
+    spread = np.zeros(domain.size)
+    spread[listed] = given
+    return spread

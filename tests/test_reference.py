@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numbered import Numbered
 from scipy import stats
 
 from flwr_kld.domain import Labels
@@ -26,7 +27,17 @@ def npz(**arrays) -> bytes:
 
 
 def test_counts_are_normalised():
-    assert Reference.from_counts(COLOURS, COUNTS).probabilities.tolist() == [0.6, 0.3, 0.0, 0.1]
+    assert Reference.from_counts(COLOURS, COUNTS).probabilities.tolist() == [
+        0.6, 0.3, 0.0, 0.1, 0.0, 0.0
+    ]  # fmt: skip
+
+
+def test_other_and_missing_records_are_counted_too():
+    records = ["red", "pink", None, "red", float("nan")]
+    p = Reference.from_samples(COLOURS, records).probabilities
+    assert p.tolist() == [0.4, 0.0, 0.0, 0.0, 0.2, 0.4]
+    whole = Reference.from_counts(COLOURS, [6, 3, 0, 1, 2, 0])
+    assert whole.probabilities[4] == 2 / 12
 
 
 def test_samples_are_counted():
@@ -40,7 +51,7 @@ def test_samples_are_counted():
 
 def test_probabilities_are_taken_as_they_are():
     given_ = [0.5, 0.25, 0.125, 0.125]
-    assert Reference.from_probabilities(COLOURS, given_).probabilities.tolist() == given_
+    assert Reference.from_probabilities(COLOURS, given_).probabilities.tolist() == [*given_, 0, 0]
 
 
 def test_a_sum_that_is_off_by_rounding_is_mended():
@@ -52,9 +63,11 @@ def test_the_floor_mixes_with_the_uniform_law():
     for build in (Reference.from_counts, Reference.from_probabilities):
         values = np.array(COUNTS) / 10 if build == Reference.from_probabilities else COUNTS
         p = build(COLOURS, values, floor=0.2).probabilities
-        assert p == pytest.approx([0.53, 0.29, 0.05, 0.13])
+        assert p == pytest.approx([0.53, 0.29, 0.05, 0.13, 0, 0])
     p = Reference.from_samples(COLOURS, ["red"], floor=0.4).probabilities
-    assert p == pytest.approx([0.7, 0.1, 0.1, 0.1])
+    assert p == pytest.approx([0.7, 0.1, 0.1, 0.1, 0, 0])
+    p = Reference.from_samples(COLOURS, [None], floor=0.4).probabilities
+    assert p == pytest.approx([0.1, 0.1, 0.1, 0.1, 0, 0.6])
 
 
 @pytest.mark.parametrize("floor", [-0.1, 1, 1.5, np.nan])
@@ -69,7 +82,10 @@ def test_floor_out_of_range(floor):
     [
         ([0.5, 0.3, 0.1, 0.05], "sum to 0.95, not 1: pass counts to Reference.from_counts"),
         ([2, 1, 0, 1], "sum to 4, not 1: pass counts"),
-        ([0.5, 0.5], r"each of the domain's 4 symbols, got shape \(2,\)"),
+        (
+            [0.5, 0.5],
+            r"6 symbols, or for each that its spec lists, got shape \(2,\)",
+        ),
         ([[0.5, 0.5, 0, 0]], "got shape"),
         ([1.02, -0.02, 0, 0], "finite and non-negative"),
         ([0.5, 0.5, np.nan, 0], "finite and non-negative"),
@@ -236,7 +252,7 @@ def follows(draws: np.ndarray, p: np.ndarray) -> bool:
 
 
 def test_draws_follow_the_reference_and_five_percent_off_is_noticed():
-    domain = Labels(list(range(7)))
+    domain = Numbered(7)
     reference = Reference.from_counts(domain, [0, 30, 10, 0, 40, 20, 0])
     draws = reference.draw(1_000_000, np.random.default_rng(1))
     assert draws.dtype == np.int64

@@ -28,11 +28,12 @@ def read_domain(file: Path) -> Domain:
 
 
 def read_counts(file: Path, domain: Domain) -> NDArray[np.float64]:
-    """Read how often each symbol occurs, shape [domain.size].
+    """Read how often each symbol occurs, shape [domain.size] or one for each listed symbol.
 
-    ``.npz``: an array ``counts``. ``.json``: a list in the order of the symbols, or for labels an
-    object of counts by label. ``.csv``: a column ``count``, and beside it either a column
-    ``symbol`` of numbers or the columns of a record; rows of the same symbol add up.
+    ``.npz``: an array ``counts``. ``.json``: a list in the order of the symbols ('other' and
+    'missing' may be left out), or for labels an object of counts by label. ``.csv``: a column
+    ``count``, and beside it either a column ``symbol`` of numbers or the columns of a record; rows
+    of the same symbol add up, and an empty field is missing.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def read_counts(file: Path, domain: Domain) -> NDArray[np.float64]:
         if isinstance(content, list):
             return _sized(content, domain, file)
         if isinstance(content, dict) and isinstance(domain, Labels):
-            return _added(domain.encode(_typed(content, domain)), content.values(), domain, file)
+            return _added(domain.encode(list(content)), content.values(), domain, file)
         raise ValueError(f"{file} must hold a list of counts, or for labels an object")
     columns = _csv(file)
     if _COUNT not in columns:
@@ -65,7 +66,8 @@ def read_records(file: Path, domain: Domain) -> Any:
     """Read raw records as ``domain.encode`` takes them.
 
     ``.npz``: the arrays of the features of `Categories`, else one array ``records``, or ``images``.
-    ``.json``: a list, or an object of lists by feature. ``.csv``: a column a feature.
+    ``.json``: a list, or an object of lists by feature. ``.csv``: a column a feature; an empty
+    field is missing.
 
     Raises
     ------
@@ -87,29 +89,14 @@ def read_records(file: Path, domain: Domain) -> Any:
 
 def _as_records(columns: dict[str, list[str]], domain: Domain, file: Path) -> Any:
     """Turn a table's text into records of a domain."""
+    present = {name: [text or None for text in column] for name, column in columns.items()}
     if isinstance(domain, Categories):
-        features = domain.domains
-        return {n: _typed(c, features[n]) if n in features else c for n, c in columns.items()}
+        return present
     if not isinstance(domain, Labels | Binned):
         raise ValueError(f"records of {domain.kind!r} do not fit a table: use an .npz file")
     if len(columns) != 1:
         raise ValueError(f"{file} must have one column of records, and has {len(columns)}")
-    return _typed(next(iter(columns.values())), domain)
-
-
-def _typed(texts: Iterable[str], domain: Domain) -> Any:
-    """Turn text into what a one-feature domain counts."""
-    texts = list(texts)
-    try:
-        if isinstance(domain, Binned):
-            return np.array(texts, dtype=np.float64)
-        if isinstance(domain, Labels) and isinstance(domain.names[0], int):
-            return np.array(texts, dtype=np.int64)
-    except ValueError:
-        raise ValueError(
-            "a column holds something else than numbers, which its domain needs"
-        ) from None
-    return np.array(texts, dtype=np.str_)
+    return next(iter(present.values()))
 
 
 def _added(
@@ -127,10 +114,11 @@ def _sized(counts: Any, domain: Domain, file: Path) -> NDArray[np.float64]:
         array = np.asarray(counts, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{file} has a count that is no number") from None
-    if array.shape != (domain.size,):
+    listed = int(np.count_nonzero(domain.unlisted_way() < 0))
+    if array.shape not in ((domain.size,), (listed,)):
         raise ValueError(
-            f"{file} must hold {domain.size} counts, one for each symbol of the domain, "
-            f"and has shape {list(array.shape)}"
+            f"{file} must hold {domain.size} counts, one for each symbol of the domain, or "
+            f"{listed}, one for each that its spec lists, and has shape {list(array.shape)}"
         )
     return array
 

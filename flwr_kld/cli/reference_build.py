@@ -31,7 +31,7 @@ def build(
     domain: Annotated[
         Path | None,
         typer.Option(
-            help='JSON file, such as {"kind": "labels", "version": 1, "names": ["bus", "car"]}.'
+            help='JSON file, such as {"kind": "labels", "version": 2, "names": ["bus", "car"]}.'
         ),
     ] = None,
     counts: Annotated[
@@ -78,8 +78,11 @@ def build(
         )
         made = _of_files(domain, counts, records, floor or 0.0)
         made.save(out)
+        unlisted = made.unlisted
         if as_json:
-            print_json({"file": str(out), "reference": made.fingerprint})
+            print_json({"file": str(out), "reference": made.fingerprint, "unlisted": unlisted})
+        for way, share in unlisted.items():
+            say(f"{share:.2%} of the records are {way}: the domain's spec does not list them")
         say(f"{out}: reference {made.fingerprint}")
         return
     _refuse(

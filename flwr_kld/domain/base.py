@@ -1,6 +1,7 @@
-"""What a domain is: a public, finite list of the values a record can take.
+"""What a domain is: a public, finite list of symbols, one for each value that a record can take.
 
-A domain turns records into symbols 0, 1, ..., size-1. Server and clients must use the same one, so
+A domain is total: it turns *any* record into one of the symbols 0, 1, ..., size-1, because a
+refusal that depended on a record would tell of it. Server and clients must use the same domain, so
 it has a JSON form (``spec``) and a fingerprint that both sides compare. Nothing in a domain depends
 on private data.
 """
@@ -28,16 +29,28 @@ class Domain(ABC):
     """
 
     kind: ClassVar[str]
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    """Of the spec. Version 1 refused records that fit none of the listed symbols."""
 
     @property
     @abstractmethod
     def size(self) -> int:
         """Number of symbols."""
 
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Ways in which a record fits none of the symbols that the spec lists, in words."""
+        return ()
+
+    def unlisted_way(self) -> NDArray[np.int64]:
+        """Which of `unlisted` each symbol stands for, -1 if the spec lists it; shape [size]."""
+        # in most domains each way has one symbol, and they come last
+        ways = np.arange(self.size) - (self.size - len(self.unlisted))
+        return np.maximum(ways, -1)
+
     @abstractmethod
     def encode(self, records: Any) -> Symbols:
-        """Map records to symbols.
+        """Map records to symbols, each by itself: no other record changes its symbol.
 
         Parameters
         ----------
@@ -52,7 +65,8 @@ class Domain(ABC):
         Raises
         ------
         DomainError
-            If a record does not belong to the domain. The message never shows the record.
+            If ``records`` as a whole has not that form, whatever the values in it. The message
+            never shows a record.
         """
 
     @abstractmethod

@@ -7,16 +7,19 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 
 from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
+from flwr_kld.domain.records import as_column, numbers_in
 from flwr_kld.errors import DomainError
 
 
 @dataclass(frozen=True, eq=False)
 class Binned(Domain):
-    """Real numbers cut at k public edges into k+1 bins.
+    """Real numbers cut at k public edges into k+1 bins, and 'missing'.
 
     The bins are ``x < e0``, ``e0 <= x < e1``, ..., ``x >= e(k-1)``: the outer two are open, so
     every number has a bin and nothing is dropped or clipped. Infinities are numbers here and fall
-    in the outer bins. NaN has no bin and is refused. Records are compared as float64.
+    in the outer bins, a text that spells a number is that number, and True is 1. Whatever is no
+    number (NaN, None, NaT, masked values, other text, other types) is 'missing', the last symbol.
+    Records are compared as float64.
 
     Parameters
     ----------
@@ -30,8 +33,8 @@ class Binned(Domain):
 
     Examples
     --------
-    >>> Binned([0, 10]).encode([-5.0, 0.0, 9.9, 10.0])
-    array([0, 1, 1, 2])
+    >>> Binned([0, 10]).encode([-5.0, 0.0, 9.9, 10.0, None])
+    array([0, 1, 1, 2, 3])
     """
 
     edges: Sequence[float]
@@ -48,16 +51,21 @@ class Binned(Domain):
 
     @property
     def size(self) -> int:
-        """Number of bins: one more than edges."""
-        return len(self.edges) + 1
+        """Number of bins, one more than edges, and one."""
+        return len(self.edges) + 2
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """'missing'."""
+        return ("missing",)
 
     def encode(self, records: Any) -> Symbols:
-        """Map numbers to bins.
+        """Map numbers to bins, and all else to 'missing'.
 
         Parameters
         ----------
-        records : array or sequence [n]
-            Integers or floats.
+        records : array, data frame's column, or sequence [n]
+            Values of any type.
 
         Returns
         -------
@@ -67,22 +75,17 @@ class Binned(Domain):
         Raises
         ------
         DomainError
-            If the records are not one-dimensional numbers, or one is NaN.
+            If the records are not a sequence of one dimension, whatever they hold.
         """
-        numbers = as_array(records)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
-            raise DomainError(
-                "records must be one-dimensional integers or floats (not object, text or bool); "
-                "convert them with .astype(float)"
-            )
-        if np.isnan(numbers).any():
-            raise DomainError("records hold NaN, which has no bin; drop or impute missing values")
-        bins = np.searchsorted(np.asarray(self.edges), numbers.astype(np.float64), side="right")
-        return bins.astype(np.int64)
+        numbers = numbers_in(as_column(records))
+        bins = np.searchsorted(np.asarray(self.edges), numbers, side="right")
+        return np.where(np.isnan(numbers), self.size - 1, bins).astype(np.int64)
 
     def name_of(self, symbol: SupportsIndex) -> str:
-        """Return the bin as ``"< a"``, ``"[a, b)"`` or ``">= b"``."""
+        """Return the bin as ``"< a"``, ``"[a, b)"`` or ``">= b"``, or ``"missing"``."""
         index = self._index(symbol)
+        if index == self.size - 1:
+            return "missing"
         names = [repr(edge).removesuffix(".0") for edge in self.edges]
         if index == 0:
             return f"< {names[0]}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.domain.labels import Labels
@@ -18,6 +19,7 @@ _LARGEST = int(np.iinfo(np.int64).max)
 class Categories(Domain):
     """The product of several one-feature domains; a symbol is a combination of categories.
 
+    Each feature has its own 'other' or 'missing', so that every row of a table has a symbol.
     Symbols count in mixed radix with the first feature most significant, so the last feature
     varies fastest.
 
@@ -35,9 +37,9 @@ class Categories(Domain):
     Examples
     --------
     >>> Categories({"sex": ["f", "m"], "hand": ["left", "right"]}).encode(
-    ...     {"sex": ["f", "m"], "hand": ["right", "left"]}
+    ...     {"sex": ["f", "m"], "hand": ["right", None]}
     ... )
-    array([1, 2])
+    array([1, 7])
     """
 
     features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
@@ -68,6 +70,21 @@ class Categories(Domain):
         """Number of combinations: the product of the features' sizes."""
         return math.prod(domain.size for domain in self.domains.values())
 
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Ways to be unlisted of each feature, such as ``"'other' in hand"``."""
+        return tuple(f"'{way}' in {name}" for name, d in self.domains.items() for way in d.unlisted)
+
+    def unlisted_way(self) -> NDArray[np.int64]:
+        """Return the way of a combination's first feature that is unlisted; -1 if none is."""
+        ways, before = np.full(1, -1), 0
+        for domain in self.domains.values():
+            own = domain.unlisted_way()
+            own[own >= 0] += before
+            ways = np.where(ways[:, None] >= 0, ways[:, None], own).ravel()
+            before += len(domain.unlisted)
+        return ways
+
     def encode(self, records: Any) -> Symbols:
         """Map rows of a table to symbols.
 
@@ -84,14 +101,14 @@ class Categories(Domain):
         Raises
         ------
         DomainError
-            If a feature is missing or does not fit its domain (the message names the feature), or
-            columns differ in length.
+            If there is no column for a feature or it is not a column (the message names the
+            feature), or columns differ in length, whatever they hold.
         """
         names = _column_names(records)
         symbols: Symbols | None = None
         for name, domain in self.domains.items():
             if name not in names:
-                raise DomainError(f"records have no feature {name!r}, which the domain needs")
+                raise DomainError(f"records have no column {name!r}, which the domain needs")
             try:
                 digit = domain.encode(records[name])
             except DomainError as error:

@@ -1,4 +1,4 @@
-"""Labels: one symbol for each name in a public list."""
+"""Labels: one symbol for each name in a public list, and two for what is not in it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,20 +6,26 @@ from functools import cached_property
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.records import as_column, is_missing, masked_in, values_in
 from flwr_kld.errors import DomainError
+
+_LARGEST = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, eq=False)
 class Labels(Domain):
-    """Categories of one feature; symbol i is ``names[i]``.
+    """Categories of one feature; symbol i is ``names[i]``, then come 'other' and 'missing'.
+
+    'Missing' are None, NaN, NaT, masked values and pandas' NA; 'other' is everything else that is
+    not among the names. A whole number and its text are one label, and so are 1, 1.0 and True:
+    one missing or odd record may turn a column of integers into floats or text.
 
     Parameters
     ----------
     names : Sequence of str or of int
-        All the labels a record may carry, distinct, all text or all integers. Their order matters.
+        The labels that are told apart, distinct, all text or all integers. Their order matters.
 
     Raises
     ------
@@ -28,33 +34,38 @@ class Labels(Domain):
 
     Examples
     --------
-    >>> Labels(["red", "green"]).encode(["green", "red", "green"])
-    array([1, 0, 1])
+    >>> Labels(["red", "green"]).encode(["green", "red", "blue", None])
+    array([1, 0, 2, 3])
     """
 
     names: Sequence[str] | Sequence[int]
     kind: ClassVar[str] = "labels"
 
     def __post_init__(self) -> None:
-        array = _as_labels(self.names)
-        if len(array) == 0:
+        names = _as_names(self.names)
+        if not names:
             raise DomainError("Labels needs at least one name")
-        if len(np.unique(array)) != len(array):
+        if len(set(names)) != len(names):
             raise DomainError("the names of Labels must be distinct")
-        object.__setattr__(self, "names", tuple(array.tolist()))
+        object.__setattr__(self, "names", names)
 
     @property
     def size(self) -> int:
-        """Number of names."""
-        return len(self.names)
+        """Number of names, and two."""
+        return len(self.names) + 2
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """'other' and 'missing'; in brackets where a name is spelt so."""
+        return tuple(f"({x})" if x in self.names else x for x in ("other", "missing"))
 
     def encode(self, records: Any) -> Symbols:
-        """Map labels to their places in ``names``.
+        """Map labels to their places in ``names``, and all else to 'other' or 'missing'.
 
         Parameters
         ----------
-        records : array or sequence [n]
-            Text if the names are text, integers if they are integers.
+        records : array, data frame's column, or sequence [n]
+            Values of any type.
 
         Returns
         -------
@@ -64,73 +75,69 @@ class Labels(Domain):
         Raises
         ------
         DomainError
-            If the shape or type is wrong, or a record holds a label that is not among the names.
+            If the records are not a sequence of one dimension, whatever they hold.
         """
-        labels = _as_labels(records)
-        if len(labels) == 0:
-            return np.empty(0, dtype=np.int64)
-        ordered, symbols = self._sorted
-        if (labels.dtype.kind == "U") != (ordered.dtype.kind == "U"):
-            raise DomainError(
-                "records and names differ in type: both must be text or both integers; "
-                "convert the records with .astype(str) or .astype(int)"
-            )
-        place = np.minimum(np.searchsorted(ordered, labels), self.size - 1)
-        if (ordered[place] != labels).any():
-            raise DomainError(
-                "records hold a category that is not in the domain; "
-                "add it to the names, or map it to a name such as 'other' first"
-            )
-        return symbols[place]
+        column = as_column(records)
+        if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+            distinct, place = np.unique(np.ma.getdata(column), return_inverse=True)
+            symbols = self._look_up(distinct.tolist())[place]
+        elif isinstance(column, np.ndarray) and column.dtype.kind in "mMV":
+            symbols = np.full(len(column), len(self.names), dtype=np.int64)
+        else:
+            symbols = self._look_up(values_in(column))
+        symbols[masked_in(column)] = self.size - 1
+        return symbols
 
     def name_of(self, symbol: SupportsIndex) -> str:
-        """Return the label itself."""
-        return str(self.names[self._index(symbol)])
+        """Return the label itself, or 'other' or 'missing'."""
+        return str((*self.names, *self.unlisted)[self._index(symbol)])
 
     def spec(self) -> Spec:
         """Return the names, in order."""
         return {**self._header(), "names": list(self.names)}
 
-    @cached_property
-    def _sorted(self) -> tuple[NDArray[Any], Symbols]:
-        """Names in ascending order [size], and the symbol of each [size]."""
-        names = _as_labels(self.names)
-        order = np.argsort(names).astype(np.int64)
-        return names[order], order
-
-
-def _as_labels(values: Any) -> NDArray[Any]:
-    """Return labels as a text or int64 array [n]; refuse anything else."""
-    array: NDArray[Any] = values if isinstance(values, np.ndarray) else _from_sequence(values)
-    if array.ndim == 1 and array.dtype.kind == "U":
-        return array
-    if array.ndim == 1 and array.dtype.kind in "iu":
-        if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
-            raise DomainError("integer labels must fit in 64 signed bits")
-        return array.astype(np.int64)
-    if array.shape == (0,):
-        return np.empty(0, dtype=np.int64)
-    raise DomainError(
-        "labels must be one-dimensional text or integers (not object, float or bool); "
-        "convert them with .astype(str) or .astype(int)"
-    )
-
-
-def _from_sequence(values: Any) -> NDArray[Any]:
-    """Return a list of str or of int as an array; anything else as an array that is refused."""
-    refused = np.empty(1, dtype=object)
-    if isinstance(values, str | bytes | Mapping):
-        return refused
-    try:
-        items = list(values)
-    except TypeError:
-        return refused
-    types = set(map(type, items))
-    if all(issubclass(t, str) for t in types):
-        return np.asarray(items, dtype=np.str_)
-    if all(issubclass(t, int | np.integer) and t is not bool for t in types):
+    def _look_up(self, values: list[Any]) -> Symbols:
+        place = self._places.get
         try:
-            return np.asarray(items, dtype=np.int64)
-        except OverflowError:
-            raise DomainError("integer labels must fit in 64 signed bits") from None
-    return refused
+            found = [place(value) for value in values]
+        except Exception:  # one that has no hash, or an odd one: each by itself
+            found = [None] * len(values)
+        return np.array(
+            [self._symbol(v) if s is None else s for v, s in zip(values, found, strict=True)],
+            dtype=np.int64,
+        )
+
+    def _symbol(self, value: Any) -> int:
+        """Return the symbol of any value at all."""
+        other = len(self.names)
+        if is_missing(value):
+            return other + 1
+        try:
+            return self._places.get(value, other)
+        except Exception:
+            return other
+
+    @cached_property
+    def _places(self) -> dict[str | int, int]:
+        """Symbol of each name, and of a whole number's text or a text's whole number."""
+        places: dict[str | int, int] = {}
+        for symbol, name in enumerate(self.names):
+            places[name] = symbol
+            if isinstance(name, int):
+                places[str(name)] = symbol
+            elif name.removeprefix("-").isdecimal() and len(name) < 20 and str(int(name)) == name:
+                places[int(name)] = symbol
+        return places
+
+
+def _as_names(values: Any) -> tuple[str, ...] | tuple[int, ...]:
+    """Return names that are all text or all integers; refuse anything else."""
+    if not isinstance(values, str | bytes | Mapping) and hasattr(values, "__iter__"):
+        names = list(values)
+        if all(isinstance(name, str) for name in names):
+            return tuple(str(name) for name in names)
+        if all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in names):
+            if any(abs(int(name)) > _LARGEST + (name < 0) for name in names):
+                raise DomainError("integer names must fit in 64 signed bits")
+            return tuple(int(name) for name in names)
+    raise DomainError("the names of Labels must be a list, all of text or all of integers")

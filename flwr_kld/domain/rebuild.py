@@ -35,6 +35,12 @@ def domain_from_spec(spec: Any) -> Domain:
     if not isinstance(spec, dict) or not isinstance(spec.get("kind"), str):
         raise DomainError("a domain spec is a mapping with a 'kind'")
     kind = _KINDS.get(spec["kind"])
+    if kind is not None and spec.get("version") == 1:
+        raise DomainError(
+            "the domain spec has version 1, whose domains had no symbol for records that do not "
+            "fit: build the domain and its reference anew with this release of flwr-kld, and "
+            "install the same release on server and clients"
+        )
     if kind is None or spec.get("version") != kind.version:
         raise DomainError(
             "the domain spec has a kind or version this release of flwr-kld does not know; "

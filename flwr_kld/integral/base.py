@@ -71,9 +71,22 @@ class FiniteBase:
         object.__setattr__(self, "features", features)
 
     @classmethod
-    def of(cls, reference: Reference) -> FiniteBase:
-        """Take a public reference as Q0, with `domain_features`."""
-        return cls(reference.probabilities, domain_features(reference.domain))
+    def of(cls, reference: Reference, *, unlisted: float = 0.01) -> FiniteBase:
+        """Take a public reference as Q0, with `domain_features`.
+
+        Parameters
+        ----------
+        unlisted : float
+            In (0, 1): mass of the 'other' and 'missing' symbols where the reference has none for
+            them; private records may well be such.
+        """
+        mass, domain = reference.probabilities, reference.domain
+        outside = (domain.unlisted_way() >= 0) & (mass == 0)
+        if outside.any():
+            if not 0 < unlisted < 1:
+                raise ValueError(f"unlisted must be in (0, 1), got {unlisted}")
+            mass = (1 - unlisted) * mass + unlisted * outside / np.count_nonzero(outside)
+        return cls(mass, domain_features(domain))
 
     @classmethod
     def uniform(cls, domain: Domain) -> FiniteBase:

@@ -8,6 +8,8 @@ histogram of a federation protects one record (or client) and makes the better w
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,10 @@ from flwr_kld.arguments import real
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.reference import Reference
+
+_CLEAR = 6.0
+"""Noise deviations that an unlisted symbol's count must reach to be believed: by chance, discrete
+Laplace does with a probability of about 1e-4."""
 
 
 def reference_from_draws(
@@ -59,8 +65,9 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
     Returns
     -------
     Reference
-        Over the plan's domain; every symbol is possible unless the plan's reference rules it out in
-        a shared cell.
+        Over the plan's domain; every listed symbol is possible unless the plan's reference rules it
+        out in a shared cell. 'Other' and 'missing' ones are where they stand out of the noise: else
+        they have no mass, so that checks see records of theirs as outside the reference.
 
     Raises
     ------
@@ -71,7 +78,10 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
     if counts.values.shape != (plan.cells,):
         raise ValueError("a reference needs one count for each cell: ask without groups")
     shares = denoised_shares(counts.values, counts.noise)
-    prior = plan.reference.probabilities
+    prior, ways = plan.reference.probabilities, plan.reference.domain.unlisted_way()
+    unlisted = np.bincount(plan.cell_of, ways < 0, plan.cells) == 0
+    shares[unlisted & (counts.values < _CLEAR * math.sqrt(counts.noise.variance))] = 0
+    shares /= shares.sum()
     empty = plan.mass[plan.cell_of] == 0  # a cell that the reference says is impossible
     within = np.where(empty, 1.0, prior)
     of_cell = np.bincount(plan.cell_of, within, plan.cells)

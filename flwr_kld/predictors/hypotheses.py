@@ -36,7 +36,8 @@ class Hypotheses:
         At least two, by name.
     floor : float
         In [0, 1): every law becomes ``(1 - floor) f + floor / M``, so that no label is impossible
-        under a candidate and no prediction is infinitely wrong.
+        under a candidate and no prediction is infinitely wrong: neither a listed one nor 'other' or
+        'missing', which the M labels of a domain include.
 
     Raises
     ------

@@ -43,7 +43,7 @@ FAMILIES = {"dirichlet": dirichlet, "drift": drift}
 
 def hypotheses_of(table: Floats) -> Hypotheses:
     """Wrap K laws, [K, M], exactly as they are."""
-    domain = Binned(np.arange(table.shape[1] - 1.0).tolist())
+    domain = Binned(np.arange(table.shape[1] - 2.0).tolist())  # the last label is 'missing'
     names = [f"f{j}" for j in range(len(table))]
     laws = [Reference(domain, law) for law in table]
     return Hypotheses(dict(zip(names, laws, strict=True)), floor=0.0)

@@ -14,20 +14,23 @@ TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65]), "ward": [3, 1]})
 
 
 def test_every_combination_has_its_own_symbol_and_the_last_feature_varies_fastest() -> None:
-    rows = list(itertools.product(["f", "m"], [5, 20, 70], [3, 1]))
+    rows = list(
+        itertools.product(["f", "m", "x", None], [5, 20, 70, float("nan")], [3, 1, 2, None])
+    )
     sex, age, ward = (list(column) for column in zip(*rows, strict=True))
-    assert TABLE.size == 12
-    assert TABLE.encode({"sex": sex, "age": age, "ward": ward}).tolist() == list(range(12))
+    assert TABLE.size == 64
+    assert TABLE.encode({"sex": sex, "age": age, "ward": ward}).tolist() == list(range(64))
     assert TABLE.name_of(0) == "sex=f, age=< 18, ward=3"
-    assert TABLE.name_of(9) == "sex=m, age=[18, 65), ward=1"
-    assert len({TABLE.name_of(i) for i in range(12)}) == 12
+    assert TABLE.name_of(21) == "sex=m, age=[18, 65), ward=1"
+    assert TABLE.name_of(47) == "sex=other, age=missing, ward=missing"
+    assert len({TABLE.name_of(i) for i in range(64)}) == 64
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4))
 def test_encoding_is_a_bijection(sizes: list[int]) -> None:
     domain = Categories({f"x{i}": list(range(size)) for i, size in enumerate(sizes)})
-    rows = np.array(list(itertools.product(*map(range, sizes))))
-    symbols = domain.encode({f"x{i}": rows[:, i] for i in range(len(sizes))})
+    rows = list(itertools.product(*([*range(size), size, None] for size in sizes)))
+    symbols = domain.encode({f"x{i}": [row[i] for row in rows] for i in range(len(sizes))})
     assert symbols.dtype == np.int64
     assert symbols.tolist() == list(range(domain.size))
 
@@ -37,8 +40,8 @@ def test_structured_rows_and_mappings_agree_and_other_columns_are_ignored() -> N
         [("m", 70.0, 1, 9), ("f", 18.0, 3, 9)],
         dtype=[("sex", "U1"), ("age", float), ("ward", int), ("other", int)],
     )
-    assert TABLE.encode(rows).tolist() == [11, 2]
-    assert TABLE.encode({name: rows[name] for name in ("sex", "age", "ward")}).tolist() == [11, 2]
+    assert TABLE.encode(rows).tolist() == [25, 4]
+    assert TABLE.encode({name: rows[name] for name in ("sex", "age", "ward")}).tolist() == [25, 4]
 
 
 def test_no_records_give_no_symbols() -> None:
@@ -48,14 +51,14 @@ def test_no_records_give_no_symbols() -> None:
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ({"sex": ["SECRET"], "age": [1], "ward": [1]}, "feature 'sex'.*not in the domain"),
-        ({"sex": ["f"], "age": [float("nan")], "ward": [1]}, "feature 'age'.*NaN"),
-        ({"sex": ["f"], "age": [77771], "SECRET": [1]}, "no feature 'ward'"),
+        ({"sex": "SECRET", "age": [1], "ward": [1]}, "feature 'sex'.*must be a list"),
+        ({"sex": ["f"], "age": 7777, "ward": [1]}, "feature 'age'.*must be a list"),
+        ({"sex": ["f"], "age": [77771], "SECRET": [1]}, "no column 'ward'"),
         ({"sex": ["f"] * 7777, "age": [1], "ward": [1]}, "same number of records"),
         ({"sex": ["f"], "age": [1], "ward": [1] * 7777}, "same number of records"),
         ([("f", 7777, 1)], "mapping of feature to array"),
-        (np.array([7777]), "no feature 'sex'"),
-        ({}, "no feature 'sex'"),
+        (np.array([7777]), "no column 'sex'"),
+        ({}, "no column 'sex'"),
     ],
 )
 def test_refusal_names_the_feature_and_shows_no_value(records: object, message: str) -> None:
@@ -75,7 +78,7 @@ def test_refusal_names_the_feature_and_shows_no_value(records: object, message: 
         ({1: ["x"]}, "must be text"),
         ({"a": TABLE}, "cannot hold Categories"),
         ({"a": ["x", "x"]}, "distinct"),
-        ({str(i): [0, 1] for i in range(63)}, "too many combinations"),
+        ({str(i): [0, 1] for i in range(32)}, "too many combinations"),
     ],
 )
 def test_bad_features_are_refused(features: dict[str, list[str]], message: str) -> None:
@@ -84,8 +87,8 @@ def test_bad_features_are_refused(features: dict[str, list[str]], message: str) 
 
 
 def test_the_largest_joint_domain_still_counts_exactly() -> None:
-    domain = Categories({str(i): [0, 1] for i in range(62)})
-    assert domain.encode({str(i): [1] for i in range(62)}).tolist() == [2**62 - 1]
+    domain = Categories({str(i): [0, 1] for i in range(31)})
+    assert domain.encode({str(i): [None] for i in range(31)}).tolist() == [2**62 - 1]
 
 
 def test_names_stand_for_labels_and_the_caller_keeps_his_mapping() -> None:
@@ -93,4 +96,4 @@ def test_names_stand_for_labels_and_the_caller_keeps_his_mapping() -> None:
     domain = Categories(features)
     assert domain == Categories({"a": Labels(["x", "y"])})
     features["b"] = ["z"]
-    assert domain.size == 2
+    assert domain.size == 4

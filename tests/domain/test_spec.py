@@ -60,7 +60,7 @@ def test_domains_that_differ_in_anything_even_order_have_different_fingerprints(
 
 
 def test_the_fingerprint_is_fixed_for_ever() -> None:
-    canonical = b'{"kind":"labels","names":["a","b"],"version":1}'
+    canonical = b'{"kind":"labels","names":["a","b"],"version":2}'
     assert Labels(["a", "b"]).fingerprint == hashlib.sha256(canonical).hexdigest()
     assert (
         BlockPatterns().fingerprint
@@ -91,14 +91,15 @@ def test_a_domain_is_frozen() -> None:
         ({"kind": ["labels"]}, "'kind'"),
         ({"kind": "images", "version": 1}, "kind or version"),
         ({"kind": "labels", "names": ["a"]}, "kind or version"),
-        ({"kind": "labels", "version": 2, "names": ["a"]}, "kind or version"),
-        ({"kind": "labels", "version": 1}, "malformed"),
-        ({"kind": "labels", "version": 1, "names": ["a"], "more": 1}, "malformed"),
-        ({"kind": "labels", "version": 1, "names": ["a", "a"]}, "distinct"),
-        ({"kind": "categories", "version": 1}, "malformed"),
-        ({"kind": "categories", "version": 1, "features": [["x"]]}, "malformed"),
-        ({"kind": "categories", "version": 1, "features": []}, "at least one"),
-        ({"kind": "binned", "version": 1, "edges": {"a": 1}}, "edge"),
+        ({"kind": "labels", "version": 3, "names": ["a"]}, "kind or version"),
+        ({"kind": "labels", "version": 1, "names": ["a"]}, "build the domain and its reference"),
+        ({"kind": "labels", "version": 2}, "malformed"),
+        ({"kind": "labels", "version": 2, "names": ["a"], "more": 1}, "malformed"),
+        ({"kind": "labels", "version": 2, "names": ["a", "a"]}, "distinct"),
+        ({"kind": "categories", "version": 2}, "malformed"),
+        ({"kind": "categories", "version": 2, "features": [["x"]]}, "malformed"),
+        ({"kind": "categories", "version": 2, "features": []}, "at least one"),
+        ({"kind": "binned", "version": 2, "edges": {"a": 1}}, "edge"),
         ({"kind": "block_patterns", "version": 2, "threshold": 0.0}, "not in the form"),
     ],
 )

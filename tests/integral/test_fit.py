@@ -146,10 +146,15 @@ def test_symbols_are_described_in_their_domains_own_terms():
     assert patterns.features.shape == (65_537, 17)
     assert (patterns.features[5].nonzero()[0] == [0, 2]).all()
     joint = FiniteBase.uniform(Categories({"sex": ["f", "m"], "hand": ["left", "right"]}))
-    assert joint.features.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert joint.features.tolist() == [[i, j] for i in range(4) for j in range(4)]
     labels = Reference.from_counts(Labels(["a", "b", "c"]), [1, 2, 1])
     base = FiniteBase.of(labels)
-    assert base.features.ravel().tolist() == [0, 1, 2]
-    assert base.mass.tolist() == [0.25, 0.5, 0.25]
+    assert base.features.ravel().tolist() == [0, 1, 2, 3, 4]
+    assert base.mass == pytest.approx([0.2475, 0.495, 0.2475, 0.005, 0.005])
+    assert FiniteBase.of(labels, unlisted=0.2).mass[3:] == pytest.approx([0.1, 0.1])
+    known = Reference.from_counts(Labels(["a", "b"]), [1, 1, 1, 1])
+    assert FiniteBase.of(known).mass.tolist() == [0.25] * 4
     with pytest.raises(ValueError, match="positive mass"):
         FiniteBase.of(Reference.from_counts(Labels(["a", "b"]), [1, 0]))
+    with pytest.raises(ValueError, match="unlisted must be"):
+        FiniteBase.of(labels, unlisted=0.0)

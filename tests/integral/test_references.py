@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from numbered import Numbered
 
-from flwr_kld import Labels, Reference
+from flwr_kld import Reference
 from flwr_kld.counts import ClearSum, ClientCounts
 from flwr_kld.integral import (
     FiniteBase,
@@ -95,7 +96,7 @@ def release(records, plan, epsilon=5.0):
 
 
 def test_a_reference_of_a_federations_counts_is_near_the_truth_and_possible_everywhere():
-    domain, truth = Labels(list(range(12))), zipf(12)
+    domain, truth = Numbered(12), zipf(12)
     plan = plan_of(Reference.from_counts(domain, np.ones(12)))
     records = np.random.default_rng(0).choice(12, 20_000, p=truth)
     reference = reference_from_counts(release(records, plan))
@@ -105,7 +106,7 @@ def test_a_reference_of_a_federations_counts_is_near_the_truth_and_possible_ever
 
 
 def test_symbols_in_a_shared_cell_keep_the_plans_proportions():
-    domain = Labels(list(range(64)))
+    domain = Numbered(64)
     prior = Reference.from_counts(domain, np.r_[np.full(8, 50.0), np.arange(1, 55), np.zeros(2)])
     plan = plan_of(prior)
     records = np.random.default_rng(0).choice(64, 20_000, p=zipf(64))
@@ -120,7 +121,7 @@ def test_symbols_in_a_shared_cell_keep_the_plans_proportions():
 
 
 def test_draws_become_a_reference_beside_the_base():
-    base = Reference.from_counts(Labels(["a", "b", "c", "d"]), [1, 1, 1, 1])
+    base = Reference.from_counts(Numbered(4), [1, 1, 1, 1])
     made = reference_from_draws(base, np.array([1, 1, 3]), weight=0.3)
     assert made.probabilities == pytest.approx([0.175, 0.375, 0.175, 0.275])
     law = mollify([1] * 50, FiniteBase.of(base), Mollifier.symmetric(2.0))
@@ -132,7 +133,7 @@ def test_draws_become_a_reference_beside_the_base():
     ("draws", "weight"), [([0], 1.0), ([0], -0.1), ([4], 0.5), ([-1], 0.5), ([], 0.5)]
 )
 def test_draws_that_are_none_are_refused(draws, weight):
-    base = Reference.from_counts(Labels(["a", "b", "c", "d"]), [1, 1, 1, 1])
+    base = Reference.from_counts(Numbered(4), [1, 1, 1, 1])
     with pytest.raises(ValueError, match="must be"):
         reference_from_draws(base, np.array(draws, dtype=np.int64), weight=weight)
 
@@ -154,7 +155,7 @@ def test_the_way_depends_on_records_and_draws():
 
 
 def test_the_expected_kl_of_mixed_draws_is_the_mean_over_their_references():
-    base = Reference.from_counts(Labels(list(range(6))), np.ones(6))
+    base = Reference.from_counts(Numbered(6), np.ones(6))
     truth, law = zipf(6), 0.5 * zipf(6) + 0.5 / 6
     expected, weight = _expected_draws(
         truth, base.probabilities, [law], 10, np.random.default_rng(0)

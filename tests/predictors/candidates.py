@@ -1,8 +1,8 @@
 """Small hypotheses for the tests."""
 
 import numpy as np
+from numbered import Numbered
 
-from flwr_kld.domain import Labels
 from flwr_kld.predictors import Hypotheses, Laws
 from flwr_kld.reference import Reference
 
@@ -13,7 +13,7 @@ def random_laws(hypotheses: int, labels: int, seed: int = 0) -> Laws:
 
 def named(table, *, floor: float = 0.0) -> Hypotheses:
     """Constant hypotheses f0, f1, … with these laws, [K, M]."""
-    domain = Labels(range(np.shape(table)[1]))
+    domain = Numbered(np.shape(table)[1])
     laws = {f"f{j}": Reference.from_probabilities(domain, law) for j, law in enumerate(table)}
     return Hypotheses(laws, floor=floor)
 

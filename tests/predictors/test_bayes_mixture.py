@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numbered import Numbered
 from predictors.candidates import named, random_laws
 
-from flwr_kld.domain import Labels
 from flwr_kld.errors import InvalidReply
 from flwr_kld.predictors import DESIGNS, BayesMixture, Hypotheses, Report, Reports
 from flwr_kld.predictors.design import Design
@@ -16,7 +16,7 @@ from flwr_kld.reference import Reference
 
 TABLE = random_laws(4, 11).probabilities
 BY_CONTEXT = {"a": random_laws(4, 11, 1).probabilities, "b": random_laws(4, 11, 2).probabilities}
-DOMAIN = Labels(range(11))
+DOMAIN = Numbered(11)
 
 
 def conditional():

@@ -1,0 +1,131 @@
+"""What loaders hand over, read so that no record's value can raise or change how another is read.
+
+A refusal, a dropout, or a neighbour's symbol that depended on one record would tell of it without
+any noise. So each record is read by itself; only the *form* of the whole answer can be refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.errors import DomainError
+
+Column = NDArray[Any] | list[Any]
+"""One value a record: an array of one dimension, or a list of anything."""
+
+_NOT_A_COLUMN = "records of one feature must be a list, an array, or a column of a data frame"
+_PANDAS_MISSING = ("NAType", "NaTType")
+_NUMERIC = frozenset((int, float))
+
+
+def as_column(records: Any) -> Column:
+    """Take a loader's answer as one value a record.
+
+    Raises
+    ------
+    DomainError
+        If it is not a sequence, or an array that has not one dimension.
+    """
+    if isinstance(records, list | tuple):
+        return list(records)
+    if isinstance(records, str | bytes | bytearray | Mapping):
+        raise DomainError(_NOT_A_COLUMN)
+    try:
+        column = np.asanyarray(records) if hasattr(records, "__array__") else list(records)
+    except Exception:  # its text may quote the data
+        raise DomainError(_NOT_A_COLUMN) from None
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        raise DomainError(
+            f"records of one feature must have one dimension, not {column.ndim}: "
+            "select a single column, such as frame['age'] in place of frame[['age']]"
+        )
+    return column
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, NaT, masked, pandas' NA."""
+    if value is None or value is np.ma.masked:
+        return True
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    try:
+        if isinstance(value, Decimal):
+            return value.is_nan()
+        if isinstance(value, float | complex | np.inexact):
+            return bool(value != value)
+    except Exception:  # a subclass may override what it likes
+        return False
+    return type(value).__name__ in _PANDAS_MISSING
+
+
+def masked_in(column: Column) -> NDArray[np.bool_]:
+    """Which records an array marks as missing itself: masked ones and NaT, shape [records]."""
+    if not isinstance(column, np.ndarray):
+        return np.zeros(len(column), dtype=bool)
+    missing = np.zeros(len(column), dtype=bool)
+    if column.dtype.names is None:
+        missing |= np.ma.getmaskarray(column)
+    if column.dtype.kind in "mM":
+        missing |= np.isnat(np.ma.getdata(column))
+    return missing
+
+
+def values_in(column: Column) -> list[Any]:
+    """Return a column's values as Python objects."""
+    return list(np.ma.getdata(column).tolist() if isinstance(column, np.ndarray) else column)
+
+
+def numbers_in(column: Column) -> NDArray[np.float64]:
+    """Read values as numbers, NaN where they are none; shape [records].
+
+    A text that spells a number is that number: one record of text makes NumPy turn a whole column
+    of numbers into text. Numbers beyond float64 are infinite.
+    """
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        with np.errstate(over="ignore"):
+            numbers = np.ma.getdata(column).astype(np.float64)
+    elif isinstance(column, np.ndarray) and column.dtype.kind in "mMV":
+        numbers = np.full(len(column), np.nan)
+    else:
+        numbers = _from_values(values_in(column))
+    numbers[masked_in(column)] = np.nan
+    return numbers
+
+
+def _from_values(values: list[Any]) -> NDArray[np.float64]:
+    if _NUMERIC.issuperset(map(type, values)):
+        try:
+            return np.array(values, dtype=np.float64)
+        except OverflowError:  # an int beyond float64
+            pass
+    return np.array([_number(value) for value in values], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    """Read one value; NaN if it is no number."""
+    times = np.datetime64 | np.timedelta64  # float() would take some of them
+    if is_missing(value) or isinstance(value, times):
+        return math.nan
+    if isinstance(value, np.ndarray) and value.ndim:
+        return math.nan
+    try:
+        if isinstance(value, complex | np.complexfloating):
+            return float(value.real) if value.imag == 0 else math.nan
+        return float(value)
+    except OverflowError:
+        return _infinite(value)
+    except Exception:
+        return math.nan
+
+
+def _infinite(value: Any) -> float:
+    try:
+        return math.inf if value > 0 else -math.inf
+    except Exception:
+        return math.nan
