@@ -71,7 +71,6 @@ class BlockPatterns(Domain):
     faint: float = 0.0
     crop: bool = False
     kind: ClassVar[str] = "block_patterns"
-    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         try:

@@ -16,6 +16,15 @@ def only_symbol(plan: QueryPlan) -> NDArray[np.int64]:
     return symbol
 
 
+def outside_name(plan: QueryPlan, cell: int, symbol: int) -> str:
+    """Say what the records of a cell outside the reference are; `symbol` as in `cell_name`."""
+    domain = plan.reference.domain
+    way = int(domain.unlisted_way()[int(np.argmax(plan.cell_of == cell))])
+    if way >= 0:
+        return domain.unlisted[way]
+    return domain.name_of(symbol) if symbol >= 0 else f"one of {plan.symbols_in[cell]:,} symbols"
+
+
 def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
     """Name a cell: its symbol, or what its symbols have in common.
 
@@ -24,13 +33,11 @@ def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
     symbol : int
         The cell's only symbol, or -1.
     """
-    possible = plan.mass[cell] > 0
+    if plan.outside[cell]:
+        return f"{outside_name(plan, cell, symbol)} (not in the reference)"
     if symbol >= 0:
-        name = plan.reference.domain.name_of(symbol)
-        return name if possible else f"{name} (not in the reference)"
+        return plan.reference.domain.name_of(symbol)
     count = f"one of {plan.symbols_in[cell]:,}"
-    if not possible:
-        return f"{count} symbols that are not in the reference"
     each = plan.symbols_in[cell] / plan.mass[cell]
     rare = "rare symbols" if plan.stratum[cell] != HEAD else "symbols that were not asked by name"
     return f"{count} {rare}, each about 1 in {float(f'{each:.2g}'):,.0f}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.arguments import keep, whole
-from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan
+from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan, outside_cells
 from flwr_kld.reference import Reference
 
 
@@ -15,7 +15,8 @@ from flwr_kld.reference import Reference
 class MonteCarlo:
     """T symbols drawn iid from Π, with multiplicities (PRIEST-KLD, Algorithms 1-3, line 1).
 
-    Distinct symbols are asked once and weighted m(x) / T; all other symbols share one last cell.
+    Distinct symbols are asked once and weighted m(x) / T; all others that Π has share one cell.
+    Then come the cells of what Π says is impossible, see `outside_cells`.
 
     Parameters
     ----------
@@ -38,14 +39,15 @@ class MonteCarlo:
         symbols, times = np.unique(reference.draw(self.draws, generator), return_counts=True)
         cell_of = np.full(reference.domain.size, len(symbols), dtype=np.int32)
         cell_of[symbols] = np.arange(len(symbols))
-        single = len(symbols) + int(len(symbols) < reference.domain.size)
-        weight = np.zeros(single)
+        others = int(len(symbols) < np.count_nonzero(reference.probabilities))
+        cells = outside_cells(reference, cell_of, len(symbols) + others)
+        weight = np.zeros(cells)
         weight[: len(symbols)] = times / self.draws
         return QueryPlan(
             reference,
             cell_of,
             weight,
-            inclusion=np.ones(single),
-            stratum=np.full(single, HEAD),
+            inclusion=np.ones(cells),
+            stratum=np.full(cells, HEAD),
             draws=self.draws,
         )

@@ -41,7 +41,7 @@ class QueryPlan:
         Shape [domain.size], in 0..C-1: the cell that counts each symbol.
     weight : NDArray[np.float64]
         Shape [C]: weight of a cell's score; 0 for cells that hold many symbols (remainders of
-        tail bins, everything else), which are counted but not scored.
+        tail bins, everything else) or none that Π has, which are counted but not scored.
     inclusion : NDArray[np.float64]
         Shape [C]: probability that the plan asks this symbol by itself; 1 where certain.
     stratum : NDArray[np.int64]
@@ -81,6 +81,11 @@ class QueryPlan:
         return np.asarray(np.bincount(self.cell_of, p, self.cells), dtype=np.float64)
 
     @cached_property
+    def outside(self) -> NDArray[np.bool_]:
+        """Which cells hold only symbols that Π says are impossible, shape [C]."""
+        return self.mass == 0
+
+    @cached_property
     def symbols_in(self) -> NDArray[np.int64]:
         """Number of symbols in each cell, shape [C]."""
         return np.bincount(self.cell_of, minlength=self.cells)
@@ -94,6 +99,32 @@ class QueryPlan:
     def wire(self) -> bytes:
         """The cells as clients receive them: ``cell_of``, little-endian int32, deflated."""
         return zlib.compress(self.cell_of.astype("<i4").tobytes())
+
+
+def outside_cells(reference: Reference, cell_of: NDArray[np.int32], inside: int) -> int:
+    """Give the symbols that Π says are impossible cells of their own, after those of the others.
+
+    One cell for each way to be unlisted (`Domain.unlisted`), and one for symbols that are listed
+    but have no mass. So what a record outside the reference *is* can be told, with few cells.
+
+    Parameters
+    ----------
+    reference : Reference
+        Π.
+    cell_of : NDArray[np.int32]
+        Shape [domain.size]; overwritten where Π is 0.
+    inside : int
+        Cells of the other symbols.
+
+    Returns
+    -------
+    int
+        Cells in all.
+    """
+    impossible = reference.probabilities == 0
+    ways, cell = np.unique(reference.domain.unlisted_way()[impossible], return_inverse=True)
+    cell_of[impossible] = inside + cell
+    return inside + len(ways)
 
 
 def plan_fingerprint(reference: str, cell_of: NDArray[np.int32], selection: Selection) -> str:

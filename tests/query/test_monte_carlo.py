@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numbered import Numbered
 
 from flwr_kld.counts import ClientCounts
 from flwr_kld.domain import Labels
 from flwr_kld.query import HEAD, MonteCarlo
 from flwr_kld.reference import Reference
 
-REFERENCE = Reference.from_counts(Labels(list(range(6))), [5, 0, 1, 2, 0, 8])
+REFERENCE = Reference.from_counts(Numbered(6), [5, 0, 1, 2, 0, 8])
 
 
 def draw(reference=REFERENCE, draws=20, seed=0):
@@ -24,7 +25,7 @@ def draw(reference=REFERENCE, draws=20, seed=0):
 )
 @settings(max_examples=150)
 def test_distinct_symbols_are_asked_once_with_their_multiplicity(counts, draws, seed):
-    reference = Reference.from_counts(Labels(list(range(len(counts)))), counts)
+    reference = Reference.from_counts(Numbered(len(counts)), counts)
     plan = draw(reference, draws, seed)
     drawn = reference.draw(draws, np.random.default_rng(seed))
     times = np.bincount(drawn, minlength=len(counts))
@@ -33,7 +34,9 @@ def test_distinct_symbols_are_asked_once_with_their_multiplicity(counts, draws, 
     assert plan.weight.sum() == pytest.approx(1)
     assert (plan.symbols_in[plan.weight > 0] == 1).all()
     assert set(plan.cell_of) == set(range(plan.cells))
-    assert plan.cells == asked.sum() + (not asked.all())
+    possible = np.array(counts) > 0
+    assert plan.cells == asked.sum() + (asked < possible).any() + (not possible.all())
+    assert (plan.outside[plan.cell_of] == ~possible).all()
     assert plan.draws == draws
     assert (plan.inclusion == 1).all()
     assert (plan.stratum == HEAD).all()
@@ -41,9 +44,15 @@ def test_distinct_symbols_are_asked_once_with_their_multiplicity(counts, draws, 
 
 def test_symbols_that_were_not_drawn_share_one_cell():
     plan = draw(draws=1)
-    assert plan.cells == 2
-    assert sorted(plan.symbols_in) == [1, 5]
-    assert plan.weight.tolist() == [1.0, 0.0]
+    assert plan.symbols_in.tolist() == [1, 3, 2]
+    assert plan.weight.tolist() == [1.0, 0.0, 0.0]
+    assert plan.outside.tolist() == [False, False, True]
+
+
+def test_each_way_to_be_outside_has_its_own_cell():
+    plan = draw(Reference.from_counts(Labels(["a", "b", "c"]), [1, 0, 2]))
+    assert len(set(plan.cell_of)) == plan.cells == 5
+    assert plan.outside[plan.cell_of].tolist() == [False, True, False, True, True]
 
 
 def test_each_record_is_counted_once():

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flwr_kld.counts import ClientCounts
-from flwr_kld.domain import Labels
+from flwr_kld.domain import Binned, Categories, Labels
 from flwr_kld.query import HEAD, Partition
 from flwr_kld.query.partition import _inclusion, _systematic
 from flwr_kld.reference import Reference
@@ -53,7 +53,7 @@ def check_partition(plan, budget):
     p, cells = plan.reference.probabilities, plan.cells
     assert plan.cell_of.shape == (len(p),)
     assert set(plan.cell_of) == set(range(cells))  # no cell is empty, none is unknown
-    assert cells <= budget + 1
+    assert cells <= budget + 3
     assert plan.symbols_in.sum() == len(p)
     assert plan.mass.sum() == pytest.approx(1)
     scored = plan.weight > 0
@@ -64,11 +64,15 @@ def check_partition(plan, budget):
     assert (plan.inclusion[~scored] == 1).all()
     assert ((plan.inclusion < 1) <= (plan.stratum != HEAD)).all()
     assert all(len(x) == cells for x in (plan.inclusion, plan.stratum))
-    impossible = np.flatnonzero(p == 0)
-    if len(impossible):  # they share the last cell, alone
-        assert (plan.cell_of[impossible] == cells - 1).all()
-        assert plan.mass[-1] == 0
-        assert plan.symbols_in[-1] == len(impossible)
+    never, other, missing = p[:-2] == 0, len(p) - 2, len(p) - 1
+    outside = [plan.cell_of[other], plan.cell_of[missing]]  # cells of their own, and the last ones
+    if never.any():
+        assert set(plan.cell_of[:-2][never]) == {cells - 3}
+        assert plan.symbols_in[cells - 3] == never.sum()
+    assert outside == [cells - 2, cells - 1]
+    assert (plan.symbols_in[outside] == 1).all()
+    assert np.flatnonzero(plan.outside).tolist() == list(range(cells - 2 - never.any(), cells))
+    assert (plan.mass[~plan.outside] > 0).all()
     if np.count_nonzero(p) <= budget:
         assert scored.sum() == np.count_nonzero(p)
         assert plan.weight[scored] == pytest.approx(plan.mass[scored])
@@ -174,7 +178,7 @@ def test_plans_hold_the_head_and_as_many_singles_as_the_budget_leaves():
         assert (plan.symbols_in[plan.cell_of[:5]] == 1).all()
         assert (plan.inclusion[plan.cell_of[:5]] == 1).all()
         assert (plan.weight > 0).sum() == 30 - 8
-        assert plan.cells in (29, 30)  # the first bin holds one symbol, which may be asked
+        assert plan.cells in (31, 32)  # the first bin holds one symbol, which may be asked
 
 
 @pytest.mark.parametrize("name", ["uniform", "Zipf", "one heavy", "half is impossible"])
@@ -208,4 +212,20 @@ def test_no_remainder_cell_is_asked_for_a_bin_without_remainder():
     """With 17 symbols and 8 sampled, some bins are asked in full."""
     plans = [draw(np.ones(17), 16, seed) for seed in range(50)]
     assert all((plan.symbols_in > 0).all() for plan in plans)
-    assert min(plan.cells for plan in plans) < 17
+    assert min(plan.cells for plan in plans) < 19
+
+
+def test_each_way_to_be_outside_of_a_table_has_one_cell():
+    table = Categories({"job": ["nurse", "cook"], "age": Binned([40]), "ward": ["a", "b", "c"]})
+    listed = table.unlisted_way() < 0
+    p = np.where(listed, np.arange(table.size) % 3, 0)
+    p[-1] = 4  # rows that lack everything are in the reference
+    plan = Partition(16).draw(Reference.from_counts(table, p), np.random.default_rng(0))
+    impossible = p == 0
+    for way in range(-1, len(table.unlisted)):
+        here = impossible & (table.unlisted_way() == way)
+        (cell,) = set(plan.cell_of[here])
+        assert plan.outside[cell]
+        assert plan.symbols_in[cell] == here.sum()
+    assert plan.outside.sum() == 1 + len(table.unlisted)
+    assert plan.weight[plan.cell_of[-1]] > 0

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numbered import Numbered
 
-from flwr_kld.domain import Labels
 from flwr_kld.query import EVERYTHING, MonteCarlo, Partition, Selection, cells_from_wire
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.reference import Reference
 
-REFERENCE = Reference.from_counts(Labels(list(range(40))), np.arange(40))
+REFERENCE = Reference.from_counts(Numbered(40), np.arange(40))
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 
 
@@ -30,7 +30,7 @@ def packed(cell_of) -> bytes:
     st.integers(0, 2**32),
 )
 def test_cells_survive_the_wire(counts, recipe, seed):
-    reference = Reference.from_counts(Labels(list(range(len(counts)))), counts)
+    reference = Reference.from_counts(Numbered(len(counts)), counts)
     plan = recipe.draw(reference, np.random.default_rng(seed))
     received = cells_from_wire(
         plan.wire, len(counts), plan.cells, reference.fingerprint, plan.fingerprint, plan.selection
@@ -45,7 +45,7 @@ def test_received_cells_are_read_only():
 
 
 def test_the_default_plan_is_small_on_the_wire():
-    reference = Reference.from_counts(Labels(list(range(65_536))), 1 / np.arange(1.0, 65_537))
+    reference = Reference.from_counts(Numbered(65_536), 1 / np.arange(1.0, 65_537))
     plan = Partition().draw(reference, np.random.default_rng(0))
     assert plan.cells == 1000
     assert len(plan.wire) < 10_000
