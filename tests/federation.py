@@ -13,13 +13,18 @@ from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 FRUIT = Labels(["apple", "banana", "cherry", "durian"])
 REFERENCE = Reference.from_probabilities(FRUIT, [0.4, 0.3, 0.2, 0.1])
-SHARES = (0.1, 0.2, 0.3, 0.4)
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.0, 0.0)
+"""Of each fruit, of other records and of missing ones."""
 
 
 def basket(context: Context, each: int = 100, shares: Sequence[float] = SHARES) -> list[str]:
     """A node's records: `each` in all, in the same shares on every node, in an order of its own."""
     counts = (np.array(shares) * each).astype(int)
-    records = [name for name, n in zip(FRUIT.names, counts, strict=True) for _ in range(n)]
+    records = [
+        name
+        for name, n in zip(FRUIT.names, counts[: len(FRUIT.names)], strict=True)
+        for _ in range(n)
+    ]
     return np.random.default_rng(context.node_id).permutation(records).tolist()
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numbered import Numbered
 
 from flwr_kld import Labels, Reference
 from flwr_kld.counts import ClearSum, ClientCounts
@@ -11,7 +12,7 @@ from flwr_kld.explain.candidates import REFERENCE, fit_candidates
 from flwr_kld.privacy import Adjacency, SeededBits, calibrated_laplace
 from flwr_kld.query import Partition
 
-LABELS = Labels([f"label {i}" for i in range(50)])
+LABELS = Numbered(50)
 RNG = np.random.default_rng(0)
 USUAL, SUMMER, STRIKE = (
     Reference.from_probabilities(LABELS, RNG.dirichlet(np.full(50, 2.0))) for _ in range(3)

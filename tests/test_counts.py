@@ -4,16 +4,16 @@ import traceback
 
 import numpy as np
 import pytest
+from numbered import Numbered
 from scipy import stats
 
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
-from flwr_kld.domain import Labels
 from flwr_kld.errors import InvalidReply
 from flwr_kld.privacy import Adjacency, SeededBits, SystemBits, calibrated_laplace, sample
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
 
-REFERENCE = Reference.from_counts(Labels(list("abcde")), [4, 3, 2, 1, 0])
+REFERENCE = Reference.from_counts(Numbered(5), [4, 3, 2, 1, 0])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 SECRET = 86_753_09
 EVENTS = {adjacency: calibrated_laplace(1.0, 0.0, adjacency) for adjacency in Adjacency}

@@ -6,10 +6,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from numbered import Numbered
 
 from flwr_kld.counts import ClearSum, ClientCounts
 from flwr_kld.divergence import skewed_divergence
-from flwr_kld.domain import Labels
 from flwr_kld.privacy import (
     Adjacency,
     SeededBits,
@@ -34,7 +34,7 @@ def histograms(records: int, symbols: int):
 
 
 def plan(weights, recipe=None, seed=0):
-    reference = Reference.from_counts(Labels(list(range(len(weights)))), weights)
+    reference = Reference.from_counts(Numbered(len(weights)), weights)
     return (recipe or Partition(16)).draw(reference, np.random.default_rng(seed))
 
 

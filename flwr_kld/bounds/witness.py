@@ -93,7 +93,8 @@ class Witness:
 
         The best f for the first half's posterior mean of P is ``1 / ((1 - θ) r + θ)``. Noise on L
         levels in J groups costs in proportion to ``sqrt(J Σ f²)``: the number of levels and the cap
-        F ≤ `bound`, ``1 / F <= f <= F``, are those with the largest expected bound.
+        F ≤ `bound`, ``1 / F <= f <= F``, are those with the largest expected bound. The cells
+        outside the reference are the last level, by themselves: their share is wanted, too.
 
         Parameters
         ----------
@@ -126,10 +127,17 @@ class Witness:
         shares = expected_shares(noisy, theta=theta)
         mixed = (1 - theta) * shares + theta * plan.mass
         caps = np.array([cap for cap in _CAPS if cap < bound] + [bound])[:, None]
+        inside = ~plan.outside
         offers = []
-        for level_of in best_levels(plan.mass, mixed, _MOST_LEVELS):
+        for inner in best_levels(plan.mass[inside], mixed[inside], _MOST_LEVELS):
+            level_of = np.full(plan.cells, inner.max() + 1, dtype=np.int32)
+            level_of[inside] = inner
             pi, p, m = (np.bincount(level_of, x) for x in (plan.mass, shares, mixed))
             f = np.clip(pi / np.maximum(m, np.finfo(float).tiny), 1 / caps, caps)
+            if not inside.all():  # the last level may tell something, or be the mean of the others
+                mean = f[:, :-1] @ p[:-1] / max(float(p[:-1].sum()), np.finfo(float).tiny)
+                silent = np.column_stack([f[:, :-1], np.clip(mean, 1 / caps[:, 0], caps[:, 0])])
+                f = np.concatenate([f, silent])
             mean = f @ p
             variance = (f**2 @ p - mean**2) / records + noise * ((f - mean[:, None]) ** 2).sum(1)
             mixture = (1 - theta) * mean + theta * (f @ pi)
@@ -151,6 +159,13 @@ class Witness:
             inclusion=np.ones(levels),
             stratum=np.full(levels, HEAD),
         )
+
+    @property
+    def outside(self) -> NDArray[np.bool_]:
+        """Which level, if any, counts the records outside the reference; shape [L]."""
+        outside = np.zeros(len(self.values), dtype=bool)
+        outside[self.level_of[self.plan.outside]] = True
+        return outside
 
     @cached_property
     def f(self) -> Floats:

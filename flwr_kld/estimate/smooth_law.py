@@ -25,6 +25,8 @@ _START = -0.7
 _STEPS, _TRIES = 30, 8
 _ENOUGH = 0.01
 """Gain in nats below which the fit has ended."""
+_LEAST = float(np.finfo(np.float64).tiny)
+"""Likelihood of what float64 says is impossible: a remainder far above its mass leads there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,7 @@ class SmoothLaw:
         powers = self._powers[:, :3]
         columns = np.concatenate([powers, f[:, None] * powers, f[:, None] ** 2], axis=1)
         moments = share @ columns
-        moments /= moments[:, :1]
+        moments /= np.maximum(moments[:, :1], _LEAST)
         mean = moments[:, 3]
         crossed = moments[:, 3:6] - mean[:, None] * moments[:, :3]
         slope = np.einsum("gtk,gk->gt", score[self._groups.bin_of], crossed)
@@ -135,8 +137,9 @@ class SmoothLaw:
         groups = self._groups
         law, score = self._laws(self._bins)
         moments = (self._rows * law[groups.bin_of]) @ self._powers
-        value = float(groups.size @ np.log(moments[:, 0]))
-        moments *= (groups.size / moments[:, 0])[:, None]
+        likelihood = np.maximum(moments[:, 0], _LEAST)
+        value = float(groups.size @ np.log(likelihood))
+        moments *= (groups.size / likelihood)[:, None]
         told = np.einsum("gtk,gk->gt", score[groups.bin_of], moments[:, :3])
         outer = told[:, :, None] * told[:, None, :] / groups.size[:, None, None]
         total = np.add.reduceat(moments, groups.starts, axis=0)

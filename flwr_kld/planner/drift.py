@@ -40,7 +40,9 @@ class Drift:
         self._p = reference.probabilities
         if shape == "spread":
             generator = np.random.default_rng(_SEED)
-            self._direction = generator.standard_normal(len(self._p))
+            self._direction = np.zeros(len(self._p))
+            possible = self._p > 0
+            self._direction[possible] = generator.standard_normal(np.count_nonzero(possible))
         else:
             order = np.argsort(-self._p, kind="stable")
             self._direction = np.zeros(len(self._p))

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from numbered import Numbered
 
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.domain import Labels
 from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, SeededBits, calibrated_laplace
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.query import Partition
@@ -16,7 +16,7 @@ def plan_for():
     """Give each symbol of a law its own cell."""
 
     def make(p, cells=None):
-        reference = Reference(Labels(list(range(len(p)))), np.asarray(p, dtype=float))
+        reference = Reference(Numbered(len(p)), np.asarray(p, dtype=float))
         recipe = Partition(cells or max(len(p), 16))
         return recipe.draw(reference, np.random.default_rng(0))
 

@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numbered import Numbered
 from scipy.stats import binom
 
-from flwr_kld import Labels, Reference
+from flwr_kld import Reference
 from flwr_kld.bounds import GROUPS, Witness, certified_lower_bound
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.divergence import skewed_divergence
@@ -17,7 +18,7 @@ from flwr_kld.query import Partition, Selection
 CELLS, RECORDS, THETA = 60, 6000, 0.01
 RNG = np.random.default_rng(7)
 PI = RNG.dirichlet(np.full(CELLS, 1.0))
-REFERENCE = Reference.from_probabilities(Labels([f"l{i}" for i in range(CELLS)]), PI)
+REFERENCE = Reference.from_probabilities(Numbered(CELLS), PI)
 PLAN = Partition(CELLS).draw(REFERENCE, RNG)
 EVENT = calibrated_laplace(1.0, 0.0, Adjacency.REPLACE_ONE)
 GROUPED = Selection(groups=GROUPS)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from numbered import Numbered
 
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.domain import Labels
 from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, calibrated_laplace
 from flwr_kld.query import Partition, QueryPlan
 from flwr_kld.reference import Reference
@@ -26,7 +26,7 @@ def event(epsilon):
 @pytest.fixture(scope="session")
 def plan_for():
     def make(p, cells=None, recipe=None, seed=0):
-        reference = Reference(Labels(list(range(len(p)))), np.asarray(p, dtype=float))
+        reference = Reference(Numbered(len(p)), np.asarray(p, dtype=float))
         recipe = recipe or Partition(cells=cells or max(len(p), 16))
         return recipe.draw(reference, np.random.default_rng(seed))
 

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numbered import Numbered
 
-from flwr_kld import Labels, Reference
+from flwr_kld import Reference
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.planner.drift import Drift, largest_divergence
 
 WEIGHT = 1 / np.arange(1, 201)
-REFERENCE = Reference(Labels(list(range(200))), WEIGHT / WEIGHT.sum())
+REFERENCE = Reference(Numbered(200), WEIGHT / WEIGHT.sum())
 
 
 @given(
@@ -35,7 +36,7 @@ def test_concentrated_means_the_most_frequent_symbols():
     ratio = Drift(REFERENCE, "concentrated").at(0.2, 0.01) / REFERENCE.probabilities
     assert ratio[0] > 1.5  # it alone holds more than a tenth
     assert np.ptp(ratio[1:]) < 1e-9
-    uniform = Reference(Labels(list(range(50))), np.full(50, 0.02))
+    uniform = Reference(Numbered(50), np.full(50, 0.02))
     ratio = Drift(uniform, "concentrated").at(0.2, 0.01) / 0.02
     assert (ratio > 1.5).sum() == 5
 

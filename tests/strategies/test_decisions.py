@@ -28,7 +28,7 @@ from flwr_kld.strategies import (
 )
 
 KEY = AggregatorKey.generate()
-SAME = tuple(REFERENCE.probabilities)
+SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
 NODES = 48
 ALONE = Alarm(horizon=1)
 MANY = 100

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from federation import FRUIT, SHARES, grid_of
+from federation import FRUIT, SHARES, app_of, basket, grid_of
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
@@ -31,9 +31,24 @@ TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65])})
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_it_is_near_what_the_clients_hold(adjacency):
     trust = Trusted(2.0, adjacency=adjacency)
-    reference, report = ReferenceFromClients(FRUIT, trust).build(grid_of())
+    reference, _ = ReferenceFromClients(FRUIT, trust).build(grid_of())
     assert skewed_divergence(reference.probabilities, SHARES, 0.0) < 0.01
-    assert reference.probabilities.min() > 0
+    assert reference.probabilities[:4].min() > 0
+    assert reference.probabilities[4:].tolist() == [0, 0]
+
+
+def test_what_many_clients_lack_is_in_it():
+    """100 of 2,000 records are missing: 60 deviations of the noise."""
+
+    def records(context):
+        return [None] * 5 + basket(context)[5:]
+
+    reference, _ = ReferenceFromClients(FRUIT, Trusted(2.0)).build(grid_of(app_of(records)))
+    assert reference.unlisted == {"missing": pytest.approx(0.05, abs=0.01)}
+
+
+def test_its_report_says_how_it_was_made():
+    reference, report = ReferenceFromClients(FRUIT, Trusted(2.0)).build(grid_of())
     assert (report.reference, report.survivors) == (reference.fingerprint, 20)
     assert "per record" in str(report)
 

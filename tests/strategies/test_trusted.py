@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numbered import Numbered
 
 from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
-from flwr_kld.domain import Labels
 from flwr_kld.privacy import Adjacency, SeededBits, Unit, hockey_stick
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.query import Partition
@@ -16,7 +16,7 @@ from flwr_kld.scalar import NoisyScalar, Scalar
 from flwr_kld.strategies.trusted import Trusted
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
-REFERENCE = Reference.from_counts(Labels(list("abcd")), [4, 3, 2, 1])
+REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 COUNTS = [9, 0, 3, 1]
 
