@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -112,7 +113,7 @@ def text(name: str, value: object) -> str:
     return str(value)
 
 
-def several(name: str, values: object) -> tuple[object, ...]:
+def several(name: str, values: object) -> tuple[Any, ...]:
     """Return the parts of a collection, or refuse a text, which is none.
 
     Raises

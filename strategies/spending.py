@@ -73,7 +73,7 @@ class Spending:
         return self
 
     @property
-    def amounts(self) -> dict[str, float | None]:
+    def amounts(self) -> dict[str, Any]:
         """What a report says of the budget: what is left, and of how much."""
         return budget_amounts(self.spent)
 
@@ -116,7 +116,7 @@ class Spending:
         self._ledger.fail(self._open, why)
 
 
-def budget_amounts(spent: Spent | None) -> dict[str, float | None]:
+def budget_amounts(spent: Spent | None) -> dict[str, Any]:
     """Return the fields of a report about the budget in force; None without a ledger."""
     if spent is None:
         return {"epsilon_left": None, "epsilon_budget": None}

@@ -16,10 +16,12 @@ from flwr_kld.clients import answer_drift_queries
 from flwr_kld.divergence import skewed_divergence
 from flwr_kld.errors import CheckFailed
 from flwr_kld.estimate import paper
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.protocol import COUNTS_FORMAT
 from flwr_kld.report import Report
 from flwr_kld.strategies import (
     Adjacency,
+    Alarm,
     KLDrift,
     RotatingCohort,
     Scalar,
@@ -448,3 +450,25 @@ def test_other_handlers_of_the_app_go_on_working():
 def test_a_domain_in_place_of_a_reference_is_refused_before_anything_is_asked():
     with pytest.raises(ValueError, match=r"needs a Reference .*, got a Labels: make one"):
         KLDrift(Labels(["a", "b"]), Trusted(1.0))
+
+
+def test_numpys_numbers_go_through_a_whole_check(tmp_path):
+    """Into Flower's records, the ledger's decimals, and JSON."""
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(np.float64(9.0), np.float32(0.0), np.int64(30)))
+    monitor = KLDrift(
+        REFERENCE,
+        Trusted(np.int64(3), np.float64(0.0), adjacency=Adjacency.ADD_REMOVE, clip=np.int64(50)),
+        plan=MonteCarlo(np.int64(40)),
+        cohort=UniformCohort(np.int64(40)),
+        theta=np.float32(0.01),
+        min_clients=np.int8(2),
+        timeout=np.int64(60),
+        threshold=np.float64(0.1),
+        alarm=Alarm(np.float64(0.05), np.int64(10), np.float64(0.95), np.float32(0.1)),
+        ledger=ledger,
+        seed=np.int64(1),
+    )
+    report = monitor.check(grid_of(nodes=40), key="night")
+    assert Report.from_dict(json.loads(report.to_json())) == report
+    assert Report.from_dict(ledger.check("night").report) == report
