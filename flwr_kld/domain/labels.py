@@ -121,7 +121,8 @@ class Labels(Domain):
     def _places(self) -> dict[str | int, int]:
         """Symbol of each name, and of a whole number's text or a text's whole number."""
         places: dict[str | int, int] = {}
-        for symbol, name in enumerate(self.names):
+        names: Any = self.names  # texts or whole numbers, as the constructor saw to
+        for symbol, name in enumerate(names):
             places[name] = symbol
             if isinstance(name, int):
                 places[str(name)] = symbol

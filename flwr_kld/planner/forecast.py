@@ -147,12 +147,11 @@ def plan(
     track : callable
         Passes settings on and shows progress, such as ``rich.progress.track``.
     """
+    sizes = several("cohorts", cohorts) or (base.clients,)
+    amounts = several("epsilons", epsilons) or (base.epsilon,)
     settings = [
         replace(base, epsilon=epsilon, clients=clients)
-        for clients, epsilon in itertools.product(
-            several("cohorts", cohorts) or [base.clients],
-            several("epsilons", epsilons) or [base.epsilon],
-        )
+        for clients, epsilon in itertools.product(sizes, amounts)
     ]
     return [
         forecast(reference, setting, drift=drift, estimator=estimator)

@@ -83,7 +83,7 @@ class QueryPlan:
     @cached_property
     def outside(self) -> NDArray[np.bool_]:
         """Which cells hold only symbols that Π says are impossible, shape [C]."""
-        return self.mass == 0
+        return np.asarray(self.mass == 0)
 
     @cached_property
     def symbols_in(self) -> NDArray[np.int64]:
