@@ -13,7 +13,7 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.clients.record_secret import record_secret
-from flwr_kld.counts import ClientCounts
+from flwr_kld.counts import LARGEST_CLIENT, ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.privacy import Adjacency
@@ -71,9 +71,10 @@ class OwnRecords:
         if selection.by_id:
             ids = salted(ids, self.secret(context, member, selection))
         kept = selection.selected(ids)
-        if 0 < question.clip < kept.sum():  # a uniform sample of those that are asked for
+        most = question.clip or LARGEST_CLIENT  # a refusal of more would tell how many there are
+        if most < kept.sum():  # a uniform sample of those that are asked for
             pick = np.random.default_rng(secrets.randbits(128))
-            kept = pick.choice(np.flatnonzero(kept), question.clip, replace=False)
+            kept = pick.choice(np.flatnonzero(kept), most, replace=False)
         symbols, ids = symbols[kept], ids[kept]
         group = selection.group_of(ids)
         try:

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import rich
 from integral.laws import finite_base
+from numbered import Numbered
 from privacy.forks import in_a_fork
 from rich.console import Console
 from secure_sum.summing import EASY, Sum, people, session_of
 
 import flwr_kld
 from flwr_kld.counts import ClearSum, ClientCounts
-from flwr_kld.domain import Labels
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.boosting import Boosted, Points, Round
 from flwr_kld.integral.categorical import Categorical
@@ -31,7 +31,7 @@ from flwr_kld.sealing import AggregatorKey
 from flwr_kld.secure_sum import Identity, Phase, SumClient
 from flwr_kld.secure_sum.keys import OneUseKey
 
-REFERENCE = Reference.from_counts(Labels(list("abcd")), [4, 3, 2, 1])
+REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 COUNT = 486_113
 """Digits that nothing else shows."""

@@ -19,8 +19,9 @@ class Labels(Domain):
     """Categories of one feature; symbol i is ``names[i]``, then come 'other' and 'missing'.
 
     'Missing' are None, NaN, NaT, masked values and pandas' NA; 'other' is everything else that is
-    not among the names. A whole number and its text are one label, and so are 1, 1.0 and True:
-    one missing or odd record may turn a column of integers into floats or text.
+    not among the names. A whole number and its text are one label, so are 1, 1.0 and True, and so
+    are text and its bytes: one missing or odd record may turn a column of integers into floats or
+    text.
 
     Parameters
     ----------
@@ -113,7 +114,8 @@ class Labels(Domain):
         if is_missing(value):
             return other + 1
         try:
-            return self._places.get(value, other)
+            text = value.decode() if isinstance(value, bytes) else value
+            return self._places.get(text, other)
         except Exception:
             return other
 

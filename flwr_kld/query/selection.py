@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -22,11 +24,17 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import keep, several, whole
+from flwr_kld.domain.records import as_column, values_in
 
 MOST_GROUPS = 10
 """Groups that a check needs at most. More would let a server look at few clients at a time."""
 _MOST_BUCKETS = 2**16
 _LONGEST_KEY = 128
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")
+"""Whole numbers as they are written, of at most 64 bits or little more."""
+_MASK = (1 << 64) - 1
+_NO_ID = 0
+"""Id of what is none."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +166,9 @@ def record_ids(given: object, records: int) -> NDArray[np.uint64]:
     Parameters
     ----------
     given : sequence of int or str, or None
-        One id a record, the same in every check as long as the record exists.
+        One id a record, the same in every check as long as the record exists. A whole number and
+        its text are one id: one odd id may turn a column of integers into floats or text. What is
+        neither (None, NaN, other types) shares one id: it must not be refused, which would tell.
     records : int
         Number of records.
 
@@ -169,15 +179,28 @@ def record_ids(given: object, records: int) -> NDArray[np.uint64]:
     """
     if given is None:
         return np.arange(records, dtype=np.uint64)
-    array = np.asarray(given)
-    if array.shape != (records,):
+    column = as_column(given)
+    if len(column) != records:
         raise ValueError("there must be one id for each record")
-    if array.dtype.kind in "iu":
-        return array.astype(np.uint64)
-    if array.dtype.kind != "U":
-        raise ValueError("record ids must be integers or strings")
-    digests = [hashlib.sha256(text.encode()).digest()[:8] for text in array.tolist()]
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return np.ma.getdata(column).astype(np.uint64)
+    return np.array([_id_of(value) for value in values_in(column)], dtype=np.uint64)
+
+
+def _id_of(value: Any) -> int:
+    """Return 64 bits of any value at all."""
+    try:
+        value = value.decode("latin-1") if isinstance(value, bytes) else value
+        if isinstance(value, str):
+            if not _WHOLE.fullmatch(value):
+                digest = hashlib.sha256(value.encode(errors="surrogatepass")).digest()
+                return int.from_bytes(digest[:8], "little")
+            value = int(value)
+        if not isinstance(value, Integral):
+            value = int(value) if value == int(value) else _NO_ID
+        return int(value) & _MASK
+    except Exception:  # not even a number, or an odd one
+        return _NO_ID
 
 
 def salted(ids: NDArray[np.uint64], secret: bytes) -> NDArray[np.uint64]:

@@ -132,7 +132,8 @@ def test_each_row_of_a_table_is_encoded_by_itself(rows: list[tuple[Any, Any]]) -
 
 
 @pytest.mark.parametrize(
-    "odd", [None, float("nan"), 2.5, "x", 1j, True, 2**64 - 1, np.datetime64("NaT"), Decimal(1)]
+    "odd",
+    [None, float("nan"), 2.5, "x", 1j, True, 2**64 - 1, np.datetime64("NaT"), Decimal(1), b"x"],
 )
 @pytest.mark.parametrize("domain", [COLOURS, NUMBERS, BINS], ids=repr)
 def test_one_odd_record_may_change_the_columns_type_but_no_other_symbol(
@@ -149,7 +150,8 @@ def test_what_is_missing_and_what_is_merely_other() -> None:
         None, float("nan"), np.float32("nan"), complex("nan"), Decimal("nan"), Decimal("sNaN"),
         np.datetime64("NaT"), np.timedelta64("NaT"), np.ma.masked, NAType(),
     ]  # fmt: skip
-    other = ["blue", "", 8, 7.5, [7], {}, b"red", _Hostile(), object(), np.array([7]), ("red",)]
+    other = ["blue", "", 8, 7.5, [7], {}, b"blue", _Hostile(), object(), np.array([7]), ("red",)]
+    assert COLOURS.encode([b"red", b"\xff"]).tolist() == [0, 4]
     assert set(COLOURS.encode(missing).tolist()) == {5}
     assert set(COLOURS.encode(other).tolist()) == {4}
     no_numbers = [*missing, "x", "", [7], {}, object(), np.array([7]), 1j, np.timedelta64(7, "s")]
