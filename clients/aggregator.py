@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
@@ -161,11 +160,11 @@ class _Opened:
         sealed_for = SealContext(
             self._run, asked.check, asked.reference, asked.plan, self._terms, sender
         )
-        raw = open_sealed(self._key, box, sealed_for)
-        if len(raw) != 4 * asked.length:
-            raise InvalidReply("counts have the wrong shape: one number a cell is expected")
-        row = np.frombuffer(raw, dtype="<i4").astype(np.int32)
-        return ClientCounts(row, cells=asked.length, most=asked.clip or LARGEST_CLIENT)
+        return ClientCounts.from_wire(
+            open_sealed(self._key, box, sealed_for),
+            cells=asked.length,
+            most=asked.clip or LARGEST_CLIENT,
+        )
 
 
 def _boxes(record: ConfigRecord) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.sum_members import SumMembers
+from flwr_kld.counts import ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.privacy import SystemBits
@@ -36,7 +37,7 @@ from flwr_kld.protocol import (
 )
 from flwr_kld.query import cells_from_wire
 from flwr_kld.reference import Reference
-from flwr_kld.sum_terms import SumTerms, noised_vector
+from flwr_kld.sum_terms import SumTerms, SumVector, noised_vector
 
 
 def answer_drift_queries(
@@ -128,11 +129,11 @@ def host_drift_queries(
 
     def count(
         context: Context, member: int, question: Question, cell_of: NDArray[np.int32]
-    ) -> NDArray[np.int32]:
+    ) -> ClientCounts:
         if member not in present(context):
             raise QueryRefused("this node does not host the client that is asked")
         admit(context, question, member)
-        return own.count(context, member, question, cell_of).reveal()
+        return own.count(context, member, question, cell_of)
 
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
@@ -143,7 +144,7 @@ def host_drift_queries(
             cell_of = _agree(question, domain(context), agreed)
             hold_to_channel(question, None, "trusted")
         except QueryRefused as error:
-            return _reply(message, Answer("", "", [], [str(error)]), [])
+            return _reply(message, Answer("", "", [], [str(error)]), [], 0)
         answer = Answer(question.check, question.plan, [], [])
         rows = []
         for member in question.members:
@@ -154,7 +155,7 @@ def host_drift_queries(
                 answer.reasons.append(str(error))
             except Exception as error:  # Flower would send its text, which may quote anything
                 answer.reasons.append(unexpected(error))
-        return _reply(message, answer, rows)
+        return _reply(message, answer, rows, question.length)
 
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:
@@ -169,10 +170,10 @@ def host_drift_queries(
         if terms.noise is not None and terms.count_records and not terms.total_is_public:
             raise QueryRefused("the server asks for an exact number of records, which is hidden")
 
-    def contribution(context: Context, member: int, terms: SumTerms) -> NDArray[np.int64]:
+    def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:
         cell_of = _agree(terms.question, domain(context), agreed)
-        counts = own.count(context, member, terms.question, cell_of).reveal()
-        return noised_vector(counts.astype(np.int64), terms, SystemBits())
+        counts = own.count(context, member, terms.question, cell_of)
+        return noised_vector(counts, terms, SystemBits())
 
     if secure_sum is not None:
         answer_secure_sums(app, agree, contribution, present, secure_sum)
@@ -204,10 +205,11 @@ def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np
         raise QueryRefused(str(error)) from None
 
 
-def _reply(message: Message, answer: Answer, rows: list[NDArray[np.int32]]) -> Message:
+def _reply(message: Message, answer: Answer, rows: list[ClientCounts], cells: int) -> Message:
     content = RecordDict({ANSWER: ConfigRecord(answer.to_config())})
     if rows:
-        matrix = np.stack(rows).astype("<i4")
-        array = Array("int32", matrix.shape, COUNTS_FORMAT, matrix.tobytes())
-        content[COUNTS] = ArrayRecord({COUNTS: array})
+        shape, joined = (len(rows), cells), b"".join
+        content[COUNTS] = ArrayRecord(
+            {COUNTS: Array("int32", shape, COUNTS_FORMAT, joined(row.to_wire() for row in rows))}
+        )
     return Message(content, reply_to=message)

@@ -17,6 +17,7 @@ from flwr_kld.counts import LARGEST_CLIENT, ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.privacy import Adjacency
+from flwr_kld.private import Held, Private
 from flwr_kld.protocol import Question
 from flwr_kld.query import Selection, record_ids, salted
 
@@ -65,28 +66,19 @@ class OwnRecords:
                 "records are picked by id and the check hides whether one is there: it needs "
                 "record_ids="
             )
-        symbols = self.symbols(context, member)
-        ids = self._ids(context, member, len(symbols))
         selection = question.selected
-        if selection.by_id:
-            ids = salted(ids, self.secret(context, member, selection))
-        kept = selection.selected(ids)
-        most = question.clip or LARGEST_CLIENT  # a refusal of more would tell how many there are
-        if most < kept.sum():  # a uniform sample of those that are asked for
-            pick = np.random.default_rng(secrets.randbits(128))
-            kept = pick.choice(np.flatnonzero(kept), most, replace=False)
-        symbols, ids = symbols[kept], ids[kept]
-        group = selection.group_of(ids)
+        salt = self.secret(context, member, selection) if selection.by_id else None
+        records = Records(self.symbols(context, member))
+        records.name(self._ids(context, member, records), salt)
+        records.keep(selection, question.clip or LARGEST_CLIENT)
         try:
-            return ClientCounts.count(
-                symbols, cell_of, question.cells, group=group, groups=selection.groups
-            )
+            return records.counted(cell_of, question.cells, selection)
         except IndexError:  # numpy's text quotes the symbol
             raise QueryRefused(
                 "the domain encodes records to symbols that it does not have"
             ) from None
 
-    def symbols(self, context: Context, member: int) -> NDArray[np.int64]:
+    def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
         """Load and encode one member's records, shape [records].
 
         Raises
@@ -95,21 +87,71 @@ class OwnRecords:
             What is wrong with the records, without saying any.
         """
         try:
-            raw = self.records(context, member)
+            raw = Held(self.records(context, member))
         except Exception as error:  # whatever a loader raises may quote the data
             raise _failed("records", "be loaded", error) from None
         try:
-            return self.domain(context).encode(raw)
+            return Held(raw.into(self.domain(context).encode))
         except DomainError:
             raise
         except Exception as error:  # so may whatever odd records raise while they are read
             raise _failed("records", "be read", error) from None
 
-    def _ids(self, context: Context, member: int, records: int) -> NDArray[np.uint64]:
+    def _ids(self, context: Context, member: int, records: Records) -> Held[NDArray[np.uint64]]:
         try:
-            return record_ids(None if self.ids is None else self.ids(context, member), records)
+            own = Held(None if self.ids is None else self.ids(context, member))
+            return Held(own.into(lambda ids: record_ids(ids, len(records))))
         except Exception as error:
             raise _failed("record ids", "be used: one integer or string a record", error) from None
+
+
+class Records(Private):
+    """One member's encoded records, on their way to its counts. Private: shows no value.
+
+    Parameters
+    ----------
+    symbols : Held[NDArray[np.int64]]
+        Shape [records].
+    """
+
+    __slots__ = ("_ids", "_kept", "_symbols")
+
+    def __init__(self, symbols: Held[NDArray[np.int64]]) -> None:
+        self._symbols = symbols.into(np.asarray)
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    def name(self, ids: Held[NDArray[np.uint64]], salt: bytes | None) -> None:
+        """Give each record its id, shape [records], salted if the node has a salt for it."""
+        self._ids = ids.into(np.asarray)
+        if salt is not None:
+            self._ids = salted(self._ids, salt)
+
+    def keep(self, selection: Selection, most: int) -> None:
+        """Keep what is selected; at most `most` records of it, a uniform sample, unless 0."""
+        self._kept = selection.selected(self._ids)
+        if 0 < most < self._kept.sum():
+            pick = np.random.default_rng(secrets.randbits(128))
+            self._kept = pick.choice(np.flatnonzero(self._kept), most, replace=False)
+        self._symbols, self._ids = self._symbols[self._kept], self._ids[self._kept]
+
+    def label(self, labels: int) -> Held[int]:
+        """Draw one record's symbol below `labels`; any of them if there is no such record."""
+        self._symbols = self._symbols[(self._symbols >= 0) & (self._symbols < labels)]
+        if not len(self._symbols):
+            return Held(secrets.randbelow(labels))
+        return Held(int(self._symbols[secrets.randbelow(len(self._symbols))]))
+
+    def counted(self, cell_of: NDArray[np.int32], cells: int, selection: Selection) -> ClientCounts:
+        """Count what is left by cell and group."""
+        return ClientCounts.count(
+            self._symbols,
+            cell_of,
+            cells,
+            group=selection.group_of(self._ids),
+            groups=selection.groups,
+        )
 
 
 def _failed(what: str, how: str, error: Exception) -> QueryRefused:

@@ -7,8 +7,8 @@ label passes through it with the node's own randomness, and the node's guard add
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +16,13 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.clients.guarding import admit, hold_to_channel
-from flwr_kld.clients.own_records import Loader, OwnRecords
+from flwr_kld.clients.guarding import admit, hold_to_channel, unexpected
+from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.privacy import SystemBits, Unit
+from flwr_kld.private import Held
 from flwr_kld.protocol import (
     ANSWER,
     PHASE,
@@ -93,15 +94,18 @@ def host_predictor_queries(
                 admit(context, question, member)
                 number, query = queries[member]
                 label = _label(own, context, member, query.labels)
-                symbols[str(member)] = [number, *query.answer(label, SystemBits())]
+                report = label.into(partial(query.answer, bits=SystemBits()))
+                symbols[str(member)] = [number, *report]
             except (DomainError, InvalidReply, QueryRefused) as error:
                 answer.reasons.append(str(error))
+            except Exception as error:  # Flower would send its text, which may quote anything
+                answer.reasons.append(unexpected(error))
             else:
                 answer.answered.append(member)
         return _reply(message, answer, symbols)
 
 
-def _label(own: OwnRecords, context: Context, member: int, labels: int) -> int:
+def _label(own: OwnRecords, context: Context, member: int, labels: int) -> Held[int]:
     """Draw one record's label; where there is none, or none that can be read, any label.
 
     That a client has no records, or odd ones, is private too: a refusal would tell.
@@ -110,11 +114,8 @@ def _label(own: OwnRecords, context: Context, member: int, labels: int) -> int:
         symbols = own.symbols(context, member)
     except (DomainError, QueryRefused) as error:
         logger.error("a predictor got a label drawn from nothing: %s", type(error).__name__)
-        symbols = np.zeros(0, dtype=np.int64)
-    symbols = symbols[(symbols >= 0) & (symbols < labels)]
-    if not len(symbols):
-        return secrets.randbelow(labels)
-    return int(symbols[secrets.randbelow(len(symbols))])
+        symbols = Held(np.zeros(0, dtype=np.int64))
+    return Records(symbols).label(labels)
 
 
 def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Asked]]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.guarding import unexpected
+from flwr_kld.counts import ClientCounts
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.protocol import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer, Question
 from flwr_kld.release_terms import ReleaseTerms
@@ -20,7 +21,7 @@ _USED = "flwr_kld.sealed"
 
 Agree = Callable[[Question, Context], NDArray[np.int32]]
 """Refuses a question that this node does not mean; returns the cell of each symbol."""
-Count = Callable[[Context, int, Question, NDArray[np.int32]], NDArray[np.int32]]
+Count = Callable[[Context, int, Question, NDArray[np.int32]], ClientCounts]
 """One member's counts, or its refusal."""
 
 
@@ -65,22 +66,21 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
         for member in dict.fromkeys(question.members):
             try:
                 counts = count(context, member, question, cell_of)
+                sealed_for = SealContext(
+                    context.run_id,
+                    question.check,
+                    question.reference,
+                    question.plan,
+                    terms.to_json(),
+                    sender_name(context.node_id, member),
+                )
+                boxes[str(member)] = seal(pinned, counts.to_wire(), sealed_for)
             except (DomainError, InvalidReply, QueryRefused) as error:
                 answer.reasons.append(str(error))
-                continue
             except Exception as error:  # Flower would send its text, which may quote anything
                 answer.reasons.append(unexpected(error))
-                continue
-            sealed_for = SealContext(
-                context.run_id,
-                question.check,
-                question.reference,
-                question.plan,
-                terms.to_json(),
-                sender_name(context.node_id, member),
-            )
-            boxes[str(member)] = seal(pinned, counts.astype("<i4").tobytes(), sealed_for)
-            answer.answered.append(member)
+            else:
+                answer.answered.append(member)
         return _reply(message, answer, boxes)
 
 

@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from numpy.typing import NDArray
 
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.guarding import account, admit, stricter, unexpected
@@ -36,18 +34,17 @@ from flwr_kld.secure_sum import (
     Session,
     SumClient,
     decode,
-    to_ring,
 )
 from flwr_kld.secure_sum.messages import Adverts, Deliveries, Survivors, UnmaskRequest
 from flwr_kld.secure_sum.policy import check_question
-from flwr_kld.sum_terms import SumTerms
+from flwr_kld.sum_terms import SumTerms, SumVector
 
 logger = logging.getLogger("flwr_kld")
 
 _TERMS = "flwr_kld.sum.terms"
 _MEMBER = "flwr_kld.sum.{}"
 
-Contribution = Callable[[Context, int, SumTerms], NDArray[np.int64]]
+Contribution = Callable[[Context, int, SumTerms], SumVector]
 """One member's vector for the agreed terms, noise share included."""
 
 
@@ -206,7 +203,7 @@ class _Turn:
             reply = client.share(request).to_bytes()
         elif isinstance(request, Deliveries):
             vector = self._contribution(self._context, member, terms)
-            reply = client.mask(request, to_ring(vector, terms.bits)).to_bytes()
+            reply = vector.masked_by(client, request, terms.bits).to_bytes()
         elif isinstance(request, Survivors):
             reply = client.agree(request).to_bytes()
         elif isinstance(request, UnmaskRequest):

@@ -20,6 +20,7 @@ from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.private import Private
 from flwr_kld.query import QueryPlan
+from flwr_kld.secure_sum import SumResult, from_ring
 
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
@@ -78,8 +79,19 @@ class ClientCounts(Private):
         counts = np.bincount(place, minlength=cells * groups)
         return cls(counts.astype(np.int32), cells=cells * groups)
 
+    @classmethod
+    def from_wire(cls, row: bytes, *, cells: int, most: int = LARGEST_CLIENT) -> ClientCounts:
+        """Read `to_wire`; the errors are those of the constructor."""
+        if len(row) != 4 * cells:
+            raise InvalidReply("counts have the wrong shape: one number a cell is expected")
+        return cls(np.frombuffer(row, dtype="<i4").astype(np.int32), cells=cells, most=most)
+
+    def to_wire(self) -> bytes:
+        """Write four bytes a cell, little-endian, for a message to those who may see them."""
+        return self._values.astype("<i4").tobytes()
+
     def reveal(self) -> NDArray[np.int32]:
-        """Return the exact values, for the wire or for a sum; shape [cells]."""
+        """Return the exact values, for a sum; shape [cells]."""
         return self._values
 
 
@@ -97,18 +109,16 @@ class ClearSum(Private):
     __slots__ = ("_plan", "_values", "clients", "records")
 
     def __init__(self, clients: Iterable[ClientCounts], plan: QueryPlan) -> None:
-        values = np.zeros(plan.length, dtype=np.int64)
+        self._values = np.zeros(plan.length, dtype=np.int64)
         self.clients = 0
         """Number of clients in the sum. Public."""
         self.records: int | None = None
         """Number of records, where it is public and came by itself."""
         for client in clients:
-            row = client.reveal()
-            if row.shape != values.shape:  # numpy would spread one cell over all
+            if client.reveal().shape != self._values.shape:  # numpy would spread one cell over all
                 raise InvalidReply("counts have the wrong shape: one number a cell is expected")
-            values += row
+            self._values += client.reveal()
             self.clients += 1
-        self._values = values
         self._plan = plan
 
     @classmethod
@@ -118,6 +128,17 @@ class ClearSum(Private):
         """Take a sum that a protocol computed without showing its parts; shape [cells]."""
         total = cls((), plan)
         total._values, total.clients, total.records = values, clients, records
+        return total
+
+    @classmethod
+    def of_ring(cls, result: SumResult, plan: QueryPlan, *, bits: int, counted: bool) -> ClearSum:
+        """Take a secure sum modulo 2**bits; its last number is that of records if `counted`."""
+        total = cls.of_total(
+            from_ring(result.reveal(), bits), plan, clients=len(result.survivors), records=None
+        )
+        if counted:
+            total.records = int(total._values[plan.length])
+        total._values = total._values[: plan.length]
         return total
 
     def is_empty(self) -> bool:

@@ -14,8 +14,11 @@ Diagnosis(<private>)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import ClassVar, NoReturn
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Generic, NoReturn, TypeVar
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class Private:
@@ -43,6 +46,19 @@ class Private:
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"the state of a {type(self).__name__} is private")
+
+
+class Held(Private, Generic[_T]):
+    """One private value of another type, on its way through code that need not see it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: _T) -> None:
+        self._value = value
+
+    def into(self, use: Callable[[_T], _R]) -> _R:
+        """Return what a function makes of the value."""
+        return use(self._value)
 
 
 class OneProcess(Private):

@@ -269,12 +269,12 @@ class ScalarRelease:
         ValueError
             If epsilon, delta or the options do not fit the adjacency.
         """
-        plan, counts = clear.plan, clear.reveal()
+        plan = clear.plan
         exact = self.adjacency is Adjacency.REPLACE_ONE
-        records = float(counts.sum()) if exact else self._public_records()
+        records = float(clear.reveal().sum()) if exact else self._public_records()
         function = ScalarFunction(plan, self.options, records)
         step, event = self._calibrated(function)
-        noisy = function.on_grid(counts, step) + int(sample(event.table, 1, bits)[0])
+        noisy = function.on_grid(clear.reveal(), step) + int(sample(event.table, 1, bits)[0])
         return self.describe(noisy * step, records, plan, private=bits.private)
 
     def describe(

@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.counts import ClientCounts
 from flwr_kld.errors import QueryRefused
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.event import Adjacency, Unit
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
+from flwr_kld.private import Private
 from flwr_kld.protocol import Question
+from flwr_kld.secure_sum import SumClient, to_ring
+from flwr_kld.secure_sum.messages import Deliveries, MaskedVector
 
 
 @dataclass(frozen=True)
@@ -154,13 +158,32 @@ class SumTerms:
         return terms
 
 
-def noised_vector(counts: NDArray[np.int64], terms: SumTerms, bits: BitSource) -> NDArray[np.int64]:
+class SumVector(Private):
+    """What a client puts into a sum. Private: exact wherever the terms have no noise in them.
+
+    Parameters
+    ----------
+    values : NDArray[np.int64]
+        Shape [terms.length].
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        self._values = values
+
+    def masked_by(self, client: SumClient, deliveries: Deliveries, bits: int) -> MaskedVector:
+        """Let a client of a sum modulo 2**bits mask it; the errors are `SumClient.mask`'s."""
+        return client.mask(deliveries, to_ring(self._values, bits))
+
+
+def noised_vector(counts: ClientCounts, terms: SumTerms, bits: BitSource) -> SumVector:
     """Return what a client puts into the sum: counts, clipped, with its share of the noise.
 
     Parameters
     ----------
-    counts : NDArray[np.int64]
-        Exact counts, shape [cells]. Private.
+    counts : ClientCounts
+        Exact.
     terms : SumTerms
         What was agreed.
     bits : BitSource
@@ -168,14 +191,16 @@ def noised_vector(counts: NDArray[np.int64], terms: SumTerms, bits: BitSource) -
 
     Returns
     -------
-    NDArray[np.int64]
-        Shape [terms.length]; in grid steps where there is noise. The last entry is the exact
-        number of records if the terms ask for it.
+    SumVector
+        In grid steps where there is noise. The last entry is the exact number of records if the
+        terms ask for it.
     """
-    vector = counts
+    vector = counts.reveal().astype(np.int64)
     if terms.noise is not None:
         event = terms.noise.event()
         clip = terms.noise.clipped
-        kept = counts if clip is None else clip.apply(counts, bits)
-        vector = event.grid * kept + sample(event.share, len(counts), bits)
-    return np.append(vector, counts.sum()) if terms.count_records else vector
+        kept = vector if clip is None else clip.apply(vector, bits)
+        vector = event.grid * kept + sample(event.share, len(vector), bits)
+    if terms.count_records:
+        vector = np.append(vector, counts.reveal().sum(dtype=np.int64))
+    return SumVector(vector)

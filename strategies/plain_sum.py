@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply
+from flwr_kld.private import Held
 from flwr_kld.protocol import (
     ANSWER,
     COUNTS,
@@ -128,14 +127,15 @@ class _Replies:
         if (answer.check, answer.plan) != (self._check, self._plan.fingerprint):
             raise InvalidReply("the reply belongs to another check")
         self.heard.update(refusals(self._open[node].values(), answer))
-        matrix = _matrix(content, len(answer.answered), self._plan.length)
-        self.bytes += len(str(config[ANSWER])) + matrix.nbytes
-        for member, row in zip(answer.answered, matrix, strict=True):
+        cells = self._plan.length
+        rows = _rows(content, len(answer.answered), cells)
+        self.bytes += len(str(config[ANSWER])) + 4 * cells * len(rows)
+        for member, row in zip(answer.answered, rows, strict=True):
             participant = self._open[node].pop(member, None)
             if participant is None:
                 continue  # not asked, or already counted
             try:
-                counts = ClientCounts(row, cells=self._plan.length, most=self._most)
+                counts = ClientCounts.from_wire(row.into(bytes), cells=cells, most=self._most)
             except InvalidReply as error:
                 self.heard[participant] = f"invalid reply: {error}"
             else:
@@ -147,16 +147,17 @@ class _Replies:
         self._open[node].clear()
 
 
-def _matrix(content: RecordDict, rows: int, cells: int) -> NDArray[np.int32]:
+def _rows(content: RecordDict, rows: int, cells: int) -> list[Held[bytes]]:
     """Read the counts of a node's members, one row each."""
     if not rows:
-        return np.empty((0, cells), dtype=np.int32)
+        return []
     record = content.get(COUNTS)
     array = record.get(COUNTS) if isinstance(record, ArrayRecord) else None
     if array is None:
         raise InvalidReply("the reply carries no counts")
     if array.dtype != "int32" or array.stype != COUNTS_FORMAT:
         raise InvalidReply("counts have the wrong dtype: int32 is expected")
-    if tuple(array.shape) != (rows, cells) or len(array.data) != 4 * rows * cells:
+    size = 4 * cells
+    if tuple(array.shape) != (rows, cells) or len(array.data) != rows * size:
         raise InvalidReply("counts have the wrong shape: one row a client, one number a cell")
-    return np.frombuffer(array.data, dtype="<i4").astype(np.int32, copy=False).reshape(rows, cells)
+    return [Held(array.data[i * size : (i + 1) * size]) for i in range(rows)]

@@ -14,7 +14,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.protocol import ANSWER, IDENTITY_ACTION, QUESTION
-from flwr_kld.secure_sum import Roster, SecureSumError, Session, SumServer, Tolerance, from_ring
+from flwr_kld.secure_sum import Roster, SecureSumError, Session, SumServer, Tolerance
 from flwr_kld.secure_sum.ring import check_bits
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
@@ -111,13 +111,7 @@ class SecureSum:
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
-        total, survivors = from_ring(result.reveal(), self.bits), len(result.survivors)
-        clear = ClearSum.of_total(
-            total[:cells],
-            exchange.plan,
-            clients=survivors,
-            records=int(total[cells]) if counted else None,
-        )
+        clear = ClearSum.of_ring(result, exchange.plan, bits=self.bits, counted=counted)
         in_the_sum = {people[name] for name in result.survivors}
         return Collected(
             clear,

@@ -19,17 +19,19 @@ from rich.console import Console
 from secure_sum.summing import EASY, Sum, people, session_of
 
 import flwr_kld
+from flwr_kld.clients.own_records import Records
 from flwr_kld.counts import ClearSum, ClientCounts
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.boosting import Boosted, Points, Round
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.privacy.table import TOTAL
-from flwr_kld.private import OneProcess, Private
+from flwr_kld.private import Held, OneProcess, Private
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.sealing import AggregatorKey
 from flwr_kld.secure_sum import Identity, Phase, SumClient
 from flwr_kld.secure_sum.keys import OneUseKey
+from flwr_kld.sum_terms import SumVector
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
@@ -69,7 +71,12 @@ def private_objects() -> list[Private]:
     box, rejection = mollify(records, base, Mollifier.asymmetric(0.5, 0.2)), mbde(records, base, 1)
     points = np.array([COUNT, 0.0])
     client, total = advertised(), summed()
+    counted = Records(Held(np.array([COUNT, COUNT])))
+    counted.name(Held(np.array([COUNT, 1], dtype=np.uint64)), None)
     return [
+        Held(COUNT),
+        counted,
+        SumVector(np.array([COUNT, 0])),
         counts(),
         ClearSum([counts()], PLAN),
         Categorical([COUNT, TOTAL - COUNT]),

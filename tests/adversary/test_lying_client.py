@@ -29,6 +29,7 @@ from flwr_kld.strategies import (
     TrustedAggregator,
 )
 from flwr_kld.strategies.exchange import Claim, Exchange
+from flwr_kld.sum_terms import SumVector
 
 LIAR = 1000
 MOST = 2**31 - 1
@@ -63,12 +64,15 @@ def lie(monkeypatch):
             node["id"] = context.node_id
             own = count(self, context, *args)
             if counts is not None and context.node_id == LIAR:
-                return SimpleNamespace(reveal=lambda: counts(own.reveal().copy()))
+                told = counts(own.reveal().copy())
+                return SimpleNamespace(
+                    reveal=lambda: told, to_wire=lambda: told.astype("<i4").tobytes()
+                )
             return own
 
         def summed(*args):
             own = noised(*args)
-            return own if vector is None or node["id"] != LIAR else vector(own)
+            return own if vector is None or node["id"] != LIAR else SumVector(vector(own._values))
 
         monkeypatch.setattr(OwnRecords, "count", counted)
         monkeypatch.setattr(drift_queries, "noised_vector", summed)
