@@ -8,7 +8,7 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.report import Outcome
 from flwr_kld.strategies import Alarm, KLDrift, RotatingRecords, SecureSum, Trusted
 
-SAME = tuple(REFERENCE.probabilities)
+SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
 ALONE = Alarm(horizon=1)
 
 
