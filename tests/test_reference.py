@@ -72,7 +72,7 @@ def test_the_floor_mixes_with_the_uniform_law():
 
 @pytest.mark.parametrize("floor", [-0.1, 1, 1.5, np.nan])
 def test_floor_out_of_range(floor):
-    with pytest.raises(ValueError, match=r"floor must be in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"floor must be a number in \[0, 1\)"):
         Reference.from_counts(COLOURS, COUNTS, floor=floor)
 
 

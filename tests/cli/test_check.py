@@ -285,4 +285,4 @@ def test_people_read_the_decision_first(cli, url, flower_app, settled):
     text = " ".join(lines)
     assert "what would resolve it: ask twice as many clients" in text
     assert "certified: at least 0.050 nats" in text
-    assert "0.5 left in the window" in text
+    assert "0.5 of 1 left in the window" in text

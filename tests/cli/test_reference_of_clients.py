@@ -87,7 +87,7 @@ def test_the_same_key_spends_nothing_and_writes_the_same_file(build, flwr, out):
     assert Ledger(flwr.ledger).spent() == spent
     lines = again.stdout.splitlines()
     assert lines[0] == f"MADE  reference {KEY} (the ledger had it: nothing was asked)"
-    assert "2900 records of 29 of 30 clients; ε = 0.9 per record" in lines[1]
+    assert "2900 records of 29 of 30 clients (1 × no reply); ε = 0.9 per record" in lines[1]
 
 
 @pytest.mark.parametrize(

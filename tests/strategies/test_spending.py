@@ -35,7 +35,7 @@ def settled(ledger, clients, selection, survivors):
 
 @pytest.mark.parametrize("survivors", [(32, 20), (20, 32), (None, 32)])
 def test_one_charge_for_both_halves_books_the_dearer(ledger, survivors):
-    (release,) = settled(ledger, 40, EVERYTHING, survivors)
+    (release,) = settled(ledger, 39, EVERYTHING, survivors)
     dearer = TRUST.cost(16 if None in survivors else 20)
     assert (release.delivered or release.asked) == dearer
 
@@ -51,5 +51,5 @@ def test_the_same_buckets_of_two_halves_of_clients_are_one_charge(ledger):
 
 
 def test_other_buckets_in_each_half_are_charged_apart(ledger):
-    assert len(settled(ledger, 40, Selection("k", 4, (1,)), (32, 32))) == 2
+    assert len(settled(ledger, 39, Selection("k", 4, (1,)), (32, 32))) == 2
     assert ledger.spent().epsilon <= 1.0
