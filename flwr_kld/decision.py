@@ -1,25 +1,51 @@
 """The decision of one check: drift, no drift, or inconclusive and what would resolve it.
 
-Drift is said on certified grounds only: one check's lower bound, or evidence added up over checks.
-The point estimate never alarms. Proof notes: ``docs/proofs/certified-bound.md``,
+Drift is said on certified grounds only: one check's lower bound of the divergence or of the share
+of records outside the reference, or evidence added up over checks. The point estimate never alarms.
+Proof notes: ``docs/proofs/certified-bound.md``, ``docs/proofs/outside-share.md``,
 ``docs/proofs/e-detector.md``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from flwr_kld.alarm import Standing
 from flwr_kld.bounds import CertifiedBound
 from flwr_kld.bounds.interval import Interval, NoInterval
+from flwr_kld.bounds.outside import OutsideLimits
 from flwr_kld.bounds.sensitivity import Sensitivity, errors_for_one_check
+from flwr_kld.report.outside import OutsideShare
 from flwr_kld.report.verdict import Outcome, Verdict
 
 POWER = 0.8
 """With which a check that says "no drift" would have found a drift of its resolution."""
 _FACTORS = (1.5, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
 """Of records or epsilon that are proposed."""
+_NOISE = 2.0
+"""Standard deviations within which a share is taken for noise around 0."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The second thing that a check decides on: q, the share of records outside the reference.
+
+    Parameters
+    ----------
+    limits, at_once : OutsideLimits or None
+        As reports show them, and at the level at which a single check alarms; None if nothing can
+        lie outside.
+    tolerated : float
+        Share of them that is tolerated, in [0, 1).
+    excluded : float
+        Share that "no drift" has to exclude.
+    """
+
+    limits: OutsideLimits | None
+    at_once: OutsideLimits | None
+    tolerated: float
+    excluded: float
 
 
 def decide(
@@ -28,6 +54,7 @@ def decide(
     interval: Interval | NoInterval,
     standing: Standing,
     sensitivity: Sensitivity,
+    outside: Outside,
     *,
     threshold: float,
     resolution: float,
@@ -47,6 +74,8 @@ def decide(
         Evidence over checks, this one included.
     sensitivity : Sensitivity
         What checks like this one find.
+    outside : Outside
+        The share of records outside the reference, and what is tolerated of it.
     threshold : float
         Nats of D_θ that are tolerated.
     resolution : float
@@ -57,12 +86,15 @@ def decide(
     Returns
     -------
     Verdict
-        A false "drift" has probability at most ``1 - at_once.level`` in each check, and the
-        detector's rate over its horizon.
+        A false "drift" has probability at most ``1 - at_once.level`` in each check for the
+        divergence and as much for the share outside, and the detector's rate over its horizon.
     """
-    outcome, reason, resolve = _outcome(
-        bound, at_once, interval, standing, sensitivity, threshold, threshold + resolution
+    outcome, reason, resolve = (
+        _found(bound, at_once, standing, outside, threshold)
+        or _not_excluded(outside)
+        or _none(bound, interval, sensitivity, threshold, threshold + resolution)
     )
+    limits = outside.limits
     return Verdict(
         outcome=outcome,
         reason=f"{reason}; this is about {population}",
@@ -75,6 +107,9 @@ def decide(
         evidence=standing.evidence,
         alarm_at=standing.alarm_at,
         population=population,
+        outside_lower=None if limits is None else limits.lower,
+        outside_upper=None if limits is None else limits.upper,
+        outside_tolerated=outside.tolerated,
     )
 
 
@@ -105,8 +140,10 @@ def contradicted(threshold: float, level: float, why: str) -> Verdict:
     )
 
 
-def hold_to_estimate(verdict: Verdict, estimate: float | None, excluded: float) -> Verdict:
-    """Take "no drift" back beside an estimate above what it excludes.
+def hold_to_estimates(
+    verdict: Verdict, estimate: float | None, excluded: float, outside: OutsideShare | None
+) -> Verdict:
+    """Take "no drift" back beside an estimate above what it excludes, or a share not tolerated.
 
     Parameters
     ----------
@@ -114,33 +151,56 @@ def hold_to_estimate(verdict: Verdict, estimate: float | None, excluded: float) 
         Of the first half, in nats.
     excluded : float
         Nats that "no drift" says would have been found.
+    outside : OutsideShare or None
+        Of the first half.
     """
-    if verdict.outcome is not Outcome.NO_DRIFT or estimate is None or estimate <= excluded:
+    if verdict.outcome is not Outcome.NO_DRIFT:
+        return verdict
+    if estimate is not None and estimate > excluded:
+        above = (
+            f"the estimate of {estimate:.3f} nats is above the {excluded:.3g} that the bound "
+            "excludes"
+        )
+    elif outside is not None and _above(outside, verdict.outside_tolerated or 0.0):
+        above = f"the share of records outside the reference is above what is tolerated: {outside}"
+    else:
         return verdict
     return replace(
         verdict,
         outcome=Outcome.INCONCLUSIVE,
-        reason=(
-            f"the estimate of {estimate:.3f} nats is above the {excluded:.3g} that the bound "
-            f"excludes: {verdict.reason}"
-        ),
+        reason=f"{above}: {verdict.reason}",
         resolve="more records or fewer cells, if it is chance; otherwise the clients' records",
     )
 
 
-def _outcome(
+def _above(outside: OutsideShare, tolerated: float) -> bool:
+    """Whether an estimated share is more than what is tolerated, and more than noise around 0."""
+    return outside.share > max(tolerated, _NOISE * outside.deviation)
+
+
+_Found = tuple[Outcome, str, str | None]
+
+
+def _found(
     bound: CertifiedBound,
     at_once: CertifiedBound,
-    interval: Interval | NoInterval,
     standing: Standing,
-    sensitivity: Sensitivity,
+    outside: Outside,
     threshold: float,
-    excluded: float,
-) -> tuple[Outcome, str, str | None]:
+) -> _Found | None:
+    """Return what is certified to be too much, first what alarms."""
     if at_once.lower > threshold:
         reason = (
             f"a divergence above {threshold:g} nats is certified: the bound by which single checks "
             f"alarm errs with probability {1 - at_once.level:.1g} and is {at_once.lower:.3f} nats"
+        )
+        return Outcome.DRIFT, reason, None
+    tolerated = f"{100 * outside.tolerated:.3g} % are tolerated"
+    if outside.at_once is not None and outside.at_once.lower > outside.tolerated:
+        reason = (
+            f"at least {100 * outside.at_once.lower:.3g} % of the records are outside the "
+            f"reference, and {tolerated}: a bound that errs with probability "
+            f"{1 - outside.at_once.level:.1g}"
         )
         return Outcome.DRIFT, reason, None
     if standing.alarmed:
@@ -157,6 +217,34 @@ def _outcome(
             f"{standing.evidence:.2g} of {standing.alarm_at:.3g}"
         )
         return Outcome.INCONCLUSIVE, reason, "the next checks, if it is a drift"
+    if outside.limits is not None and outside.limits.lower > outside.tolerated:
+        reason = (
+            f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
+            f"reference, and {tolerated}, but this is certified at {100 * bound.level:g} % only"
+        )
+        return Outcome.INCONCLUSIVE, reason, "more clients or records, or a larger epsilon"
+    return None
+
+
+def _not_excluded(outside: Outside) -> _Found | None:
+    """Return that too much may lie outside the reference for "no drift"."""
+    if outside.limits is None or outside.limits.upper <= outside.excluded:
+        return None
+    reason = (
+        f"up to {100 * outside.limits.upper:.3g} % of the records may be outside the reference, "
+        f'not only the {100 * outside.excluded:.3g} % that "no drift" allows'
+    )
+    return Outcome.INCONCLUSIVE, reason, "more clients or records, or a larger epsilon"
+
+
+def _none(
+    bound: CertifiedBound,
+    interval: Interval | NoInterval,
+    sensitivity: Sensitivity,
+    threshold: float,
+    excluded: float,
+) -> _Found:
+    """Return "no drift" if one of `excluded` nats would have been found."""
     if isinstance(interval, Interval) and interval.upper <= excluded:
         reason = f"the divergence is at most {interval.upper:.3f} nats"
         return Outcome.NO_DRIFT, reason, None

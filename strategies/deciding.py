@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 
 from flwr_kld.alarm import EDetector, Evidence
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.bounds import certified_lower_bound
 from flwr_kld.bounds.interval import two_sided_interval
+from flwr_kld.bounds.outside import outside_limits
 from flwr_kld.bounds.sensitivity import Sensitivity
 from flwr_kld.bounds.witness import check_level
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.decision import contradicted, decide, unmeasured
+from flwr_kld.decision import Outside, contradicted, decide, unmeasured
 from flwr_kld.ledger import Ledger, State
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
 from flwr_kld.strategies.measuring import Measured
 
-_AT_ONCE = 0.2
-"""Part of the rate of false alarms that single checks may use up; the rest is the detector's."""
+_AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
+"""Part of the rate of false alarms that single checks may use up for the divergence, and as much
+again for the share outside the reference; the rest is the detector's. A check that stands alone has
+little use for that."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,16 @@ class Alarm:
     @property
     def detector(self) -> EDetector:
         """A fresh detector of evidence over checks."""
-        return EDetector((1 - _AT_ONCE) * self.rate, self.horizon)
+        return EDetector((1 - 2 * self._part) * self.rate, self.horizon)
 
     @property
     def level_at_once(self) -> float:
         """Confidence at which a single check alarms: by chance, none of a horizon's checks does."""
-        return 1 - _AT_ONCE * self.rate / self.horizon if self.horizon > 1 else 1 - self.rate
+        return 1 - self._part * self.rate / self.horizon
+
+    @property
+    def _part(self) -> float:
+        return _AT_ONCE if self.horizon > 1 else _AT_ONCE_ALONE
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,8 @@ class Decider:
     ----------
     threshold : float
         Nats of D_θ that are tolerated.
+    outside : float
+        Share of records outside the reference that is tolerated, in [0, 1).
     alarm : Alarm
         How sure decisions are.
     theta : float
@@ -108,6 +118,7 @@ class Decider:
     """
 
     threshold: float
+    outside: float
     alarm: Alarm
     theta: float
     reference: Reference
@@ -142,7 +153,7 @@ class Decider:
         standing = self._detector.update(
             Evidence.of(witness, counts, theta=theta, threshold=threshold)
         )
-        at_once = self.alarm.level_at_once
+        at_once, resolution = self.alarm.level_at_once, self.alarm.resolution
         verdict = decide(
             bound,
             certified_lower_bound(witness, counts, theta=theta, level=at_once),
@@ -155,8 +166,14 @@ class Decider:
                 theta=theta,
                 design_effect=bound.design_effect.value,
             ),
+            Outside(
+                outside_limits(witness, counts, level=self.alarm.level),
+                outside_limits(witness, counts, level=at_once),
+                self.outside,
+                1 - (1 - self.outside) * math.exp(-resolution),
+            ),
             threshold=threshold,
-            resolution=self.alarm.resolution,
+            resolution=resolution,
             population=measured.population,
         )
         state = State(self._name(budget), self._detector.state(), self._version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -15,10 +16,10 @@ from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
 from flwr_kld.alarm.evidence import check_threshold
-from flwr_kld.arguments import whole
+from flwr_kld.arguments import real, whole
 from flwr_kld.contradictions import impossible_estimate
 from flwr_kld.counts import LARGEST_CLIENT
-from flwr_kld.decision import contradicted, hold_to_estimate
+from flwr_kld.decision import contradicted, hold_to_estimates
 from flwr_kld.estimate import ESTIMATORS, Estimator
 from flwr_kld.estimate.score import check_theta
 from flwr_kld.explain.candidates import require_candidates
@@ -84,6 +85,10 @@ class KLDrift(Monitor[Report]):
     threshold : float, optional
         Nats of D_θ that are tolerated. With it each check decides: its cohort is split in two
         disjoint halves, which are asked different things, so that it costs the same.
+    outside : float, optional
+        Share of the records, in [0, 1), that may lie where the reference has no mass ('other',
+        'missing', never seen) before a check says drift; D_θ does not see them. By default
+        ``1 - e^-threshold``: a larger one has a KL divergence above the threshold by itself.
     alarm : Alarm, optional
         How checks decide; `Alarm()` by default, and only with a threshold.
     candidates : Mapping[str, Reference], optional
@@ -121,6 +126,7 @@ class KLDrift(Monitor[Report]):
         min_clients: int = 2,
         timeout: float = 600.0,
         threshold: float | None = None,
+        outside: float | None = None,
         alarm: Alarm | None = None,
         candidates: Mapping[str, Reference] | None = None,
         ledger: Ledger | str | None = None,
@@ -141,9 +147,13 @@ class KLDrift(Monitor[Report]):
         theta = check_theta(theta)
         if threshold is None and alarm is not None:
             raise ValueError("an alarm needs a threshold: the nats that are tolerated")
+        if threshold is None and outside is not None:
+            raise ValueError("outside needs a threshold: without one nothing is decided")
         if threshold is not None:
             threshold = check_threshold(threshold)
             require_counts(trust)
+            usual = -math.expm1(-threshold)
+            outside = usual if outside is None else real("outside", outside, least=0, below=1)
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
@@ -159,6 +169,7 @@ class KLDrift(Monitor[Report]):
         )
         self.candidates = candidates
         self.threshold = threshold
+        self.outside = outside
         self.alarm = alarm or Alarm()
         self.reference = reference
         self.trust = trust
@@ -174,7 +185,9 @@ class KLDrift(Monitor[Report]):
         self._generator = np.random.default_rng(seed)
         bits = SystemBits() if seed is None else SeededBits(seed)
         self._decider = (
-            None if threshold is None else Decider(threshold, self.alarm, theta, reference)
+            None
+            if threshold is None or outside is None
+            else Decider(threshold, outside, self.alarm, theta, reference)
         )
         least = max(self.min_clients, trust.least_clients)
         self._asking = Asking(trust, aggregation, least, bits, most_records or 0)
@@ -271,7 +284,8 @@ class KLDrift(Monitor[Report]):
             return replace(decided, verdict=verdict, states=()), note
         if verdict is None:
             return decided, note
-        held = hold_to_estimate(verdict, estimate, verdict.threshold + self.alarm.resolution)
+        excluded = verdict.threshold + self.alarm.resolution
+        held = hold_to_estimates(verdict, estimate, excluded, reading["outside"])
         return replace(decided, verdict=held), note if held is verdict else held.reason
 
     def _parts(self, chosen: list[Participant]) -> list[Part]:

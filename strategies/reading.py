@@ -11,6 +11,7 @@ from flwr_kld.errors import EstimateUndefined
 from flwr_kld.estimate import Estimator, estimate
 from flwr_kld.explain import explain
 from flwr_kld.explain.candidates import fit_candidates
+from flwr_kld.explain.outside import outside_share
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome, Report
 from flwr_kld.scalar import NoisyScalar
@@ -33,6 +34,7 @@ def read(
         reading = _read_scalar(published)
     else:
         reading = _read_counts(published, estimator, theta, design_effect)
+        reading["outside"] = outside_share(published, design_effect=design_effect)
     return {
         **reading,
         "candidates": (
@@ -108,6 +110,8 @@ def metrics(report: Report) -> dict[str, Any]:
         "kld.seconds": report.seconds,
         "kld.private": int(report.private),
         "kld.lower_bound": report.lower_bound,
+        "kld.outside": report.outside_share,
+        "kld.outside_lower": report.outside_lower,
         "kld.drift": None if report.outcome is None else int(report.outcome is Outcome.DRIFT),
         "kld.epsilon_left": report.epsilon_left,
     }

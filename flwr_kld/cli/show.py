@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Answer
-from flwr_kld.report import Check, Outcome, Report, Round, who_saw_what
+from flwr_kld.report import Check, Outcome, Report, Round, Verdict, who_saw_what
 from flwr_kld.report.words import left_of, left_out
 
 _STYLE = {
@@ -55,6 +55,8 @@ def report_lines(report: Report) -> Iterator[str]:
         yield f"certified: {certified}; threshold {verdict.threshold:g}"
         if verdict.interval:
             yield f"interval: {verdict.interval[0]:.3f} to {verdict.interval[1]:.3f} nats"
+    if report.outside is not None:
+        yield f"outside the reference: {report.outside}{_certified_outside(verdict)}"
     theta = "" if report.theta is None else f", θ = {report.theta:.3g}"
     if report.estimate is None:
         yield f"estimate: none: {report.note}"
@@ -83,6 +85,16 @@ def report_lines(report: Report) -> Iterator[str]:
     )
     if missing := left_out(report.dropouts):
         yield f"left out: {missing}"
+
+
+def _certified_outside(verdict: Verdict | None) -> str:
+    """Say what is certified of the share outside the reference, and tolerated."""
+    if verdict is None or verdict.outside_lower is None or verdict.outside_tolerated is None:
+        return ""
+    return (
+        f"; certified: at least {100 * verdict.outside_lower:.3g} %, probability "
+        f"{verdict.level:g}; {100 * verdict.outside_tolerated:.3g} % are tolerated"
+    )
 
 
 def checks_table(checks: Sequence[Check], *, title: str = "") -> Table:

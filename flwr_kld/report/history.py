@@ -57,9 +57,9 @@ class Check:
         )
 
 
-_ELSEWHERE = ("started", "dropouts", "verdict", "movements", "candidates")
+_ELSEWHERE = ("started", "dropouts", "verdict", "outside", "movements", "candidates")
 _COLUMNS = [field.name for field in fields(Report) if field.name not in _ELSEWHERE]
-_COLUMNS += ["outcome", "lower_bound", "threshold"]
+_COLUMNS += ["outcome", "lower_bound", "threshold", "outside_share", "outside_lower"]
 
 
 def save_csv(checks: Sequence[Check], path: Path) -> None:

@@ -62,6 +62,14 @@ _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         lambda r: r.lower_bound,
     ),
     "kld_threshold": ("Divergence that is tolerated, in nats", lambda r: r.threshold),
+    "kld_outside_share": (
+        "Estimated share of records outside the reference, 0 to 1",
+        lambda r: r.outside_share,
+    ),
+    "kld_outside_lower_bound": (
+        "Certified lower bound of the share of records outside the reference, 0 to 1",
+        lambda r: r.outside_lower,
+    ),
     "kld_epsilon": ("Epsilon of the last finished check, in nats", lambda r: r.epsilon),
     "kld_epsilon_left": (
         "Epsilon left in the budget's window for the person charged most, in nats",

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flwr_kld._json import json_text
+from flwr_kld.report.outside import OutsideShare
 from flwr_kld.report.verdict import Outcome, Verdict
 from flwr_kld.report.words import aside
 
@@ -74,6 +75,9 @@ class Report:
         Epsilon of the budget that was in force, in nats.
     verdict : Verdict or None
         The decision; None if no threshold was given.
+    outside : OutsideShare or None
+        Estimated share of records where the reference has no mass, and what they are. None if it
+        has some everywhere, or the release does not tell.
     movements : tuple[dict[str, Any], ...]
         Cells that moved most, ``Movement.to_dict``.
     candidates : dict[str, float]
@@ -115,6 +119,7 @@ class Report:
     population: str | None = None
     epsilon_left: float | None = None
     verdict: Verdict | None = None
+    outside: OutsideShare | None = None
     movements: tuple[dict[str, Any], ...] = ()
     candidates: dict[str, float] = field(default_factory=dict)
     epsilon_budget: float | None = None
@@ -129,6 +134,16 @@ class Report:
         """Certified lower bound in nats, if there is one: for people, who read one below 0 as 0."""
         bound = None if self.verdict is None else self.verdict.lower_bound
         return None if bound is None else max(0.0, bound)
+
+    @property
+    def outside_share(self) -> float | None:
+        """Estimated share of records outside the reference, if it is known."""
+        return None if self.outside is None else self.outside.share
+
+    @property
+    def outside_lower(self) -> float | None:
+        """Certified lower bound of that share, if there is one."""
+        return None if self.verdict is None else self.verdict.outside_lower
 
     @property
     def threshold(self) -> float | None:
@@ -164,6 +179,8 @@ class Report:
         own["movements"] = tuple(own["movements"])
         if own["verdict"] is not None:
             own["verdict"] = Verdict.from_dict(own["verdict"])
+        if own.get("outside") is not None:
+            own["outside"] = OutsideShare.from_dict(own["outside"])
         return cls(**own)
 
     def __str__(self) -> str:
@@ -175,6 +192,8 @@ class Report:
                 f"KL(reference || clients) = {self.estimate:.3f} ± {self.error:.3f} nats{theta}"
             )
         privacy = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
+        if self.outside is not None:
+            reading += f"; outside the reference: {self.outside}"
         decided = "" if self.verdict is None else f"{self.verdict.outcome}: {self.verdict.reason}; "
         return (
             f"{decided}{reading}; {privacy} per {self.unit} ({self.adjacency}, {self.trust})"

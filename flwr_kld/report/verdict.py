@@ -40,6 +40,11 @@ class Verdict:
         Why there is none.
     evidence, alarm_at : float or None
         Evidence for drift added up over checks, and where it alarms; None for a single check.
+    outside_lower, outside_upper : float or None
+        Certified: at least, at most this share of the records lies outside the reference, each with
+        probability `level`. None if nothing was certified, or nothing can lie there.
+    outside_tolerated : float or None
+        Share of them that the operator tolerates.
     population : str or None
         Whose divergence the decision is about: of those from whom the cohort's clients were drawn,
         or of these very clients. None if nothing was certified.
@@ -55,6 +60,9 @@ class Verdict:
     interval_note: str | None = None
     evidence: float | None = None
     alarm_at: float | None = None
+    outside_lower: float | None = None
+    outside_upper: float | None = None
+    outside_tolerated: float | None = None
     population: str | None = None
 
     @classmethod

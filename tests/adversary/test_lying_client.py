@@ -13,7 +13,7 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.contradictions import contradiction, impossible_estimate
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.decision import hold_to_estimate
+from flwr_kld.decision import hold_to_estimates
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.privacy import SystemBits, calibrated_laplace, sample
@@ -254,9 +254,9 @@ def test_an_estimate_outside_of_its_range(estimate, theta, possible):
 @pytest.mark.parametrize("outcome", Outcome)
 def test_no_drift_never_stands_beside_an_estimate_above_what_it_excludes(outcome):
     verdict = Verdict(outcome, "as said", None, threshold=0.1, lower_bound=0.0, level=0.95)
-    assert hold_to_estimate(verdict, 0.2, 0.2) is verdict
-    assert hold_to_estimate(verdict, None, 0.2) is verdict
-    held = hold_to_estimate(verdict, 0.3, 0.2)
+    assert hold_to_estimates(verdict, 0.2, 0.2, None) is verdict
+    assert hold_to_estimates(verdict, None, 0.2, None) is verdict
+    held = hold_to_estimates(verdict, 0.3, 0.2, None)
     if outcome is not Outcome.NO_DRIFT:
         assert held is verdict
         return

@@ -1,0 +1,62 @@
+"""The share of records where the reference has no mass, as a report says it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+_CLEAR = 2.0
+"""Standard deviations from which on a kind is named."""
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Records outside the reference that are alike.
+
+    Parameters
+    ----------
+    name : str
+        In the domain's words, such as ``"'other' in job"``.
+    share, deviation : float
+        Estimated share of all records, in [0, 1], and its standard deviation.
+    """
+
+    name: str
+    share: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class OutsideShare:
+    """Records where the reference has no mass: 'other', 'missing', or never seen before. Public.
+
+    Parameters
+    ----------
+    share, deviation : float
+        Estimated share of all records, in [0, 1], and its standard deviation by sampling and noise.
+    kinds : tuple[Kind, ...]
+        What they are, most frequent first.
+    """
+
+    share: float
+    deviation: float
+    kinds: tuple[Kind, ...]
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> OutsideShare:
+        """Read ``asdict`` after a trip through JSON."""
+        kinds = tuple(Kind(**kind) for kind in values["kinds"])
+        return cls(values["share"], values["deviation"], kinds)
+
+    def __str__(self) -> str:
+        named = [k.name for k in self.kinds if k.share > _CLEAR * k.deviation][:_NAMED]
+        return ", ".join([percent(self.share, self.deviation), *named])
+
+
+def percent(share: float, deviation: float) -> str:
+    """Write a share with its standard deviation, such as ``"27 % ± 1 %"``."""
+    size = 100 * deviation
+    digits = min(max(-math.floor(math.log10(size)), 0), 3) if size > 0 else 0
+    return f"{100 * share:.{digits}f} % ± {size:.{digits}f} %"

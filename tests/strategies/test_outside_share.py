@@ -1,0 +1,184 @@
+"""Records that the reference rules out: a second thing that a check decides on."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
+
+from flwr_kld import Categories, Labels, Reference
+from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld.decision import hold_to_estimates
+from flwr_kld.report import Outcome, Report
+from flwr_kld.report.outside import Kind, OutsideShare
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import (
+    Adjacency,
+    Alarm,
+    Distributed,
+    KLDrift,
+    PlainSum,
+    SecureSum,
+    Trusted,
+)
+
+SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
+
+
+def meeting(clients, share, what="e-scooter", nodes=400, each=100):
+    """So many of the clients hold this in so many of their records, all others the reference."""
+
+    def records(context):
+        rng = np.random.default_rng(context.node_id)
+        held = rng.choice(FRUIT.names, each, p=SAME).tolist()
+        if context.node_config["partition-id"] < clients * nodes:
+            odd = int(share * each)
+            held[:odd] = [what] * odd
+        return held
+
+    return grid_of(app_of(records, secure_sum=FirstUse()), nodes)
+
+
+@pytest.mark.parametrize(
+    ("trust", "aggregation", "nodes", "clients"),
+    [
+        (Trusted(1.0), PlainSum, 400, 0.9),
+        (Trusted(1.0, adjacency=Adjacency.ADD_REMOVE), PlainSum, 400, 0.9),
+        (Distributed(2.0, min_survivors=20), SecureSum, 80, 1.0),
+    ],
+)
+@pytest.mark.parametrize("what", ["e-scooter", None])
+def test_a_new_category_is_found_at_the_first_check_and_nobody_is_left_out(
+    trust, aggregation, nodes, clients, what
+):
+    """Chernoff's limit needs a mean share of .72 in ten groups.
+
+    With the halves that this seed draws it is .81, give or take .006 for who is in which group.
+    """
+    monitor = KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.1, seed=0)
+    report = monitor.check(meeting(clients, 0.9, what, nodes))
+    assert report.outcome is Outcome.DRIFT, report.verdict.reason
+    assert (report.asked, report.survivors, report.dropouts) == (nodes, nodes, {})
+    assert report.outside.share == pytest.approx(0.9 * clients, abs=0.1)
+    assert report.outside.kinds[0].name == ("missing" if what is None else "other")
+    assert 0.1 < report.verdict.outside_lower < 0.95
+
+
+def test_what_d_does_not_see_is_decided_by_the_share_itself():
+    """At θ = .9 a quarter of the records outside moves D by at most -ln(.75 · .1 + .9) = .025."""
+    monitor = KLDrift(REFERENCE, Trusted(1.0), theta=0.9, threshold=0.1)
+    report = monitor.check(meeting(1.0, 0.25))
+    assert report.lower_bound < 0.1
+    assert report.outcome is Outcome.DRIFT
+    assert "of the records are outside the reference, and 9.52 % are tolerated" in str(report)
+    assert "outside the reference: 25.0 % ± 0.3 %, other" in str(report)
+
+
+@pytest.mark.parametrize("outside", [0.02, 0.3])
+def test_what_is_tolerated_can_be_set(outside):
+    monitor = KLDrift(REFERENCE, Trusted(1.0), theta=0.9, threshold=0.1, outside=outside)
+    report = monitor.check(meeting(1.0, 0.06))
+    assert report.verdict.outside_tolerated == outside
+    assert report.outcome is (Outcome.DRIFT if outside < 0.06 else Outcome.NO_DRIFT)
+
+
+def test_no_drift_is_not_said_beside_a_share_that_is_not_tolerated():
+    """A tenth of the clients hold it in all their records: q = .1, above 1 - e^-.1 = .095."""
+    for share in (0.1, 0.13):
+        report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.1).check(meeting(share, 1.0))
+        assert report.outcome is not Outcome.NO_DRIFT, report.verdict.reason
+
+
+def test_nothing_outside_is_no_alarm_and_no_obstacle():
+    report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.1).check(meeting(0.0, 0.0))
+    assert report.outcome is Outcome.NO_DRIFT, report.verdict.reason
+    assert report.outside.share < 0.01
+    assert report.verdict.outside_tolerated == pytest.approx(1 - math.exp(-0.1))
+
+
+def test_without_a_threshold_the_share_is_estimated():
+    report = KLDrift(REFERENCE, Trusted(1.0)).check(meeting(0.5, 0.2, nodes=100))
+    assert report.verdict is None
+    assert report.outside.share == pytest.approx(0.1, abs=0.02)
+    assert report.outside.deviation < 0.01
+    again = Report.from_dict(json.loads(report.to_json()))
+    assert again.outside == report.outside
+    old = json.loads(report.to_json())
+    del old["outside"]
+    assert Report.from_dict(old).outside is None
+
+
+def test_the_column_that_does_not_fit_is_named():
+    table = Categories({"job": Labels(["nurse", "cook"]), "ward": [1, 2]})
+    reference = Reference.from_counts(table, [4, 3, 2, 1])
+
+    def app():
+        from flwr.clientapp import ClientApp
+
+        made = ClientApp()
+
+        def rows(context):
+            rng = np.random.default_rng(context.node_id)
+            symbol = rng.choice(4, 100, p=[0.4, 0.3, 0.2, 0.1])
+            jobs = np.array(["nurse", "cook"], dtype=object)[symbol // 2]
+            jobs[:27] = "pilot"
+            return {"job": jobs, "ward": [*(symbol % 2 + 1).tolist()]}
+
+        answer_drift_queries(made, rows, table)
+        return made
+
+    report = KLDrift(reference, Trusted(1.0), threshold=0.1).check(InProcessGrid(app(), 40))
+    assert report.verdict.outside_lower > 0.2
+    assert re.search(
+        r"outside the reference: 2[678](\.\d)? % ± (1|0\.\d) %, 'other' in job", str(report)
+    )
+    assert report.movements[0]["name"] == "'other' in job (not in the reference)"
+
+
+def test_neighbouring_federations_differ_in_noised_numbers_only():
+    """One record of one client is odd, or not: whoever sees all else cannot tell them apart."""
+    told = set()
+    for odd in (None, "taxi", float("nan"), [1], object(), b"", 10**400):
+
+        def records(context, odd=odd):
+            held = basket(context)
+            if odd is not None and context.node_config["partition-id"] == 7:
+                held[0] = odd
+            return held
+
+        app = app_of(records)
+        report = KLDrift(REFERENCE, Trusted(0.1), threshold=0.5).check(grid_of(app, 50))
+        told.add(
+            (report.asked, report.survivors, tuple(report.dropouts.items()), report.note is None,
+             report.cells, report.epsilon, report.delivered, report.private)
+        )  # fmt: skip
+    assert told == {(50, 50, (), True, 6, 0.1, 0.1, True)}
+
+
+def test_the_rate_of_false_alarms_is_shared_out():
+    for horizon in (1, 2, 365):
+        alarm = Alarm(rate=0.05, horizon=horizon)
+        each = 1 - alarm.level_at_once  # of the divergence, and as much of the share outside
+        assert 2 * horizon * each + alarm.detector.rate <= 0.05 * (1 + 1e-12)
+
+
+def test_what_cannot_be_tolerated():
+    for bad in (-0.1, 1.0, float("nan"), "x"):
+        with pytest.raises(ValueError, match="outside"):
+            KLDrift(REFERENCE, Trusted(1.0), threshold=0.1, outside=bad)
+    with pytest.raises(ValueError, match="outside needs a threshold"):
+        KLDrift(REFERENCE, Trusted(1.0), outside=0.1)
+
+
+def test_no_drift_is_taken_back_beside_a_share_above_what_is_tolerated():
+    verdict = KLDrift(REFERENCE, Trusted(1.0), threshold=0.1).check(meeting(0.0, 0.0)).verdict
+    assert verdict.outcome is Outcome.NO_DRIFT
+    for share, deviation, kept in ((0.09, 0.01, True), (0.1, 0.01, False), (0.1, 0.06, True)):
+        outside = OutsideShare(share, deviation, (Kind("other", share, deviation),))
+        held = hold_to_estimates(verdict, 0.0, 0.2, outside)
+        assert (held is verdict) == kept
+        if not kept:
+            assert held.outcome is Outcome.INCONCLUSIVE
+            assert "10 % ± 1 %, other" in held.reason
