@@ -89,11 +89,11 @@ def decide(
         A false "drift" has probability at most ``1 - at_once.level`` in each check for the
         divergence and as much for the share outside, and the detector's rate over its horizon.
     """
-    outcome, reason, resolve = (
-        _found(bound, at_once, standing, outside, threshold)
-        or _not_excluded(outside)
-        or _none(bound, interval, sensitivity, threshold, threshold + resolution)
+    outcome, reason, resolve = _found(bound, at_once, standing, outside, threshold) or _none(
+        bound, interval, sensitivity, threshold, threshold + resolution
     )
+    if outcome is Outcome.NO_DRIFT:
+        outcome, reason, resolve = _with_outside(reason, outside)
     limits = outside.limits
     return Verdict(
         outcome=outcome,
@@ -226,13 +226,16 @@ def _found(
     return None
 
 
-def _not_excluded(outside: Outside) -> _Found | None:
-    """Return that too much may lie outside the reference for "no drift"."""
-    if outside.limits is None or outside.limits.upper <= outside.excluded:
-        return None
+def _with_outside(reason: str, outside: Outside) -> _Found:
+    """Return "no drift" if its share outside the reference is small enough, too."""
+    if outside.limits is None:
+        return Outcome.NO_DRIFT, reason, None
+    most = f"{100 * outside.limits.upper:.3g} % of the records"
+    if outside.limits.upper <= outside.excluded:
+        return Outcome.NO_DRIFT, f"{reason}; at most {most} are outside the reference", None
     reason = (
-        f"up to {100 * outside.limits.upper:.3g} % of the records may be outside the reference, "
-        f'not only the {100 * outside.excluded:.3g} % that "no drift" allows'
+        f"{reason}; but up to {most} may be outside the reference, not only the "
+        f'{100 * outside.excluded:.3g} % that "no drift" allows'
     )
     return Outcome.INCONCLUSIVE, reason, "more clients or records, or a larger epsilon"
 
