@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # finds no packages pip has the last word.
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore
+# Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-slow test-deployment test-postgres check clean
 

@@ -1,17 +1,14 @@
 """A predictor's rounds beside drift checks on Ray: 300 writers on 20 nodes, three of which lie."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-from patience import HANGS
+from ray_run import run_on_ray
 
 from flwr_kld.report import Check
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.simulations.demo import APP
-from flwr_kld.simulations.local_superlink import local_superlink
-from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
 
 WRITERS, NODES, ROUNDS, DRIFT_FROM = 300, 20, 4, 3
 ON_A_NODE = WRITERS // NODES
@@ -26,11 +23,8 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     app = shutil.copytree(APP, home / "app", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(LIARS, app / "drift_app" / "client_app.py")
     config = {"writers": WRITERS, "cohort": WRITERS, "nodes": NODES, "checks": ROUNDS}
-    config |= {"drift-from": DRIFT_FROM, "epsilon": 4.0, "predictor": True, "out": home}
-    with local_superlink(home / "flower.log") as superlink:
-        run = superlink.run(app, nodes=NODES, config=config)
-        assert run.wait(timeout=HANGS) == 0, superlink.log.read_text()[-3000:]
-    return [json.loads(line) for line in (home / CHECKS_FILE).read_text().splitlines()]
+    config |= {"drift-from": DRIFT_FROM, "epsilon": 4.0, "predictor": True}
+    return run_on_ray(app, home, nodes=NODES, config=config)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """End to end on Ray through ``flwr run``; nothing is left behind, even after an interruption."""
 
 import ctypes
-import json
 import signal
 import subprocess
 import sys
@@ -12,12 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 from patience import HANGS
+from ray_run import run_on_ray
 
 from flwr_kld.report import Check
 from flwr_kld.simulations.demo import APP
-from flwr_kld.simulations.local_superlink import local_superlink
 from flwr_kld.simulations.processes import stop_family
-from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
 
 FLOWER = ("flower-superlink", "flwr-simulation", "flower-superexec", "raylet", "gcs_server")
 _PR_SET_CHILD_SUBREAPER = 36
@@ -51,13 +49,9 @@ def flower_processes():
 
 def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
     config = {"writers": 60, "cohort": 30, "nodes": 4, "checks": 3, "drift-from": 3}
-    config |= {"reference-writers": 100, "epsilon": 3.0, "out": tmp_path}
-    with local_superlink(tmp_path / "flower.log") as superlink:
-        run = superlink.run(APP, nodes=4, config=config)
-        assert run.wait(timeout=HANGS) == 0, superlink.log.read_text()[-3000:]
-    lines = (tmp_path / CHECKS_FILE).read_text().splitlines()
-    checks = [Check.from_dict(json.loads(line)) for line in lines]
-    assert len(checks) == 3
+    config |= {"reference-writers": 100, "epsilon": 3.0}
+    lines = run_on_ray(APP, tmp_path, nodes=4, config=config)
+    checks = [Check.from_dict(line) for line in lines]
     for check in checks:
         assert check.report.survivors == 30
         assert check.report.private
