@@ -19,7 +19,7 @@ from flwr_kld.cli import watch as watching
 from flwr_kld.cli.signals import exit_on_signals
 from flwr_kld.ledger import Ledger
 from flwr_kld.schedule import Slot
-from flwr_kld.simulations import following, local_superlink
+from flwr_kld.simulations import demo, following, local_superlink
 
 SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGTERM]
 MID_RUN = "a line of the ServerApp's log"
@@ -207,21 +207,20 @@ def superlink(monkeypatch):
             seen.append("SuperLink stopped")
 
     monkeypatch.setattr(local_superlink, "local_superlink", start)
+    monkeypatch.setattr(demo, "local_superlink", start)
     monkeypatch.setattr(following.time, "sleep", lambda seconds: pytest.fail("it went on"))
     return seen
 
 
 @pytest.mark.parametrize("name", ["simulate", "demo"])
-def test_simulations_stop_their_superlink(cli, superlink, monkeypatch, tmp_path, name):
-    monkeypatch.delitem(sys.modules, "flwr_kld.simulations.demo", raising=False)
+def test_simulations_stop_their_superlink(cli, superlink, tmp_path, name):
     assert cli(name, "--out", tmp_path).exit_code == 143
     assert superlink == ["run killed", "SuperLink stopped"]
 
 
 def test_make_demo_stops_its_superlink(superlink, monkeypatch, tmp_path):
-    monkeypatch.delitem(sys.modules, "flwr_kld.simulations.demo", raising=False)
     monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_module("flwr_kld.simulations.demo", run_name="__main__")
+        runpy.run_path(demo.__file__, run_name="__main__")
     assert ended.value.code == 143
     assert superlink == ["run killed", "SuperLink stopped"]
