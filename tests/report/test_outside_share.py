@@ -1,0 +1,95 @@
+"""The share of records outside the reference, as each kind of report says it."""
+
+import csv
+import json
+from dataclasses import replace
+
+import pytest
+from report.samples import REPORT, decided
+from report.test_html import words
+from report.test_prometheus import saved
+
+from flwr_kld.cli.show import report_lines
+from flwr_kld.report import Check, Outcome, Report, save_csv, save_json
+from flwr_kld.report.outside import Kind, OutsideShare
+from flwr_kld.report.prometheus import MonitorState
+
+JOB = Kind("'other' in <job>", 0.2694, 0.0113)
+SHARE = OutsideShare(0.2721, 0.0114, (JOB, Kind("'missing' in age", 0.0027, 0.0021)))
+SAID = "27 % ± 1 %, 'other' in <job>"
+
+
+def certified(outside: OutsideShare | None = SHARE) -> Report:
+    report = decided(Outcome.DRIFT, 0.2, outside=outside)
+    limits = {"outside_lower": 0.2514, "outside_upper": 0.2987, "outside_tolerated": 0.0952}
+    return replace(report, verdict=replace(report.verdict, **limits))
+
+
+UNDECIDED = replace(REPORT, outside=SHARE)
+FULL = decided(Outcome.DRIFT, 0.2)
+"""Of a reference with mass everywhere."""
+
+
+def test_the_terminal_says_what_was_estimated_certified_and_tolerated():
+    assert (
+        f"outside the reference: {SAID}; certified: at least 25.1 %, probability 0.95; "
+        "9.52 % are tolerated"
+    ) in list(report_lines(certified()))
+    assert f"outside the reference: {SAID}" in list(report_lines(UNDECIDED))
+    assert "outside" not in "\n".join(report_lines(FULL))
+
+
+def test_a_report_says_it_in_its_line():
+    assert f"nats, θ = 0.01; outside the reference: {SAID}; " in str(UNDECIDED)
+    assert f"outside the reference: {SAID}; " in str(certified())
+    assert "outside" not in str(FULL)
+
+
+def test_the_page_says_it_beside_the_estimate(tmp_path):
+    said = "<dt>Outside the reference <dd>27 % ± 1 %, &#39;other&#39; in &lt;job&gt; <small>"
+    assert (
+        f"{said}share of the records, one s.d.; certified: at least 25.1 %, at most 29.9 %, each "
+        "with probability 95 %; 9.52 % are tolerated</small>"
+    ) in words([Check(1, certified())], tmp_path)
+    undecided = words([Check(1, UNDECIDED)], tmp_path)
+    assert f"{said}share of the records, one s.d.</small>" in undecided
+    assert "Outside the reference" not in words([Check(1, FULL)], tmp_path)
+
+
+def test_files_have_its_numbers(tmp_path):
+    checks = [Check(n, report) for n, report in enumerate((certified(), UNDECIDED, FULL), 1)]
+    save_csv(checks, tmp_path / "c.csv")
+    rows = csv.DictReader((tmp_path / "c.csv").open())
+    assert [(row["outside_share"], row["outside_lower"]) for row in rows] == [
+        ("0.2721", "0.2514"), ("0.2721", ""), ("", ""),
+    ]  # fmt: skip
+    save_json(checks, tmp_path / "c.json")
+    content = json.loads((tmp_path / "c.json").read_text())
+    assert content[0]["report"]["outside"]["kinds"][0]["name"] == "'other' in <job>"
+    assert content[0]["report"]["verdict"]["outside_upper"] == 0.2987
+    assert [Check.from_dict(check) for check in content] == checks
+
+
+def test_metrics_have_its_numbers(tmp_path):
+    got = saved(tmp_path, MonitorState("fleet", certified()))
+    assert (got["kld_outside_share", "fleet"], got["kld_outside_lower_bound", "fleet"]) == (
+        0.2721, 0.2514,
+    )  # fmt: skip
+    names = {key[0] for key in saved(tmp_path, MonitorState("fleet", UNDECIDED))}
+    assert "kld_outside_share" in names
+    assert "kld_outside_lower_bound" not in names
+    names = {key[0] for key in saved(tmp_path, MonitorState("fleet", FULL))}
+    assert not any("outside" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text"),
+    [
+        ((), "27 % ± 1 %"),
+        ((Kind("other", 0.02, 0.02), Kind("missing", 0.01, 0.02)), "27 % ± 1 %"),
+        ((Kind("other", 0.2, 0.02), Kind("missing", 0.1, 0.02)), "27 % ± 1 %, other, missing"),
+        (tuple(Kind(x, 0.06, 0.01) for x in "abcd"), "27 % ± 1 %, a, b, c"),
+    ],
+)
+def test_kinds_that_are_clear_are_named(kinds, text):
+    assert str(replace(SHARE, kinds=kinds)) == text
