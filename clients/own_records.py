@@ -71,12 +71,7 @@ class OwnRecords:
         records = Records(self.symbols(context, member))
         records.name(self._ids(context, member, records), salt)
         records.keep(selection, question.clip or LARGEST_CLIENT)
-        try:
-            return records.counted(cell_of, question.cells, selection)
-        except IndexError:  # numpy's text quotes the symbol
-            raise QueryRefused(
-                "the domain encodes records to symbols that it does not have"
-            ) from None
+        return records.counted(cell_of, question.cells, selection)
 
     def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
         """Load and encode one member's records, shape [records].
@@ -91,11 +86,16 @@ class OwnRecords:
         except Exception as error:  # whatever a loader raises may quote the data
             raise _failed("records", "be loaded", error) from None
         try:
-            return Held(raw.into(self.domain(context).encode))
+            domain = self.domain(context)
+            symbols = Held(raw.into(domain.encode))
+            sound = symbols.into(domain.holds)
         except DomainError:
             raise
         except Exception as error:  # so may whatever odd records raise while they are read
             raise _failed("records", "be read", error) from None
+        if not sound:
+            raise QueryRefused("the domain encodes records to symbols that it does not have")
+        return symbols
 
     def _ids(self, context: Context, member: int, records: Records) -> Held[NDArray[np.uint64]]:
         try:

@@ -69,6 +69,12 @@ class Domain(ABC):
             never shows a record.
         """
 
+    def holds(self, symbols: Symbols) -> bool:
+        """Whether these are what `encode` is to give: int64 [n], each in 0 .. size-1."""
+        if symbols.ndim != 1 or symbols.dtype != np.int64:
+            return False
+        return not len(symbols) or bool(symbols.min() >= 0 and symbols.max() < self.size)
+
     @abstractmethod
     def name_of(self, symbol: SupportsIndex) -> str:
         """Name a symbol in the domain's own terms.

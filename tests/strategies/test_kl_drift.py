@@ -289,10 +289,21 @@ def test_what_odd_records_raise_while_read_never_leaves_the_client():
     assert "measles" not in report.to_json()
 
 
-def test_a_symbol_outside_the_domain_is_never_quoted():
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda symbols: symbols + 987_654,
+        lambda symbols: symbols - FRUIT.size,  # numpy would count from the end
+        lambda symbols: symbols - 987_654,
+        lambda symbols: symbols.astype(float),
+        lambda symbols: symbols > 1,
+        lambda symbols: symbols.reshape(-1, 1),
+    ],
+)
+def test_a_symbol_outside_the_domain_is_never_quoted(spoilt):
     class Broken(Labels):
         def encode(self, records):
-            return super().encode(records) + 987_654
+            return spoilt(super().encode(records))
 
     def app(message, context):
         broken = ClientApp()
