@@ -69,6 +69,16 @@ def test_an_honest_server_is_told_before_anything_is_asked():
     assert asked == []
 
 
+@pytest.mark.parametrize("mass", [5e-324, 1e-310])
+def test_a_rare_symbol_overflows_beside_a_public_number_of_records_too(mass):
+    """Of one record already, as λ h / ((M + A) Π): whether somebody holds it would show."""
+    reference = Reference.from_probabilities(FRUIT, [0.5, 0.3, 0.2 - mass, mass])
+    trust = Unprepared(0.01, aggregator=KEY.public, release=Scalar("additive", AMOUNT, LAM))
+    grid = federation(app_of(people(True), aggregator=KEY.public))
+    with pytest.raises(CheckFailed, match=r"aggregator refused: .*overflows for some counts"):
+        KLDrift(reference, trust).check(grid)
+
+
 def test_a_scalar_of_several_groups_is_refused():
     """Cells of other groups would be scored, and one that is not scored taken for none."""
     plan = Partition(16).draw(REFERENCE, np.random.default_rng(0)).over(Selection(groups=2))
