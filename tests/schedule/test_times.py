@@ -14,7 +14,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2035, 1, 1)).map(
     lambda naive: naive.replace(tzinfo=UTC)
 )
-zones = st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe"])
+zones = st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "Antarctica/Troll"])
 
 
 @st.composite
@@ -105,6 +105,15 @@ def test_intervals_are_read():
 def test_what_is_no_schedule_is_refused(text):
     with pytest.raises(ValueError, match=r"is no (cron expression|interval)"):
         parse_schedule(text)
+
+
+@pytest.mark.parametrize("text", ["45 * * * *", "0 3 * * *"])
+def test_clocks_that_change_by_half_an_hour_are_refused(text):
+    """From 01:45 on, cronsim's "45 * * * *" leaves out the second 01:45, half an hour later."""
+    with pytest.raises(ValueError, match="Lord_Howe change by parts of an hour"):
+        parse_schedule(text, zone="Australia/Lord_Howe")
+    assert parse_schedule("every 6h", zone="Australia/Lord_Howe") == Every(timedelta(hours=6))
+    parse_schedule(text, zone="Asia/Kathmandu")  # 05:45 ahead, all year
 
 
 def test_seconds_and_unknown_zones_are_refused():
