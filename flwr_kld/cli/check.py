@@ -23,7 +23,6 @@ from flwr_kld.cli.options import (
     Timeout,
     Webhook,
     WebhookSecret,
-    Zone,
 )
 from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.show import answer_lines
@@ -47,7 +46,9 @@ def check(
         str | None,
         typer.Option(help="Cron expression or 'every 6h': all starts in a slot are one check."),
     ] = None,
-    zone: Zone = "UTC",
+    zone: Annotated[
+        str | None, typer.Option(help="Time zone of --schedule's cron expression. Default UTC.")
+    ] = None,
     run_config: RunConfig = None,
     timeout: Timeout = 900.0,
     metrics_file: MetricsFile = None,
@@ -65,7 +66,9 @@ def check(
     """
     if key is not None and schedule is not None:
         raise ValueError("give --key or --schedule, not both")
-    slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
+    if zone is not None and schedule is None:
+        raise ValueError("--zone is the time zone of --schedule: give both")
+    slots = parse_schedule(schedule, zone=zone or "UTC") if schedule is not None else None
     name = check_key(key) if key is not None else current_key(datetime.now(UTC), slots)
     listeners = Listeners.of_options(
         metrics_file=metrics_file,

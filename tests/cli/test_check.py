@@ -234,6 +234,8 @@ def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, k
         (["--schedule", "every 6x"], "no interval"),
         (["--schedule", "every 6h", "--zone", "Mars"], "no time zone"),
         (["--key", "a", "--schedule", "every 6h"], "not both"),
+        (["--zone", "Europe/Berlin"], "give both"),
+        (["--key", "a", "--zone", "UTC"], "give both"),
         (["--metrics-file", "kld.txt"], "must end in .prom|end in .prom"),
         (["--webhook", "http://example.org/"], "https://"),
         (["--timeout", "soon"], "timeout"),
