@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -12,7 +12,7 @@ from flwr_kld.ledger.budget import UNBOUNDED, Budget, Spent
 from flwr_kld.ledger.composition import Spend, worst
 from flwr_kld.ledger.errors import BudgetExhausted
 from flwr_kld.ledger.sums import WIDTH
-from flwr_kld.ledger.window import Piece, Window
+from flwr_kld.ledger.window import Window
 from flwr_kld.privacy.amounts import ATTO, NANO, shown
 
 _GUESSES = 4
@@ -38,7 +38,7 @@ def afford(window: Window, new: Sequence[Spend], budget: Budget) -> None:
     Parameters
     ----------
     window : Window
-        What counts now.
+        What counts now, for those whom `new` touches.
     new : Sequence[Spend]
         What a check asks for.
     budget : Budget
@@ -49,7 +49,7 @@ def afford(window: Window, new: Sequence[Spend], budget: Budget) -> None:
     BudgetExhausted
         What is short, and when it frees.
     """
-    most, past = budget.nano_epsilon, _touched(window.spends, new)
+    most, past = budget.nano_epsilon, window.spends
     needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon
     if needed <= most:
         return
@@ -76,38 +76,21 @@ def _fits_from(
     most, alone = budget.nano_epsilon, worst(new, budget, touched=new).epsilon
     if alone > most:
         return None
-    pieces, later, fits = _touching(window.pieces, new), list(new), alone
+    pieces, later, fits = window.pieces, list(new), alone
 
     def after(i: int) -> list[Spend]:
-        return [*later, *(spend for _, spends in pieces[i + 1 :] for spend in spends)]
+        return [*later, *(spend for piece in pieces[i + 1 :] for spend in piece.spends)]
 
     def needed_after(i: int) -> int:
         return worst(after(i), budget, touched=new, at_least=alone).epsilon
 
     while True:  # into ever smaller pieces
-        sizes = [WIDTH**piece.level for piece, _ in pieces]
+        sizes = [WIDTH**piece.level for piece in pieces]
         last, needed, fits = _crossing(needed_after, sizes, needed, fits, most)
-        piece, _ = pieces[last]
+        piece = pieces[last]
         if piece.level == 0:
             return window.leaves_at(piece.block)
-        later, pieces = after(last), _touching(window.parts(piece), new)
-
-
-def _touching(pieces: Iterable[Piece], new: Sequence[Spend]) -> list[tuple[Piece, list[Spend]]]:
-    return [(piece, _touched(piece.spends, new)) for piece in pieces]
-
-
-def _touched(past: Iterable[Spend], new: Sequence[Spend]) -> list[Spend]:
-    """Leave out parts that a check does not touch, where that is known by itself.
-
-    Where it touches parts of several families, those in a part of one may be in any of another.
-    """
-    families = {spend.family for spend in new}
-    if len(families) > 1:
-        return list(past)
-    members = np.unique(np.concatenate([spend.members for spend in new]))
-    found = (spend.among(members) if spend.family in families else spend for spend in past)
-    return [spend for spend in found if spend.members.size]
+        later, pieces = after(last), window.parts(piece)
 
 
 def _crossing(

@@ -137,7 +137,8 @@ class Ledger:
             if before is not None and before.state != "abandoned":
                 raise AlreadyChecked(before)
             asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
-            afford(Window(connection, budget, seconds), [s for _, s in asked], budget)
+            new = [spend for _, spend in asked]
+            afford(Window(connection, budget, seconds, new), new, budget)
             return life.opened(connection, population, "check", key, seconds, asked, before)
 
     def settle(

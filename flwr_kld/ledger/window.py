@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -50,6 +50,8 @@ class Window:
         In whose terms.
     now : int
         Seconds since 1970.
+    new : Sequence[Spend], optional
+        Only what touches somebody whom one of these may touch. By default, everything.
 
     Raises
     ------
@@ -59,9 +61,12 @@ class Window:
         If a release hides less than the budget promises.
     """
 
-    def __init__(self, connection: Connection, budget: Budget, now: int) -> None:
+    def __init__(
+        self, connection: Connection, budget: Budget, now: int, new: Sequence[Spend] = ()
+    ) -> None:
         self._connection, self._budget = connection, budget
         self._costs: dict[int, Cost] = {}
+        self._touched = touched_by(new)
         oldest = connection.execute(
             select(checks.c.number, checks.c.started)
             .where(
@@ -116,22 +121,36 @@ class Window:
                 (row.block, row.family, unpack_tally(row.packed))
                 for row in blocks(self._connection, population, level, first, end)
             )
-        return [
+        pieces = (
             Piece(level, block, tuple(s for _, family, t in parts for s in self._spends(family, t)))
             for block, parts in groupby(rows, lambda row: row[0])
-        ]
+        )
+        return [piece for piece in pieces if piece.spends]
 
-    def _spends(self, family: str, counted: Tally) -> list[Spend]:
-        """Return a tally in the budget's terms, one spend for each cost."""
-        costs, firsts = np.unique(counted[0], return_index=True)
-        if unknown := set(costs.tolist()) - self._costs.keys():
-            self._costs.update(read_costs(self._connection, unknown))
-        return [
-            Spend(in_terms(self._costs[cost], family, self._budget), family, *part[1:])
-            for cost, part in zip(
-                costs.tolist(), np.split(counted, firsts[1:], axis=1), strict=True
-            )
-        ]
+    def _spends(self, family: str, counted: Tally) -> Iterator[Spend]:
+        """Yield a tally in the budget's terms, one spend for each cost."""
+        firsts = np.flatnonzero(np.diff(counted[0])) + 1  # a tally is sorted by cost
+        for costs, members, times in np.split(counted, firsts, axis=1):
+            cost = int(costs[0])
+            if cost not in self._costs:
+                self._costs.update(read_costs(self._connection, [cost]))
+            spend = Spend(in_terms(self._costs[cost], family, self._budget), family, members, times)
+            if family in self._touched:
+                spend = spend.among(self._touched[family])
+            if spend.members.size:
+                yield spend
+
+
+def touched_by(new: Sequence[Spend]) -> dict[str, NDArray[np.int64]]:
+    """Return the parts of a family outside of which nobody is touched, where that is known.
+
+    Where a check touches parts of several families, those who are in a part of one may be in any
+    part of another: nothing may be left out.
+    """
+    families = {spend.family for spend in new}
+    if len(families) != 1:
+        return {}
+    return {families.pop(): np.unique(np.concatenate([spend.members for spend in new]))}
 
 
 def in_terms(cost: Cost, family: str, budget: Budget) -> Cost:

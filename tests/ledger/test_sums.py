@@ -176,6 +176,35 @@ def test_work_does_not_grow_with_the_checks_in_the_window(url, work):
     ledger.reserve("more", ask(0.9, "c0"), now=caught.value.frees_at.timestamp())
 
 
+def test_no_query_walks_through_all_checks(quick_folder):
+    """Rows that SQLite passes over are not read, and cost as much: its own steps are counted."""
+    taken = {}
+    for number in (1000, 4000):
+        ledger = filled(f"sqlite:///{quick_folder}/{number}.db", number)
+        steps = taken[number] = Counter()
+
+        def refuse(ledger=ledger):
+            with pytest.raises(BudgetExhausted):
+                ledger.reserve("more", ask(0.9, "c0"), now=NOW)
+
+        calls = {
+            "spent": lambda ledger=ledger: ledger.spent(now=NOW),
+            "refusal": refuse,
+            "last asked": lambda ledger=ledger: ledger.rotation().last_asked(["c0", "new"]),
+        }
+        for name, run in calls.items():
+
+            def count(connection, _, steps=steps, name=name):
+                connection.set_progress_handler(lambda: steps.update([name]), 10)
+
+            sa.event.listen(ledger._database._engine, "connect", count)
+            run()
+            sa.event.remove(ledger._database._engine, "connect", count)
+    assert taken[1000].keys() == {"spent", "refusal", "last asked"}
+    for name, steps in taken[4000].items():
+        assert steps < 2 * taken[1000][name], name
+
+
 def test_work_follows_whom_is_looked_for_not_the_checks(url, ledger, work):
     """A cohort that was asked last is found in the last check; one asked long ago by its blocks."""
     with ledger._database.writing() as connection:
