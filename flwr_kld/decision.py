@@ -195,12 +195,12 @@ def _found(
             f"alarm errs with probability {1 - at_once.level:.1g} and is {at_once.lower:.3f} nats"
         )
         return Outcome.DRIFT, reason, None
-    tolerated = f"{100 * outside.tolerated:.3g} % are tolerated"
+    tolerated = f"{100 * outside.tolerated:.3g} %"
     if outside.at_once is not None and outside.at_once.lower > outside.tolerated:
         reason = (
-            f"at least {100 * outside.at_once.lower:.3g} % of the records are outside the "
-            f"reference, and {tolerated}: a bound that errs with probability "
-            f"{1 - outside.at_once.level:.1g}"
+            f"more records outside the reference than tolerated are certified: {tolerated}, and "
+            "the bound by which single checks alarm errs with probability "
+            f"{1 - outside.at_once.level:.1g} and is {100 * outside.at_once.lower:.3g} %"
         )
         return Outcome.DRIFT, reason, None
     if standing.alarmed:
@@ -220,7 +220,7 @@ def _found(
     if outside.limits is not None and outside.limits.lower > outside.tolerated:
         reason = (
             f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
-            f"reference, and {tolerated}, but this is certified at {100 * bound.level:g} % only"
+            f"reference, above {tolerated}, but this is certified at {100 * bound.level:g} % only"
         )
         return Outcome.INCONCLUSIVE, reason, "more clients or records, or a larger epsilon"
     return None
