@@ -62,7 +62,7 @@ def report_lines(report: Report) -> Iterator[str]:
         yield f"estimate: none: {report.note}"
     else:
         yield (
-            f"estimate: KL(reference ‖ clients) = {report.estimate:.3f} ± {report.error:.3f} "
+            f"estimate: KL(reference ‖ clients) = {report.estimate:z.3f} ± {report.error:.3f} "
             f"nats{theta}"
         )
         if report.note:
@@ -148,7 +148,7 @@ def _cells(check: Check) -> tuple[str, ...]:
     if report is None:
         ended = "none" if check.ended else "not ended"
         return (str(check.number), "", ended, "–", "none", _nats(check.truth), "–", "–", "–")
-    estimate = "none" if report.estimate is None else f"{report.estimate:.3f} ± {report.error:.3f}"
+    estimate = "none" if report.estimate is None else f"{report.estimate:z.3f} ± {report.error:.3f}"
     return (
         str(check.number),
         report.key or "",
@@ -167,7 +167,7 @@ def _left(report: Report) -> str:
 
 
 def _nats(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return "–" if value is None else f"{value:z.3f}"
 
 
 def utc(moment: datetime) -> str:

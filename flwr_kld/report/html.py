@@ -57,7 +57,7 @@ def save_html(
         last=last,
         missing=checks[-1] if checks and not checks[-1].report else None,
         gauge=last and Gauge.of(last),
-        plots=pictures(draw) if checks else [],
+        plots=pictures(draw) if reports else [],
         views=last and views(last),
         truths=any(c.truth is not None for c in checks),
         decided=any(r.verdict for r in reports),

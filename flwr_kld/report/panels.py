@@ -138,10 +138,11 @@ def draw_spend(axes: Any, spent: Sequence[Spend], what: str, theme: Theme) -> No
     Budgets change: each check is held against the one that was in force. Where that is not known,
     what was left is drawn.
     """
-    axes.bar(
-        [s.number for s in spent], [s.epsilon for s in spent],
-        width=1 if len(spent) > CROWD else 0.6, color=theme.spend, label=f"of each {what}",
-    )  # fmt: skip
+    if spent:
+        axes.bar(
+            [s.number for s in spent], [s.epsilon for s in spent],
+            width=1 if len(spent) > CROWD else 0.6, color=theme.spend, label=f"of each {what}",
+        )  # fmt: skip
     known = [
         (s.number, s.left, s.budget) for s in spent if s.left is not None and s.budget is not None
     ]

@@ -84,7 +84,7 @@ def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
 
 
 def _nats(value: Any) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return "–" if value is None else f"{value:z.3f}"
 
 
 def _left(report: Report | PredictorReport) -> str:

@@ -189,7 +189,7 @@ class Report:
             reading = f"KL(reference || clients): no estimate{theta}: {self.note}"
         else:
             reading = (
-                f"KL(reference || clients) = {self.estimate:.3f} ± {self.error:.3f} nats{theta}"
+                f"KL(reference || clients) = {self.estimate:z.3f} ± {self.error:.3f} nats{theta}"
             )
         privacy = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
         if self.outside is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from report.samples import REPORT, decided, nights
 
+from flwr_kld.cli.show import report_lines
 from flwr_kld.explain import Movement, pattern_svg
 from flwr_kld.report import Check, Outcome, save_html
 
@@ -70,6 +71,21 @@ def test_a_bound_below_0_is_one_of_0(tmp_path):
     assert "<td>0.000<td>0.100" in text
 
 
+def test_one_estimate_has_one_error(tmp_path):
+    text = words([Check(1, decided(Outcome.DRIFT, 0.2))], tmp_path)
+    assert "0.250 ± 0.050 nats" in text
+    assert "estimate 0.250, line: ± 2 s.d.<" in text
+    assert "± 0.1" not in text
+
+
+def test_nothing_is_minus_0(tmp_path):
+    report = decided(Outcome.NO_DRIFT, 0.0, estimate=-0.0004)
+    assert "0.000 ± 0.050 nats" in words([Check(1, report)], tmp_path)
+    for text in (words([Check(1, report)], tmp_path), str(report), *report_lines(report)):
+        assert "-0.000" not in text
+    assert "-0.001 ± 0.050" in str(replace(report, estimate=-0.0006))
+
+
 def test_a_failed_last_check_is_said_before_the_last_good_one(tmp_path):
     checks = [Check(1, decided(Outcome.NO_DRIFT, 0.0)), Check(2, None, failure="<b>no</b> budget")]
     text = words(checks, tmp_path)
@@ -88,7 +104,9 @@ def test_a_check_that_runs_has_not_failed(tmp_path):
     assert "Check 2 runs, or was cut off; what it reserved is spent. The last one with a" in text
     assert '<td>2026-11-21 02:00<td class="words" colspan="16">it runs &lt;b&gt;now' in text
     assert "failed" not in text
-    assert "No check has ended" in words([going], tmp_path)
+    alone = words([going], tmp_path)
+    assert "No check has ended" in alone
+    assert "<picture>" not in alone  # there is nothing to draw
 
 
 def test_each_check_is_held_against_the_budget_then_in_force(tmp_path):
