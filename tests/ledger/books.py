@@ -55,6 +55,12 @@ def insert_checks(connection, cohorts, cost, population="default", since=0, stat
     )
 
 
+def stored(connection):
+    """The sums as they are kept."""
+    rows = connection.execute(sa.select(sums.sums)).all()
+    return {row[:4]: sums.unpack_tally(row.packed).tolist() for row in rows}
+
+
 def forked(work: Callable[[], None]) -> int:
     """Run `work` in a process of its own; it inherits what is imported."""
     sys.stdout.flush()

@@ -8,16 +8,19 @@ from collections import Counter
 
 import pytest
 import sqlalchemy as sa
-from ledger.books import REPORT, ask, forked, joined
+from ledger.books import REPORT, ask, forked, joined, stored
 from ledger.conftest import NOW
 
-from flwr_kld.ledger import AlreadyChecked, CheckUnfinished, Ledger, State
+from flwr_kld.ledger import AlreadyChecked, CheckUnfinished, Ledger, State, sums
 
 EPSILON = 0.001
 
 
 def check_loop(url, log, keys, die=None):
-    """Run the keys in order, as a scheduler would; `die` is called before every step."""
+    """Run the keys in order, as a scheduler would; `die` is called before every step.
+
+    Every other check is abandoned before it asks.
+    """
     ledger = Ledger(url)
     if die:
         for happening in ("before_cursor_execute", "commit"):
@@ -26,6 +29,9 @@ def check_loop(url, log, keys, die=None):
         try:
             reservation = ledger.reserve(key, ask(EPSILON, "a", key), now=NOW)
         except (AlreadyChecked, CheckUnfinished):
+            continue
+        if abandoned_before_asking(key):
+            ledger.abandon(reservation, "no cohort", now=NOW)
             continue
         os.write(log, f"asked {key}\n".encode())  # the first message leaves
         if die:
@@ -36,6 +42,10 @@ def check_loop(url, log, keys, die=None):
             die()
         ledger.settle(reservation, {**REPORT, "check": key}, states=[state], now=NOW)
         os.write(log, f"settled {key}\n".encode())
+
+
+def abandoned_before_asking(key):
+    return int(key[1:]) % 2 == 1
 
 
 def consistent(url, log):
@@ -54,10 +64,16 @@ def consistent(url, log):
         assert len(entry.releases) == 1
         assert (entry.state == "settled") == (entry.report is not None)
         assert entry.report in (None, {**REPORT, "check": key})
+        assert entry.state != "abandoned" or abandoned_before_asking(key)
     # Everybody pays for everything that was reserved, to the last digit, and once.
-    assert ledger.spent(now=NOW).epsilon == pytest.approx(EPSILON * len(entries), abs=1e-15)
+    charged = {key: e.number for key, e in entries.items() if e.state != "abandoned"}
+    assert ledger.spent(now=NOW).epsilon == pytest.approx(EPSILON * len(charged), abs=1e-15)
     last = ledger.rotation().last_asked(sorted(entries))
-    assert last.tolist() == [entries[key].number for key in sorted(entries)]
+    assert last.tolist() == [charged.get(key, 0) for key in sorted(entries)]
+    with ledger._database.writing() as connection:
+        kept = stored(connection)
+        sums.rebuild(connection)
+        assert stored(connection) == kept
     done = [key for key, entry in entries.items() if entry.state == "settled"]
     remembered = ledger.state("detector")
     assert (remembered.value, remembered.version) == ([done[-1]], len(done)) if done else True

@@ -9,7 +9,7 @@ from alembic import command
 from alembic.config import Config
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger.books import DAY, REPORT, ask, insert_checks, narrow, pure
+from ledger.books import DAY, REPORT, ask, insert_checks, narrow, pure, stored
 from ledger.conftest import NOW
 
 from flwr_kld.ledger import (
@@ -54,11 +54,6 @@ def one_by_one(connection, since):
             for member in unpack(row.members).tolist():
                 found[known[row.cost], row.family, member] += 1
     return found
-
-
-def stored(connection):
-    rows = connection.execute(sa.select(sums.sums)).all()
-    return {row[:4]: unpack_tally(row.packed).tolist() for row in rows}
 
 
 steps = st.lists(
