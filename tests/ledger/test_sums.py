@@ -100,6 +100,19 @@ def test_a_window_is_the_sum_of_its_checks_wherever_it_begins(steps, quick_folde
         assert stored(connection) == kept
 
 
+@pytest.mark.parametrize("end", ["abandon", "deliver less"])
+def test_sums_follow_what_a_check_spent_in_the_end(ledger, end):
+    reservation = ledger.reserve("1", [Charge(COSTS[1], Clients(["a", "b"]))], now=NOW)
+    if end == "abandon":
+        ledger.abandon(reservation, "no cohort", now=NOW)
+    else:
+        ledger.settle(reservation, REPORT, delivered=[COSTS[0]], now=NOW)
+    with ledger._database.writing() as connection:
+        kept = stored(connection)
+        rebuild(connection)
+        assert stored(connection) == kept
+
+
 def test_a_tally_survives_packing():
     counted = np.array([[1, 1, 7], [0, 2**32 - 1, 5], [3, 1, 2**31]])
     assert unpack_tally(pack_tally(counted)).tolist() == counted.tolist()
