@@ -35,8 +35,8 @@ from flwr_kld.strategies import (
 )
 from flwr_kld.sum_terms import NoiseTerms, SumTerms
 
-MESSAGES = int(os.environ.get("FLWR_KLD_FUZZ", "1000"))
-"""Changed messages for each scenario."""
+MESSAGES = int(os.environ.get("FLWR_KLD_FUZZ", "800"))
+"""Changed messages for each scenario; in all more than ten thousand."""
 VICTIM = 1000
 ADD_REMOVE = Adjacency.ADD_REMOVE
 EPSILON, SHARES = 3.0, {"min_survivors": 11}
