@@ -1,14 +1,19 @@
-"""A predictor's rounds beside drift checks on Ray: 300 writers on 20 nodes, three of which lie."""
+"""A predictor's rounds beside drift checks: 300 writers on 20 nodes, three of which lie."""
 
+import json
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
 from ray_run import run_on_ray
+from simulations.lying_clients import app as lying_clients
 
 from flwr_kld.report import Check
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.simulations.demo import APP
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.simulations.simulated_monitor import CHECKS_FILE, run_monitor
 
 WRITERS, NODES, ROUNDS, DRIFT_FROM = 300, 20, 4, 3
 ON_A_NODE = WRITERS // NODES
@@ -16,15 +21,26 @@ LIARS = Path(__file__).with_name("lying_clients.py")
 REPLAYED = "invalid reply: the reply belongs to another round"
 
 
-@pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+@pytest.fixture(scope="module", params=["in process", pytest.param("ray", marks=pytest.mark.slow)])
+def lines(request, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     """What one run of the simulation wrote down, a line a round."""
-    home = tmp_path_factory.mktemp("ray")
-    app = shutil.copytree(APP, home / "app", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(LIARS, app / "drift_app" / "client_app.py")
+    home = tmp_path_factory.mktemp("run")
     config = {"writers": WRITERS, "cohort": WRITERS, "nodes": NODES, "checks": ROUNDS}
     config |= {"drift-from": DRIFT_FROM, "epsilon": 4.0, "predictor": True}
+    if request.param == "in process":
+        return run_in_process({**config, "out": str(home)})
+    app = shutil.copytree(APP, home / "app", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(LIARS, app / "drift_app" / "client_app.py")
     return run_on_ray(app, home, nodes=NODES, config=config)
+
+
+def run_in_process(config: dict) -> list[dict]:
+    defaults = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    config = {**defaults, **config}
+    grid = InProcessGrid(lying_clients, NODES)
+    grid.set_run_config(config)
+    run_monitor(grid, config)
+    return [json.loads(line) for line in (Path(config["out"]) / CHECKS_FILE).open()]
 
 
 @pytest.fixture(scope="module")
