@@ -77,6 +77,7 @@ def test_the_recipe_on_a_real_deployment(deployment: Deployment, app: Path):
     assert "Traceback" not in printed
 
 
+@pytest.mark.slow  # in process: strategies/test_with_drift_checks.py
 def test_drift_checks_leave_training_as_it_is(deployment: Deployment, tmp_path: Path):
     """The same FedAvg app twice: alone, and with the drift query beside it."""
     app = shutil.copytree(AVERAGING, tmp_path / "app")
