@@ -48,7 +48,7 @@ def adds_up(report) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("nodes", [20, 60])
+@pytest.mark.parametrize("nodes", [20, 40])
 def test_each_client_is_left_out_once(path, nodes):
     """Also where a check asks the same clients twice, in two halves of their records."""
     trust, aggregation = PATHS[path]
@@ -129,7 +129,7 @@ class Echo(InProcessGrid):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("nodes", [12, 60])
+@pytest.mark.parametrize("nodes", [12, 40])
 def test_messages_that_come_twice_leave_nobody_out(path, nodes):
     trust, aggregation = PATHS[path]
     grid = Echo(app_of(secure_sum=FirstUse()), nodes)
