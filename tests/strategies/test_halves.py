@@ -12,7 +12,7 @@ from flwr_kld.query import EVERYTHING, Selection
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.halves import halves
 
-IDS = np.arange(300, dtype=np.uint64)
+IDS = np.arange(60, dtype=np.uint64)
 
 
 def records(part):
