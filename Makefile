@@ -29,7 +29,7 @@ test-deployment: $(VENV)/ready
 
 # The ledger's tests on a PostgreSQL server of their own; Debian's package is installed if missing.
 test-postgres: $(VENV)/ready
-	tests/ledger/postgres.sh $(BIN)/pytest tests/ledger
+	tests/accounting/postgres.sh $(BIN)/pytest tests/accounting
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

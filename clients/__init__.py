@@ -10,7 +10,7 @@ from flwr_kld.clients.predictor_queries import (
 )
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sum_members import FirstUse, Pinned, SumMembers
-from flwr_kld.sealing import AggregatorKey
+from flwr_kld.messages.sealing import AggregatorKey
 
 __all__ = [
     "AggregatorKey",

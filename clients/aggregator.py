@@ -18,9 +18,9 @@ from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply, QueryRefused
-from flwr_kld.plan_wire import plan_from_config
-from flwr_kld.privacy import Adjacency, SystemBits
-from flwr_kld.protocol import (
+from flwr_kld.messages.plan_wire import plan_from_config
+from flwr_kld.messages.published import Published
+from flwr_kld.messages.question import (
     AGGREGATE_ACTION,
     ANSWER,
     PLAN,
@@ -32,9 +32,9 @@ from flwr_kld.protocol import (
     Answer,
     Question,
 )
-from flwr_kld.published import Published
-from flwr_kld.release_terms import ReleaseTerms
-from flwr_kld.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
+from flwr_kld.privacy import Adjacency, SystemBits
 
 if TYPE_CHECKING:
     from flwr_kld.strategies import Trusted
@@ -131,7 +131,7 @@ def _aggregate(
 def _central(terms: ReleaseTerms) -> Trusted:
     """Return the central model that these terms ask for."""
     # Imported here: only an aggregator pays for the server's side when a message starts its app.
-    from flwr_kld.strategies.trusted_aggregator import trusted_of
+    from flwr_kld.trust.trusted_aggregator import trusted_of
 
     try:
         return trusted_of(terms)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.errors import QueryRefused
-from flwr_kld.protocol import Question
+from flwr_kld.messages.question import Question
 
 
 @dataclass(frozen=True, kw_only=True)

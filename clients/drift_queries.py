@@ -24,8 +24,7 @@ from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts import ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
-from flwr_kld.privacy import SystemBits
-from flwr_kld.protocol import (
+from flwr_kld.messages.question import (
     ANSWER,
     COUNTS,
     COUNTS_FORMAT,
@@ -35,9 +34,10 @@ from flwr_kld.protocol import (
     Answer,
     Question,
 )
+from flwr_kld.messages.sum_terms import SumTerms, SumVector, noised_vector
+from flwr_kld.privacy import SystemBits
 from flwr_kld.query import cells_from_wire
 from flwr_kld.reference import Reference
-from flwr_kld.sum_terms import SumTerms, SumVector, noised_vector
 
 
 def answer_drift_queries(

@@ -14,11 +14,11 @@ from flwr.app import Context
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, GuardFileError
+from flwr_kld.messages.question import Question
+from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Unit
-from flwr_kld.protocol import Question
-from flwr_kld.secure_sum import ClientPolicy
-from flwr_kld.sum_terms import NoiseTerms
-from flwr_kld.worst_move import hold_to_move
+from flwr_kld.secure_aggregation import ClientPolicy
+from flwr_kld.trust.worst_move import hold_to_move
 
 NODE_CONFIG = "drift-guard"
 """Key of the node config."""

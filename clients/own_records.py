@@ -16,9 +16,9 @@ from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.counts import LARGEST_CLIENT, ClientCounts
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.messages.question import Question
 from flwr_kld.privacy import Adjacency
-from flwr_kld.private import Held, Private
-from flwr_kld.protocol import Question
+from flwr_kld.privacy.private import Held, Private
 from flwr_kld.query import Selection, record_ids, salted
 
 logger = logging.getLogger("flwr_kld")

@@ -21,9 +21,7 @@ from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
-from flwr_kld.privacy import SystemBits, Unit
-from flwr_kld.private import Held
-from flwr_kld.protocol import (
+from flwr_kld.messages.question import (
     ANSWER,
     PHASE,
     PREDICT_ACTION,
@@ -33,6 +31,8 @@ from flwr_kld.protocol import (
     Question,
     member_of,
 )
+from flwr_kld.privacy import SystemBits, Unit
+from flwr_kld.privacy.private import Held
 
 if TYPE_CHECKING:
     from flwr_kld.predictors.predictor import Question as Asked

@@ -13,9 +13,17 @@ from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.guarding import unexpected
 from flwr_kld.counts import ClientCounts
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
-from flwr_kld.protocol import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer, Question
-from flwr_kld.release_terms import ReleaseTerms
-from flwr_kld.sealing import SealContext, check_public, seal
+from flwr_kld.messages.question import (
+    ANSWER,
+    QUESTION,
+    SEAL_ACTION,
+    SEALED,
+    TERMS,
+    Answer,
+    Question,
+)
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.sealing import SealContext, check_public, seal
 
 _USED = "flwr_kld.sealed"
 

@@ -18,7 +18,7 @@ from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.guarding import account, admit, stricter, unexpected
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
-from flwr_kld.protocol import (
+from flwr_kld.messages.question import (
     ANSWER,
     IDENTITY_ACTION,
     PHASE,
@@ -27,7 +27,8 @@ from flwr_kld.protocol import (
     Answer,
     member_of,
 )
-from flwr_kld.secure_sum import (
+from flwr_kld.messages.sum_terms import SumTerms, SumVector
+from flwr_kld.secure_aggregation import (
     ClientPolicy,
     Phase,
     SecureSumError,
@@ -35,9 +36,8 @@ from flwr_kld.secure_sum import (
     SumClient,
     decode,
 )
-from flwr_kld.secure_sum.messages import Adverts, Deliveries, Survivors, UnmaskRequest
-from flwr_kld.secure_sum.policy import check_question
-from flwr_kld.sum_terms import SumTerms, SumVector
+from flwr_kld.secure_aggregation.messages import Adverts, Deliveries, Survivors, UnmaskRequest
+from flwr_kld.secure_aggregation.policy import check_question
 
 logger = logging.getLogger("flwr_kld")
 

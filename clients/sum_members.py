@@ -8,7 +8,7 @@ from typing import Protocol
 from flwr.app import ConfigRecord, Context
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.secure_sum import ClientPolicy, Identity, Roster
+from flwr_kld.secure_aggregation import ClientPolicy, Identity, Roster
 
 _KEYS = "flwr_kld.identities"
 _ROSTER = "flwr_kld.roster"

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from flwr_kld.cli.show import checks_table
 from flwr_kld.cli.signals import exit_on_signals
+from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.report import (
     Check,
     plot_history,
@@ -20,7 +21,6 @@ from flwr_kld.report import (
     save_json,
     who_saw_what,
 )
-from flwr_kld.sealing import AggregatorKey
 from flwr_kld.simulations.following import follow, read_checks
 from flwr_kld.simulations.local_superlink import local_superlink
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE

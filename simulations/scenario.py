@@ -21,8 +21,8 @@ from flwr_kld.clients.handwriting import (
     WriterResampler,
     load_source,
 )
-from flwr_kld.divergence import skewed_divergence
 from flwr_kld.domain import BlockPatterns
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.query import EVERYTHING, Selection, record_ids, salted
 from flwr_kld.reference import Reference
 

@@ -21,7 +21,8 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
-from flwr_kld.strategies.trust import Aggregation, Trust
+from flwr_kld.strategies.aggregation import Aggregation
+from flwr_kld.trust import Trust
 
 MODELS_FILE = "models.jsonl"
 """One line a trust model: its report, and the truth about its cohort in nats."""

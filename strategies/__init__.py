@@ -1,8 +1,8 @@
 """What runs in a ServerApp."""
 
+from flwr_kld.counts.scalar import Scalar
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.clip import Clip
-from flwr_kld.scalar import Scalar
 from flwr_kld.strategies.cohort import (
     Participant,
     RotatingCohort,
@@ -10,7 +10,6 @@ from flwr_kld.strategies.cohort import (
     UniformCohort,
 )
 from flwr_kld.strategies.deciding import Alarm
-from flwr_kld.strategies.distributed import Distributed
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.population import HostedClients, Nodes
@@ -18,9 +17,10 @@ from flwr_kld.strategies.private_predictor import PrivatePredictor
 from flwr_kld.strategies.reference_from_clients import ReferenceFromClients
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.secure_sum import SecureSum
-from flwr_kld.strategies.trusted import Trusted
-from flwr_kld.strategies.trusted_aggregator import TrustedAggregator
 from flwr_kld.strategies.with_drift_checks import WithDriftChecks
+from flwr_kld.trust.distributed import Distributed
+from flwr_kld.trust.trusted import Trusted
+from flwr_kld.trust.trusted_aggregator import TrustedAggregator
 
 __all__ = [
     "Adjacency",

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from flwr.serverapp import Grid
 
 from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Adjacency, BitSource
 from flwr_kld.query import QueryPlan
-from flwr_kld.scalar import NoisyScalar
+from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Claim, Exchange, NoisySum, by_reason
-from flwr_kld.strategies.trust import Aggregation, Trust
+from flwr_kld.trust import Trust
 
 
 @dataclass(frozen=True)

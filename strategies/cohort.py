@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from flwr_kld.accounting import Rotation
 from flwr_kld.arguments import keep, text, whole
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import Rotation
 from flwr_kld.query import EVERYTHING, Selection
 
 

@@ -6,16 +6,17 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 
-from flwr_kld.alarm import EDetector, Evidence
+from flwr_kld.accounting import Ledger, State
 from flwr_kld.arguments import keep, real, whole
-from flwr_kld.bounds import certified_lower_bound
-from flwr_kld.bounds.interval import two_sided_interval
-from flwr_kld.bounds.outside import outside_limits
-from flwr_kld.bounds.sensitivity import Sensitivity
-from flwr_kld.bounds.witness import check_level
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.decision import Outside, contradicted, decide, unmeasured
-from flwr_kld.ledger import Ledger, State
+from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
+from flwr_kld.inference.e_detector import EDetector
+from flwr_kld.inference.evidence import Evidence
+from flwr_kld.inference.interval import two_sided_interval
+from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.outside import outside_limits
+from flwr_kld.inference.power import Power
+from flwr_kld.inference.witness import check_level
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
 from flwr_kld.strategies.measuring import Measured
@@ -159,7 +160,7 @@ class Decider:
             certified_lower_bound(witness, counts, theta=theta, level=at_once),
             two_sided_interval(first, bound, theta=theta, level=self.alarm.level),
             standing,
-            Sensitivity(
+            Power(
                 first.plan.mass,
                 counts.records,
                 counts.noise.variance,

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from flwr_kld.bounds import GROUPS
+from flwr_kld.inference.witness import GROUPS
 from flwr_kld.privacy import Unit
 from flwr_kld.query import Selection
 from flwr_kld.strategies.asking import require

@@ -15,19 +15,20 @@ import numpy as np
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.alarm.evidence import check_threshold
+from flwr_kld.accounting import Ledger
 from flwr_kld.arguments import real, whole
-from flwr_kld.contradictions import impossible_estimate
 from flwr_kld.counts import LARGEST_CLIENT
-from flwr_kld.decision import contradicted, hold_to_estimates
-from flwr_kld.estimate import ESTIMATORS, Estimator
-from flwr_kld.estimate.score import check_theta
-from flwr_kld.explain.candidates import require_candidates
-from flwr_kld.ledger import Ledger
+from flwr_kld.inference.contradictions import impossible_estimate
+from flwr_kld.inference.decision import contradicted, hold_to_estimates
+from flwr_kld.inference.estimators import ESTIMATORS, Estimator
+from flwr_kld.inference.estimators.score import check_theta
+from flwr_kld.inference.evidence import check_threshold
 from flwr_kld.privacy import SeededBits, SystemBits
 from flwr_kld.query import EVERYTHING, Partition, Plan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
+from flwr_kld.report.explanation.candidates import require_candidates
+from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.asking import Asking, require
 from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.deciding import Alarm, Decided, Decider
@@ -35,16 +36,12 @@ from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part, halves
 from flwr_kld.strategies.measuring import measure
 from flwr_kld.strategies.monitor import Monitor
-from flwr_kld.strategies.pairing import (
-    require_counts,
-    require_known_sizes,
-    require_pair,
-    usual_aggregation,
-)
+from flwr_kld.strategies.pairing import require_pair, usual_aggregation
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.reading import metrics, read
 from flwr_kld.strategies.spending import Spending
-from flwr_kld.strategies.trust import Aggregation, Trust
+from flwr_kld.trust import Trust
+from flwr_kld.trust.trust_model import require_counts, require_known_sizes
 
 logger = logging.getLogger("flwr_kld")
 
@@ -69,8 +66,8 @@ class KLDrift(Monitor[Report]):
     population : Population
         Who there is; by default each Flower node is a client.
     estimator : str or Estimator
-        A name in ``flwr_kld.estimate.ESTIMATORS``, or an estimator with options of its own, such as
-        ``functools.partial(paper, lam=0.1)``.
+        A name in ``flwr_kld.inference.estimators.ESTIMATORS``, or an estimator with options of
+        its own, such as ``functools.partial(paper, lam=0.1)``.
     theta : float
         θ of D_θ, in [0, 1); 0 is plain KL, which is finite only where every symbol of Π was seen.
     most_records : int, optional

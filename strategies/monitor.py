@@ -11,9 +11,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from flwr_kld.accounting import Ledger, LedgerError
 from flwr_kld.arguments import real, whole
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import Ledger, LedgerError
 from flwr_kld.strategies.cohort import Cohort, UniformCohort
 from flwr_kld.strategies.population import Nodes, Population
 

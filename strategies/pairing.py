@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.sealed_sum import SealedSum
-from flwr_kld.strategies.trust import Aggregation, Trust
+from flwr_kld.trust import Trust
 
 
 def usual_aggregation(trust: Trust) -> Aggregation:
@@ -36,37 +36,4 @@ def require_pair(trust: Trust, aggregation: Aggregation) -> None:
         raise ValueError(
             f"{mine} needs aggregation=SecureSum(): a client's share of the noise does not hide "
             "its own counts"
-        )
-
-
-def require_counts(trust: Trust) -> None:
-    """Refuse a release from which nothing can be decided.
-
-    Raises
-    ------
-    ValueError
-        Which one to take.
-    """
-    release = getattr(trust, "release", "counts")
-    if release != "counts":
-        raise ValueError('a threshold needs release="counts": one number certifies no bound')
-
-
-def require_known_sizes(trust: Trust) -> None:
-    """Refuse a limit on clients' records where their number is hidden.
-
-    A client at the limit would either leave out another record for one that comes, which moves two
-    counts where the noise hides one, or be left out, which everybody sees.
-
-    Raises
-    ------
-    ValueError
-        What to take.
-    """
-    if trust.unit is Unit.CLIENT:
-        raise ValueError("most_records= is for record-level privacy: clip= is a client's limit")
-    if trust.adjacency is not Adjacency.REPLACE_ONE:
-        raise ValueError(
-            "most_records= needs Adjacency.REPLACE_ONE: under add-remove adjacency a client at the "
-            "limit would show it; or protect whole clients with clip="
         )

@@ -10,8 +10,7 @@ from flwr.serverapp import Grid
 
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply
-from flwr_kld.private import Held
-from flwr_kld.protocol import (
+from flwr_kld.messages.question import (
     ANSWER,
     COUNTS,
     COUNTS_FORMAT,
@@ -19,6 +18,8 @@ from flwr_kld.protocol import (
     QUESTION,
     Answer,
 )
+from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.privacy.private import Held
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import (
     Collected,
@@ -28,7 +29,6 @@ from flwr_kld.strategies.exchange import (
     refusal,
     refusals,
 )
-from flwr_kld.sum_terms import NoiseTerms
 
 _TYPE = f"query.{DRIFT_ACTION}"
 

@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.errors import CheckFailed
-from flwr_kld.protocol import ANSWER, HOSTED_ACTION, QUESTION
+from flwr_kld.messages.question import ANSWER, HOSTED_ACTION, QUESTION
 from flwr_kld.strategies.cohort import Participant
 
 

@@ -10,10 +10,18 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.errors import InvalidReply
+from flwr_kld.messages.question import (
+    ANSWER,
+    PHASE,
+    PREDICT_ACTION,
+    QUERY,
+    QUESTION,
+    Answer,
+    Question,
+)
 from flwr_kld.predictors import Intake, Predictor, Rejection
 from flwr_kld.predictors.report import Report
 from flwr_kld.privacy import Adjacency, Unit
-from flwr_kld.protocol import ANSWER, PHASE, PREDICT_ACTION, QUERY, QUESTION, Answer, Question
 from flwr_kld.report.predictor_report import LOCAL
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import failure, refusal

@@ -10,9 +10,9 @@ import numpy as np
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
+from flwr_kld.accounting import Charge, Clients, Cost, Ledger, Reservation, State
 from flwr_kld.arguments import text
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import Charge, Clients, Cost, Ledger, Reservation, State
 from flwr_kld.predictors import Predictor
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.privacy import Adjacency, Unit

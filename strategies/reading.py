@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import EstimateUndefined
-from flwr_kld.estimate import Estimator, estimate
-from flwr_kld.explain import explain
-from flwr_kld.explain.candidates import fit_candidates
-from flwr_kld.explain.outside import outside_share
+from flwr_kld.inference.estimators import Estimator, estimate
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome, Report
-from flwr_kld.scalar import NoisyScalar
+from flwr_kld.report.explanation import explain
+from flwr_kld.report.explanation.candidates import fit_candidates
+from flwr_kld.report.explanation.outside import outside_share
 
 _MOVEMENTS = 8
 """Cells that a report names."""

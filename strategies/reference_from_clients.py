@@ -13,25 +13,27 @@ from datetime import UTC, datetime
 import numpy as np
 from flwr.serverapp import Grid
 
+from flwr_kld.accounting import Ledger
+from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.arguments import whole
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.domain import Domain
 from flwr_kld.integral import reference_from_counts
-from flwr_kld.kept_reference import kept_as
-from flwr_kld.ledger import Ledger
 from flwr_kld.privacy import SystemBits
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.report import ReferenceReport
+from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.asking import Asking, Published, require
 from flwr_kld.strategies.cohort import Cohort, UniformCohort
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part
 from flwr_kld.strategies.monitor import check_timeout
-from flwr_kld.strategies.pairing import require_counts, require_pair, usual_aggregation
+from flwr_kld.strategies.pairing import require_pair, usual_aggregation
 from flwr_kld.strategies.population import Nodes, Population
 from flwr_kld.strategies.spending import Spending
-from flwr_kld.strategies.trust import Aggregation, Trust
+from flwr_kld.trust import Trust
+from flwr_kld.trust.trust_model import require_counts
 
 
 class ReferenceFromClients:

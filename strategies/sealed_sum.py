@@ -10,8 +10,9 @@ from flwr.serverapp import Grid
 
 from flwr_kld.arguments import whole
 from flwr_kld.errors import CheckFailed, InvalidReply
-from flwr_kld.plan_wire import plan_to_config
-from flwr_kld.protocol import (
+from flwr_kld.messages.plan_wire import plan_to_config
+from flwr_kld.messages.published import Published
+from flwr_kld.messages.question import (
     AGGREGATE_ACTION,
     ANSWER,
     PLAN,
@@ -22,8 +23,8 @@ from flwr_kld.protocol import (
     TERMS,
     Answer,
 )
-from flwr_kld.published import Published
-from flwr_kld.release_terms import ReleaseTerms
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import (
@@ -35,8 +36,7 @@ from flwr_kld.strategies.exchange import (
     refusal,
 )
 from flwr_kld.strategies.sealed_replies import Boxes, ask_for_boxes
-from flwr_kld.strategies.trusted_aggregator import trusted_of
-from flwr_kld.sum_terms import NoiseTerms
+from flwr_kld.trust.trusted_aggregator import trusted_of
 
 
 @dataclass

@@ -11,16 +11,16 @@ from flwr.serverapp import Grid
 
 from flwr_kld.counts import ClearSum
 from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION
+from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
-from flwr_kld.protocol import ANSWER, IDENTITY_ACTION, QUESTION
-from flwr_kld.secure_sum import Roster, SecureSumError, Session, SumServer, Tolerance
-from flwr_kld.secure_sum.ring import check_bits
+from flwr_kld.secure_aggregation import Roster, SecureSumError, Session, SumServer, Tolerance
+from flwr_kld.secure_aggregation.ring import check_bits
 from flwr_kld.strategies.asking import require
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, missing, refusal
 from flwr_kld.strategies.sum_run import SumRun
-from flwr_kld.sum_terms import NoiseTerms, SumTerms
 
 _MOST_RECORDS = 2**24
 """Records of a whole cohort in one cell that the ring is checked for."""
@@ -28,7 +28,7 @@ _MOST_RECORDS = 2**24
 
 @dataclass
 class SecureSum:
-    """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020 (``flwr_kld.secure_sum``).
+    """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020: ``secure_aggregation``.
 
     Parameters
     ----------

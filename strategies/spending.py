@@ -8,8 +8,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from flwr_kld._json import json_text
-from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import (
+from flwr_kld.accounting import (
     Charge,
     Clients,
     Cost,
@@ -19,9 +18,10 @@ from flwr_kld.ledger import (
     Spent,
     State,
 )
+from flwr_kld.errors import CheckFailed
 from flwr_kld.strategies.asking import Published
 from flwr_kld.strategies.halves import Part
-from flwr_kld.strategies.trust import Trust
+from flwr_kld.trust import Trust
 
 logger = logging.getLogger("flwr_kld")
 

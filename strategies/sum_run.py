@@ -8,13 +8,19 @@ from collections.abc import Iterator, Mapping
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from flwr_kld.errors import InvalidReply
-from flwr_kld.protocol import ANSWER, PHASE, SUM_ACTION, TERMS, Answer
-from flwr_kld.secure_sum import SecureSumError, Session, SumServer, decode
-from flwr_kld.secure_sum.messages import Advert, Agreement, MaskedVector, Reveal, SealedShares
-from flwr_kld.secure_sum.server import SumResult
+from flwr_kld.messages.question import ANSWER, PHASE, SUM_ACTION, TERMS, Answer
+from flwr_kld.messages.sum_terms import SumTerms
+from flwr_kld.secure_aggregation import SecureSumError, Session, SumServer, decode
+from flwr_kld.secure_aggregation.messages import (
+    Advert,
+    Agreement,
+    MaskedVector,
+    Reveal,
+    SealedShares,
+)
+from flwr_kld.secure_aggregation.server import SumResult
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Exchange, failure, refusals
-from flwr_kld.sum_terms import SumTerms
 
 _TYPE = f"query.{SUM_ACTION}"
 

@@ -14,9 +14,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from flwr_kld.accounting import LedgerError
 from flwr_kld.arguments import whole
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import LedgerError
 from flwr_kld.report import Outcome, Report
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.monitor import Monitor

@@ -17,27 +17,32 @@ import pytest
 from flwr.serverapp.strategy import FedAvg
 
 from flwr_kld import (
-    alarm,
+    accounting,
     alerts,
-    bounds,
     clients,
     domain,
-    estimate,
-    explain,
     guard,
     integral,
-    ledger,
     planner,
     predictors,
     privacy,
     query,
     report,
-    secure_sum,
+    secure_aggregation,
     strategies,
 )
 from flwr_kld.clients import handwriting
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts import ClientCounts, NoisyCounts
+from flwr_kld.inference import estimators
+from flwr_kld.inference.design_effect import DesignEffect
+from flwr_kld.inference.e_detector import EDetector, Standing
+from flwr_kld.inference.evidence import Evidence
+from flwr_kld.inference.interval import Interval, two_sided_interval
+from flwr_kld.inference.lower_bound import CertifiedBound, certified_lower_bound
+from flwr_kld.inference.power import Power
+from flwr_kld.inference.witness import Witness
 from flwr_kld.reference import Reference
+from flwr_kld.report import explanation
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -48,10 +53,10 @@ ODD = Reference.from_counts(DOMAIN, np.arange(1, DOMAIN.size + 1))
 EVENT = privacy.calibrated_laplace(1.0, 0.0, REPLACE_ONE)
 PLAN = query.Partition(20).draw(EVEN, np.random.default_rng(0))
 COUNTS = NoisyCounts(np.arange(1, PLAN.cells + 1), 200.0, EVENT, PLAN, True)
-WITNESS = bounds.Witness.from_counts(COUNTS)
+WITNESS = Witness.from_counts(COUNTS)
 LEVELS = WITNESS.query_plan().over(query.Selection(groups=10))
 SECOND = NoisyCounts(np.arange(LEVELS.length) + 9, 500.0, EVENT, LEVELS, True)
-BOUND = bounds.certified_lower_bound(WITNESS, SECOND, theta=0.01)
+BOUND = certified_lower_bound(WITNESS, SECOND, theta=0.01)
 BASE, BOX = integral.FiniteBase.uniform(DOMAIN), integral.Mollifier.symmetric(1.0)
 HYPOTHESES = predictors.Hypotheses({"even": EVEN, "odd": ODD})
 MIXTURE = predictors.BayesMixture(HYPOTHESES, 1.0)
@@ -61,32 +66,32 @@ TRUSTED = {"epsilon": 1.0, "delta": 0.0}
 LIMITS = {
     "receipts": Path("r"), "key": Path("k"), "trust": frozenset({"trusted"}), "domains": None,
     "references": None, "epsilon": 1, "delta": 0, "min_cohort": 1, "period": 1,
-    "period_epsilon": 1, "period_delta": 0, "secure_sum": secure_sum.ClientPolicy(),
+    "period_epsilon": 1, "period_delta": 0, "secure_sum": secure_aggregation.ClientPolicy(),
 }  # fmt: skip
 SESSION = {
     "check": "c", "plan": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2), "bits": 32,
-    "length": 4, "shape": secure_sum.Shape(2, 2), "min_survivors": 3,
+    "length": 4, "shape": secure_aggregation.Shape(2, 2), "min_survivors": 3,
 }  # fmt: skip
 
 EXAMPLES = {
-    alarm.EDetector: {},
-    alarm.Evidence: {"excess": (0.5, 1.0), "spread": 1.0, "threshold": 0.0},
+    EDetector: {},
+    Evidence: {"excess": (0.5, 1.0), "spread": 1.0, "threshold": 0.0},
     alerts.Command: {"argv": ["true"]},
     alerts.Webhook: {"url": "https://example.org"},
-    bounds.Sensitivity: {"mass": np.full(4, 0.25), "records": 9.0, "noise": 1.0},
-    bounds.certified_lower_bound: {"witness": WITNESS, "noisy": SECOND, "theta": 0.01},
-    bounds.two_sided_interval: {"counts": COUNTS, "bound": BOUND, "theta": 0.01},
+    Power: {"mass": np.full(4, 0.25), "records": 9.0, "noise": 1.0},
+    certified_lower_bound: {"witness": WITNESS, "noisy": SECOND, "theta": 0.01},
+    two_sided_interval: {"counts": COUNTS, "bound": BOUND, "theta": 0.01},
     clients.AggregatorLimits: {"most_epsilon": 1.0},
     domain.Binned: {"edges": [0.0, 1.0]},
     domain.BlockPatterns: {},
     domain.Labels: {"names": ["a", "b"]},
-    estimate.estimate: {"counts": COUNTS},
-    estimate.hybrid: {"counts": COUNTS},
-    estimate.paper: {"counts": COUNTS},
-    estimate.posterior_counts: {"counts": COUNTS},
-    estimate.skew_plugin: {"counts": COUNTS},
-    explain.explain: {"counts": COUNTS, "estimate": estimate.estimate(COUNTS)},
-    explain.pattern_svg: {"symbol": 3},
+    estimators.estimate: {"counts": COUNTS},
+    estimators.hybrid: {"counts": COUNTS},
+    estimators.paper: {"counts": COUNTS},
+    estimators.posterior_counts: {"counts": COUNTS},
+    estimators.skew_plugin: {"counts": COUNTS},
+    explanation.explain: {"counts": COUNTS, "estimate": estimators.estimate(COUNTS)},
+    explanation.pattern_svg: {"symbol": 3},
     guard.Limits: LIMITS,
     handwriting.StylePopulation: {},
     handwriting.WriterResampler: {"source": IMAGES, "seed": 1},
@@ -108,14 +113,14 @@ EXAMPLES = {
     integral.mollify: {"symbols": [0, 1, 1], "base": BASE, "box": BOX, "rounds": 1},
     integral.recommend: {"draws": 1, "epsilon": 1.0, "records": 9, "size": 2},
     integral.reference_from_draws: {"base": EVEN, "draws": np.array([0])},
-    ledger.Budget: {"epsilon": 1.0, "delta": 0.0, "window_days": 1.0},
-    ledger.Clients: {"names": ["a"]},
-    ledger.Cost: {
+    accounting.Budget: {"epsilon": 1.0, "delta": 0.0, "window_days": 1.0},
+    accounting.Clients: {"names": ["a"]},
+    accounting.Cost: {
         "mechanism": "m", "epsilon": 1, "delta": 0, "adjacency": REPLACE_ONE,
         "unit": privacy.Unit.RECORD, "shifts": (1, -1),
     },
-    ledger.Ledger: {"url": "sqlite:///{folder}/ledger.db"},
-    ledger.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
+    accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
+    accounting.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
     planner.Setting: {"clients": 20, "records": 9.0, "epsilon": 1.0, "population": 40},
     planner.design_effect_of: {"records": 2.0, "correlation": 0.5},
     planner.plan: {
@@ -142,14 +147,14 @@ EXAMPLES = {
     query.MonteCarlo: {},
     query.Partition: {},
     query.Selection: {"modulus": 4, "residues": (1, 2)},
-    secure_sum.ClientPolicy: {},
-    secure_sum.Session: SESSION,
-    secure_sum.Shape: {"neighbours": 2, "threshold": 2},
-    secure_sum.Tolerance: {},
-    secure_sum.choose_shape: {"cohort": 3, "tolerance": secure_sum.Tolerance()},
-    secure_sum.from_ring: {"total": np.zeros(1, "<u4")},
-    secure_sum.require_room: {"bits": 32, "largest": 1, "clients": 1},
-    secure_sum.to_ring: {"values": np.zeros(1, int)},
+    secure_aggregation.ClientPolicy: {},
+    secure_aggregation.Session: SESSION,
+    secure_aggregation.Shape: {"neighbours": 2, "threshold": 2},
+    secure_aggregation.Tolerance: {},
+    secure_aggregation.choose_shape: {"cohort": 3, "tolerance": secure_aggregation.Tolerance()},
+    secure_aggregation.from_ring: {"total": np.zeros(1, "<u4")},
+    secure_aggregation.require_room: {"bits": 32, "largest": 1, "clients": 1},
+    secure_aggregation.to_ring: {"values": np.zeros(1, int)},
     strategies.Alarm: {},
     strategies.Clip: {"bound": 3},
     strategies.Distributed: {"epsilon": 1.0, "min_survivors": 3},
@@ -175,22 +180,30 @@ EXAMPLES = {
 """Arguments that are right, for everything public that takes a number, or a list of any."""
 
 ANSWERS = {
-    alerts.Delivery, bounds.CertifiedBound, bounds.DesignEffect, bounds.Interval,
-    estimate.ErrorSplit, estimate.Estimate, explain.Movement, guard.Receipt,
-    integral.IntegralEvent, integral.Recommendation, alarm.Standing, ledger.BudgetExhausted,
-    ledger.Entry, ledger.Release, ledger.Reservation, ledger.Spent, ledger.State, planner.Forecast,
-    predictors.Leader, privacy.PrivacyEvent, query.QueryPlan, report.Check, report.PredictorReport,
-    report.ReferenceReport, report.Report, report.Round, report.Verdict, secure_sum.SumResult,
+    CertifiedBound, DesignEffect, Interval, NoisyCounts, Standing, accounting.BudgetExhausted,
+    accounting.Entry, accounting.Release, accounting.Reservation, accounting.Spent,
+    accounting.State, alerts.Delivery, estimators.ErrorSplit, estimators.Estimate,
+    explanation.Movement, guard.Receipt, integral.IntegralEvent, integral.Recommendation,
+    planner.Forecast, predictors.Leader, privacy.PrivacyEvent, query.QueryPlan, report.Check,
+    report.PredictorReport, report.ReferenceReport, report.Report, report.Round, report.Verdict,
+    secure_aggregation.SumResult,
 }  # fmt: skip
 """What the library computes and returns: nobody gives these numbers."""
 
 FROM_ELSEWHERE = {
-    bounds.Witness,  # made by from_counts
+    ClientCounts,  # a message's
+    Witness,  # made by from_counts
     handwriting.load_digits, handwriting.load_femnist, handwriting.load_leaf,
     handwriting.load_source,  # files and networks: see their own tests
     query.cells_from_wire, query.record_ids,  # a message's, checked against its fingerprint
     report.plot_history, report.save_html, report.plot_rounds, report.save_predictor_html,  # lines
 }  # fmt: skip
+
+BY_MODULE = (
+    DesignEffect, EDetector, Standing, Evidence, Interval, two_sided_interval, CertifiedBound,
+    certified_lower_bound, Power, Witness,
+)  # fmt: skip
+"""Public in modules of ``flwr_kld.inference``, which loads none of them: clients do without."""
 
 NO_NUMBERS = [
     None,
@@ -214,6 +227,7 @@ KINDS = {
 
 def public():
     """Yield everything public that can be called to make or compute something."""
+    yield from BY_MODULE
     for package in PROJECT["tool"]["setuptools"]["packages"]:
         module = importlib.import_module(package)
         for name in getattr(module, "__all__", ()):
@@ -284,7 +298,7 @@ def test_what_is_no_number_is_refused(value, parameter, kind, call):
     if inspect.formatannotation(parameter.annotation).strip("'").endswith("None"):
         wrong = [one for one in wrong if one is not None]
     for one in wrong:
-        with pytest.raises((ValueError, secure_sum.SecureSumError)) as caught:
+        with pytest.raises((ValueError, secure_aggregation.SecureSumError)) as caught:
             call(value, **{parameter.name: one})
         assert len(str(caught.value)) > 15, one  # a sentence
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flwr_kld.ledger import Ledger
+from flwr_kld.accounting import Ledger
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,7 +39,7 @@ if os.fork():  # two processes, as what Flower loads cannot be unloaded
     places = [flwr_kld.strategies.__file__, str(flwr_kld.simulations.demo.APP)]
     print(json.dumps(["places", places]))
 else:
-    from flwr_kld.ledger import Ledger
+    from flwr_kld.accounting import Ledger
     Ledger(URL)
     stage("ledger")
     import flwr_kld.cli
@@ -104,7 +104,7 @@ def test_a_client_loads_nothing_of_the_server(loaded):
     own = loaded["clients"]
     assert "flwr_kld.clients.aggregator" in own
     assert not {name for name in own if name.startswith("flwr_kld.strategies")}
-    assert not {"scipy", "flwr_kld.estimate"} & own
+    assert not {"scipy", "flwr_kld.inference.estimators"} & own
     more = own - loaded["flower's client side"]
     assert "flwr" not in packages(more)
 

@@ -8,9 +8,9 @@ from flwr.serverapp.strategy import Strategy
 from readme import README, recipe_text
 
 from flwr_kld import Labels, Reference
-from flwr_kld.kept_reference import kept_reference
-from flwr_kld.ledger import Budget, Ledger
-from flwr_kld.secure_sum import Identity, Roster
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.accounting.kept_reference import kept_reference
+from flwr_kld.secure_aggregation import Identity, Roster
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 

@@ -10,6 +10,7 @@ import click
 import typer
 import typer.core
 
+from flwr_kld.accounting import NoBudget
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check
 from flwr_kld.cli.demo import demo
@@ -23,7 +24,6 @@ from flwr_kld.cli.report import report
 from flwr_kld.cli.signals import exit_on_signals
 from flwr_kld.cli.simulate import simulate
 from flwr_kld.cli.watch import watch
-from flwr_kld.ledger import NoBudget
 
 _INTERRUPTED = 130
 _EXPECTED = (ValueError, OSError, RuntimeError, ImportError)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flwr_kld.accounting import Entry, Ledger
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.flower_run import FlowerRun, run_app
 from flwr_kld.cli.ledgers import broke, why_no_report
 from flwr_kld.cli.output import say
-from flwr_kld.ledger import Entry, Ledger
 
 _POLL = 1.0
 """Seconds between two looks at a check that runs elsewhere."""

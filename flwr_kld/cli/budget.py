@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from flwr_kld.accounting import Budget, Spent
+from flwr_kld.accounting import Ledger as OpenLedger
+from flwr_kld.accounting.budget import Composition
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.options import AsJson, Ledger, Population
 from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.show import utc
-from flwr_kld.ledger import Budget, Spent
-from flwr_kld.ledger import Ledger as OpenLedger
-from flwr_kld.ledger.budget import Composition
 from flwr_kld.privacy import Adjacency, Unit
 
 

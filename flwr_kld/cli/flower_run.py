@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
+from flwr_kld.accounting import BudgetExhausted, CheckUnfinished, NoBudget
 from flwr_kld.cli.ledgers import no_budget
 from flwr_kld.cli.output import say
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import BudgetExhausted, CheckUnfinished, NoBudget
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""

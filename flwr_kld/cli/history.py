@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flwr_kld.accounting import Entry
 from flwr_kld.cli.ledgers import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
@@ -23,7 +24,6 @@ from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import checks_table, failures
 from flwr_kld.cli.show_rounds import rounds_table
-from flwr_kld.ledger import Entry
 from flwr_kld.report import Check
 
 

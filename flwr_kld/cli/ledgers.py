@@ -8,7 +8,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from flwr_kld.ledger import Entry, Ledger
+from flwr_kld.accounting import Entry, Ledger
 from flwr_kld.report import Check, PredictorReport, ReferenceReport, Report, Round
 from flwr_kld.report.predictor_report import LOCAL
 

@@ -6,12 +6,12 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from flwr_kld.accounting import Ledger, LedgerError
 from flwr_kld.alerts import Alert, Command, Webhook, send_alerts
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.ledgers import report_of
 from flwr_kld.cli.one_check import Answer
 from flwr_kld.cli.output import complain
-from flwr_kld.ledger import Ledger, LedgerError
 from flwr_kld.report.prometheus import MonitorState, save_metrics
 
 

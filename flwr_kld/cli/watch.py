@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from flwr_kld.accounting import Ledger as OpenLedger
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
 from flwr_kld.cli.one_check import Answer, Checker
 from flwr_kld.cli.options import (
@@ -27,7 +28,6 @@ from flwr_kld.cli.options import (
 from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import answer_lines
 from flwr_kld.cli.tell import Listeners, latest_state, state_after
-from flwr_kld.ledger import Ledger as OpenLedger
 from flwr_kld.report.prometheus import MonitorState, serve_metrics
 from flwr_kld.schedule import Slot, parse_schedule, run_schedule, stop_on_signals
 

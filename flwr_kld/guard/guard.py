@@ -13,10 +13,10 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Receipt, Receipts, Spend
+from flwr_kld.messages.question import Question
 from flwr_kld.privacy import Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
-from flwr_kld.protocol import Question
-from flwr_kld.secure_sum import ClientPolicy
+from flwr_kld.secure_aggregation import ClientPolicy
 
 logger = logging.getLogger("flwr_kld")
 

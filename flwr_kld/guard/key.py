@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from flwr_kld.guard.limits import GuardFileError
-from flwr_kld.secure_sum import Identity
+from flwr_kld.secure_aggregation import Identity
 
 _LENGTH = 32
 

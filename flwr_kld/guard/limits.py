@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flwr_kld.arguments import keep, whole
+from flwr_kld.messages.question import TRUST_MODELS
 from flwr_kld.privacy.amounts import ATTO, NANO, limit
-from flwr_kld.protocol import TRUST_MODELS
 from flwr_kld.query import MOST_GROUPS
-from flwr_kld.secure_sum import ClientPolicy, Collusion
+from flwr_kld.secure_aggregation import ClientPolicy, Collusion
 
 _T = TypeVar("_T")
 _DAY = 24 * 60 * 60

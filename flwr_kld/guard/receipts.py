@@ -15,7 +15,7 @@ from pathlib import Path
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.durable import writing
 from flwr_kld.privacy.amounts import ATTO, NANO, shown
-from flwr_kld.secure_sum import Identity
+from flwr_kld.secure_aggregation import Identity
 
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS receipts (

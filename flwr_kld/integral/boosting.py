@@ -19,7 +19,7 @@ from flwr_kld.integral.base import Floats
 from flwr_kld.integral.guarantees import round_bound
 from flwr_kld.integral.mollifier import check_epsilon
 from flwr_kld.integral.weak_learner import Classifier, WeakLearner, WeakLearnerError
-from flwr_kld.private import Private
+from flwr_kld.privacy.private import Private
 
 LN_2 = math.log(2)
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.cumulative import Cumulative
+from flwr_kld.privacy.private import Private
 from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
-from flwr_kld.private import Private
 
 
 class Categorical(Private):

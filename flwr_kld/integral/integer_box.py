@@ -16,8 +16,8 @@ from flwr_kld.integral.categorical import Categorical
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.privacy.private import Private
 from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
-from flwr_kld.private import Private
 
 
 class IntegerBox:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from flwr_kld.arguments import real, whole
-from flwr_kld.divergence import skewed_divergence
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral.base import FiniteBase, Floats
 from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.integral.fit import HELD_OUT, cooled

@@ -12,7 +12,7 @@ from flwr_kld.arguments import real, whole
 from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.privacy.bits import BitSource, SystemBits
-from flwr_kld.private import OneProcess
+from flwr_kld.privacy.private import OneProcess
 
 
 class BudgetSpent(RuntimeError):

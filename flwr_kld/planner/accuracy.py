@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.divergence import skewed_divergence
-from flwr_kld.estimate import Estimator, estimate
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators import Estimator, estimate
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Law
 from flwr_kld.planner.noise import event_of

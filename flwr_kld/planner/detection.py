@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from flwr_kld.bounds import Witness, certified_lower_bound
+from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Drift, Law, largest_divergence
 from flwr_kld.planner.noise import event_of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from flwr_kld.divergence import skewed_divergence
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.reference import Reference
 
 Law = NDArray[np.float64]

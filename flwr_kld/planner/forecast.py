@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.arguments import several
-from flwr_kld.estimate import Estimator
+from flwr_kld.inference.estimators import Estimator
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.detection import smallest_drift
 from flwr_kld.planner.drift import Drift, Shape

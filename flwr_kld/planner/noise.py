@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flwr_kld.ledger import Cost
+from flwr_kld.accounting import Cost
 from flwr_kld.planner.setting import Setting
 from flwr_kld.privacy import PrivacyEvent, calibrated_laplace
 from flwr_kld.privacy.share_event import ShareEvent, calibrate_shares

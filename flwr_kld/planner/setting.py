@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from flwr_kld.alarm.evidence import check_threshold
 from flwr_kld.arguments import keep, real, whole
-from flwr_kld.bounds.witness import check_level
 from flwr_kld.counts import LARGEST_CLIENT
-from flwr_kld.estimate.score import check_theta
+from flwr_kld.inference.estimators.score import check_theta
+from flwr_kld.inference.evidence import check_threshold
+from flwr_kld.inference.witness import check_level
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.query import Partition

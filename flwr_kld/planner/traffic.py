@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from flwr_kld.messages.question import ANSWER, TERMS, Answer, Question
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.sealing import OVERHEAD, PUBLIC
+from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.planner.noise import SHARE_DELTA, relied_on
 from flwr_kld.planner.setting import Setting
 from flwr_kld.privacy import Adjacency, Unit
-from flwr_kld.protocol import ANSWER, TERMS, Answer, Question
 from flwr_kld.query import QueryPlan
-from flwr_kld.release_terms import ReleaseTerms
-from flwr_kld.sealing import OVERHEAD, PUBLIC
-from flwr_kld.secure_sum import Roster, Session, Tolerance, choose_shape
-from flwr_kld.secure_sum import messages as sums
-from flwr_kld.secure_sum.identity import SIGNATURE
-from flwr_kld.secure_sum.keys import TAG
-from flwr_kld.secure_sum.shamir import SHARE
-from flwr_kld.secure_sum.wire import Slots
-from flwr_kld.sum_terms import NoiseTerms, SumTerms
+from flwr_kld.secure_aggregation import Roster, Session, Tolerance, choose_shape
+from flwr_kld.secure_aggregation import messages as sums
+from flwr_kld.secure_aggregation.identity import SIGNATURE
+from flwr_kld.secure_aggregation.keys import TAG
+from flwr_kld.secure_aggregation.shamir import SHARE
+from flwr_kld.secure_aggregation.wire import Slots
 
 _EXCHANGES = {"plain-sum": 1, "secure-sum": 5, "sealed-sum": 2}
 _WAIT = 5.0

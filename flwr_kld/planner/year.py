@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from flwr_kld.ledger.pld import composed_epsilon
+from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.planner.noise import cost_of
 from flwr_kld.planner.setting import Setting
 

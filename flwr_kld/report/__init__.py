@@ -1,5 +1,6 @@
 """Reports: what a check says, as JSON, HTML and plots."""
 
+from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.history import Check, save_csv, save_json
 from flwr_kld.report.html import save_html
 from flwr_kld.report.plot import plot_history
@@ -10,7 +11,6 @@ from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.sight import who_saw_what
-from flwr_kld.report.verdict import Outcome, Verdict
 
 __all__ = [
     "Check",

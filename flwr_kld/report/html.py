@@ -38,7 +38,9 @@ def save_html(
     ImportError
         If jinja2 or matplotlib is not installed; names the extra.
     """
-    from flwr_kld.explain import pattern_svg  # brings scipy.stats, which clients do without
+    from flwr_kld.report.explanation import (
+        pattern_svg,  # brings scipy.stats, which clients do without
+    )
 
     markupsafe = require("markupsafe", extra="plots")
     shown = next((c for c in reversed(checks) if c.report), None)

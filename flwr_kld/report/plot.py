@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.history import Check
 from flwr_kld.report.panels import (
     CROWD,
@@ -21,7 +22,6 @@ from flwr_kld.report.panels import (
     two_panels,
 )
 from flwr_kld.report.report import Report
-from flwr_kld.report.verdict import Outcome
 
 _Reports = Sequence[tuple[int, Report]]
 

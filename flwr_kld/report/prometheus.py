@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from flwr_kld._extras import require
+from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.report import Report
-from flwr_kld.report.verdict import Outcome
 
 OUTCOMES = (*map(str, Outcome), "refused", "error")
 """How a check can end. A finished check without a threshold has none of them."""

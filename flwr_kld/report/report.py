@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flwr_kld._json import json_text
-from flwr_kld.report.outside import OutsideShare
-from flwr_kld.report.verdict import Outcome, Verdict
+from flwr_kld.inference.outside_share import OutsideShare
+from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.words import aside
 
 SCHEMA = 2

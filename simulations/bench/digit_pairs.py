@@ -25,8 +25,8 @@ from rich.table import Table
 from flwr_kld._extras import require
 from flwr_kld.clients.handwriting import Handwriting, WriterResampler, load_source
 from flwr_kld.counts import ClearSum, ClientCounts
-from flwr_kld.divergence import skewed_divergence
-from flwr_kld.estimate import ESTIMATORS, estimate
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators import ESTIMATORS, estimate
 from flwr_kld.privacy import SeededBits
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference

@@ -27,9 +27,9 @@ from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
-from flwr_kld.divergence import skewed_divergence
 from flwr_kld.domain import BlockPatterns
-from flwr_kld.estimate import ESTIMATORS
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators import ESTIMATORS
 from flwr_kld.privacy import Adjacency, calibrated_laplace
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.query import Partition, QueryPlan

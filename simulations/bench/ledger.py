@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from flwr_kld.ledger import Budget, BudgetExhausted, Charge, Clients, Cost, Ledger
-from flwr_kld.ledger.books import keep_cost, members
-from flwr_kld.ledger.parts import pack
-from flwr_kld.ledger.schema import checks, spends
-from flwr_kld.ledger.sums import rebuild
+from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Ledger
+from flwr_kld.accounting.books import keep_cost, members
+from flwr_kld.accounting.parts import pack
+from flwr_kld.accounting.schema import checks, spends
+from flwr_kld.accounting.sums import rebuild
 from flwr_kld.privacy import Adjacency
 
 _NOW = 2_000_000_000

@@ -31,9 +31,9 @@ from secaggplus import secaggplus_ms
 from sum_dropouts import WRONG, every_pattern, random_patterns
 from sum_in_process import NEVER, Cost, Federation
 
-from flwr_kld.secure_sum import ClientPolicy, Collusion, Phase, Shape, Tolerance
-from flwr_kld.secure_sum.masks import apply_masks
-from flwr_kld.secure_sum.tolerance import least_threshold
+from flwr_kld.secure_aggregation import ClientPolicy, Collusion, Phase, Shape, Tolerance
+from flwr_kld.secure_aggregation.masks import apply_masks
+from flwr_kld.secure_aggregation.tolerance import least_threshold
 
 _RANDOM = np.random.default_rng(0)
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from rich.progress import track
 from sum_in_process import NEVER, Federation
 
-from flwr_kld.secure_sum import ClientPolicy, Phase, Shape, Tolerance
-from flwr_kld.secure_sum.errors import TooFewSurvivors
+from flwr_kld.secure_aggregation import ClientPolicy, Phase, Shape, Tolerance
+from flwr_kld.secure_aggregation.errors import TooFewSurvivors
 
 EXACT, GIVEN_UP, WRONG = "exact", "given up", "WRONG"
 _RANDOM = np.random.default_rng()

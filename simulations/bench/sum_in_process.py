@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.secure_sum import (
+from flwr_kld.secure_aggregation import (
     ClientPolicy,
     Identity,
     Phase,

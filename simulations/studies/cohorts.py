@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.clients.handwriting import Handwriting, StylePopulation, WriterResampler, load_digits
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.estimate.score import Floats
+from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, sample
 from flwr_kld.query import QueryPlan
 

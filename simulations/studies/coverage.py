@@ -32,7 +32,9 @@ from rich.table import Table
 from scipy.stats import norm
 
 from flwr_kld._extras import require
-from flwr_kld.bounds import GROUPS, Interval, Witness, certified_lower_bound, two_sided_interval
+from flwr_kld.inference.interval import Interval, two_sided_interval
+from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.witness import GROUPS, Witness
 from flwr_kld.simulations.studies.cohorts import Counts
 from flwr_kld.simulations.studies.coverage_settings import (
     LEVEL,

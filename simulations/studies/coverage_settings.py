@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from flwr_kld.bounds import Witness
 from flwr_kld.clients.handwriting import load_digits, load_source
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.divergence import skewed_divergence
 from flwr_kld.domain import BlockPatterns, Labels
-from flwr_kld.estimate.score import Floats
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.drift import Drift, Shape
 from flwr_kld.privacy import (
     Adjacency,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from flwr_kld.clients.handwriting import WriterResampler, load_digits
-from flwr_kld.divergence import skewed_divergence
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral import FiniteBase, GaussianCells
 
 Floats = NDArray[np.float64]

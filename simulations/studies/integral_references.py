@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flwr_kld.divergence import skewed_divergence
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral import recommend
 from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.privacy import Adjacency, SeededBits, calibrated_laplace, sample

@@ -30,11 +30,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from scipy.stats import norm
 
-from flwr_kld.bounds import Witness, certified_lower_bound
 from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
-from flwr_kld.divergence import skewed_divergence
 from flwr_kld.domain import Labels
-from flwr_kld.estimate import estimate
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators import estimate
+from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.witness import Witness
 from flwr_kld.planner import Setting, design_effect_of, forecast
 from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.noise import SHARE_DELTA, event_of, relied_on

@@ -30,9 +30,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.alarm import EDetector, Evidence
-from flwr_kld.bounds import certified_lower_bound
-from flwr_kld.ledger import Budget
+from flwr_kld.accounting import Budget
+from flwr_kld.inference.e_detector import EDetector
+from flwr_kld.inference.evidence import Evidence
+from flwr_kld.inference.lower_bound import certified_lower_bound
 from flwr_kld.simulations.studies.year_ledger import Price, price_of
 from flwr_kld.simulations.studies.year_world import COHORT, PEOPLE, THETA, World
 from flwr_kld.strategies.deciding import Alarm

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from flwr_kld.ledger import Budget, Charge, Clients, Cost, Ledger
+from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.privacy import PrivacyEvent
 from flwr_kld.strategies.cohort import Participant, RotatingCohort
 

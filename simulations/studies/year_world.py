@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.bounds import GROUPS, Witness
 from flwr_kld.clients.handwriting import load_digits
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.divergence import skewed_divergence
-from flwr_kld.estimate.score import Floats
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.witness import GROUPS, Witness
 from flwr_kld.privacy import Adjacency, SeededBits, calibrated_laplace
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference

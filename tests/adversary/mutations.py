@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
+from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.query import Selection
 from flwr_kld.query.plan import plan_fingerprint
-from flwr_kld.secure_sum import Session
-from flwr_kld.sum_terms import SumTerms
+from flwr_kld.secure_aggregation import Session
 
 NUMBERS = [0, 1, -1, 2, 3, 10, 11, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, -(2**63)]
 REALS = [

@@ -10,7 +10,7 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import SystemBits
 from flwr_kld.query import EVERYTHING, MOST_GROUPS, Partition, Selection
-from flwr_kld.secure_sum import ClientPolicy
+from flwr_kld.secure_aggregation import ClientPolicy
 from flwr_kld.strategies import Distributed, KLDrift, Participant, SecureSum, Trusted
 from flwr_kld.strategies.asking import Asking
 

@@ -9,16 +9,17 @@ from sealed_federation import KEY, federation
 from sealed_federation import monitor as sealing
 
 import flwr_kld.clients.drift_queries as drift_queries
+from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
-from flwr_kld.contradictions import contradiction, impossible_estimate
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.decision import hold_to_estimates
 from flwr_kld.errors import CheckFailed, QueryRefused
-from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.inference.contradictions import contradiction, impossible_estimate
+from flwr_kld.inference.decision import hold_to_estimates
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.sum_terms import SumVector
 from flwr_kld.privacy import SystemBits, calibrated_laplace, sample
 from flwr_kld.query import Partition
-from flwr_kld.release_terms import ReleaseTerms
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.strategies import (
     Adjacency,
@@ -29,7 +30,6 @@ from flwr_kld.strategies import (
     TrustedAggregator,
 )
 from flwr_kld.strategies.exchange import Claim, Exchange
-from flwr_kld.sum_terms import SumVector
 
 LIAR = 1000
 MOST = 2**31 - 1

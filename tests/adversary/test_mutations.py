@@ -20,10 +20,11 @@ from sealed_federation import KEY, federation
 
 from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
+from flwr_kld.messages.question import Question
+from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.privacy import Adjacency, calibrated_laplace
 from flwr_kld.privacy.hockey_stick import hockey_stick
-from flwr_kld.protocol import Question
-from flwr_kld.secure_sum import Session
+from flwr_kld.secure_aggregation import Session
 from flwr_kld.strategies import (
     Clip,
     Distributed,
@@ -33,7 +34,6 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
-from flwr_kld.sum_terms import NoiseTerms, SumTerms
 
 MESSAGES = int(os.environ.get("FLWR_KLD_FUZZ", "800"))
 """Changed messages for each scenario; in all more than ten thousand."""

@@ -11,10 +11,10 @@ from sealed_federation import KEY, federation
 
 from flwr_kld import Reference
 from flwr_kld.counts import ClearSum
+from flwr_kld.counts.scalar import Scalar, ScalarRelease
 from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Adjacency, SystemBits
 from flwr_kld.query import Partition, Selection
-from flwr_kld.scalar import Scalar, ScalarRelease
 from flwr_kld.strategies import KLDrift, Trusted, TrustedAggregator
 
 ADD_REMOVE = Adjacency.ADD_REMOVE

@@ -13,9 +13,9 @@ import pytest
 from guard.files import question
 
 from flwr_kld.errors import QueryRefused
+from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Adjacency, calibrated_laplace
-from flwr_kld.sum_terms import NoiseTerms
-from flwr_kld.worst_move import hold_to_move
+from flwr_kld.trust.worst_move import hold_to_move
 
 CELLS, MOST, REACH = 2, 3, 14
 """Symbols, records of a client, and how far from the counts outputs are compared."""

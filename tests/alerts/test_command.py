@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_report import REPORT
+from report.test_report import REPORT
 
 from flwr_kld.alerts import Command, Delivery, send_alerts
 from flwr_kld.report import Report

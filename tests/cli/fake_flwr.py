@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.ledger import BudgetExhausted
+from flwr_kld.accounting import BudgetExhausted
 
 _SCRIPT = """#!{python}
 import json, os, sys, time
@@ -41,7 +41,7 @@ if does == "misconnect":
     sys.exit(1)
 if does == "no budget":
     print("Traceback (most recent call last):\\n  File x, line 1")
-    from flwr_kld.ledger import NoBudget
+    from flwr_kld.accounting import NoBudget
     print(f"{{NoBudget.__module__}}.{{NoBudget.__qualname__}}: {{NoBudget('us')}}", flush=True)
 if does == "break":
     print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
@@ -49,7 +49,7 @@ if does == "refuse":
     print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
     print(plan["refusal"] + ": no room until [Sunday]", flush=True)
 if does in ("settle", "make", "fail", "fail oddly", "abandon", "crash", "crash aloud"):
-    from flwr_kld.ledger import Charge, Cost, Everyone, Ledger
+    from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
     from flwr_kld.privacy import Adjacency
     ledger = Ledger(plan["ledger"])
     cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
@@ -59,7 +59,7 @@ if does in ("settle", "make", "fail", "fail oddly", "abandon", "crash", "crash a
         ledger.settle(reservation, report)
     elif does == "make":
         from flwr_kld import Labels, Reference
-        from flwr_kld.kept_reference import kept_as
+        from flwr_kld.accounting.kept_reference import kept_as
         made = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
         report = {{**plan["report"], "reference": made.fingerprint}}
         states = [kept_as(made, key, plan["population"])]

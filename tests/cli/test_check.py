@@ -10,11 +10,7 @@ from threading import Event
 import pytest
 from report.samples import REPORT, decided
 
-from flwr_kld.cli import app_runs, flower_run
-from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.one_check import Checker
-from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import (
+from flwr_kld.accounting import (
     BudgetExhausted,
     Charge,
     Cost,
@@ -22,6 +18,10 @@ from flwr_kld.ledger import (
     Ledger,
     LedgerUnavailable,
 )
+from flwr_kld.cli import app_runs, flower_run
+from flwr_kld.cli.exit_codes import ExitCode
+from flwr_kld.cli.one_check import Checker
+from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Adjacency
 from flwr_kld.report import Outcome, Report
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from report.samples import decided
 
-from flwr_kld.ledger import Charge, Cost, Everyone, Ledger
+from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
 from flwr_kld.privacy import Adjacency
 from flwr_kld.report import Outcome, Report
 

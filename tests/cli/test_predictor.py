@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from report.samples import decided, learnt
 
+from flwr_kld.accounting import Charge, Clients, Cost, Ledger
 from flwr_kld.cli.ledgers import checks_of, predictor_of, predictors_of
 from flwr_kld.cli.tell import latest_state
-from flwr_kld.ledger import Charge, Clients, Cost, Ledger
 from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.report import Outcome, PredictorReport, Report
 from flwr_kld.report.predictor_report import LOCAL, round_key

@@ -8,9 +8,9 @@ import pytest
 from report.samples import decided
 
 from flwr_kld import Labels, Reference
+from flwr_kld.accounting import Charge, Cost, Everyone, Ledger, State
+from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.cli.ledgers import checks_of
-from flwr_kld.kept_reference import kept_as
-from flwr_kld.ledger import Charge, Cost, Everyone, Ledger, State
 from flwr_kld.privacy import Adjacency
 from flwr_kld.report import Outcome, ReferenceReport
 

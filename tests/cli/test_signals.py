@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 import pytest
 from patience import HANGS
 
+from flwr_kld.accounting import Ledger
 from flwr_kld.cli import flower_run
 from flwr_kld.cli import watch as watching
 from flwr_kld.cli.signals import exit_on_signals
-from flwr_kld.ledger import Ledger
 from flwr_kld.schedule import Slot
 from flwr_kld.simulations import demo, following, local_superlink
 

@@ -26,7 +26,7 @@ from flwr_kld.clients import (
 )
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.privacy import NoiseTable
-from flwr_kld.private import Private
+from flwr_kld.privacy.private import Private
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Adjacency,

@@ -20,9 +20,9 @@ from patience import HANGS
 
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import AggregatorKey
-from flwr_kld.divergence import skewed_divergence
 from flwr_kld.guard import verify
-from flwr_kld.secure_sum import Identity, Roster
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.secure_aggregation import Identity, Roster
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from flwr_kld.protocol import Question
+from flwr_kld.messages.question import Question
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
 DOMAIN, REFERENCE = "d" * 64, "e" * 64

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.receipts import Receipts, Spend
-from flwr_kld.secure_sum import Identity
+from flwr_kld.secure_aggregation import Identity
 
 KEY = Identity.generate()
 BUDGET = 10

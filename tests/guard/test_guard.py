@@ -14,7 +14,7 @@ from patience import HANGS
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, GuardFileError, verify
 from flwr_kld.query import Selection
-from flwr_kld.secure_sum import ClientPolicy
+from flwr_kld.secure_aggregation import ClientPolicy
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from guard.files import FILE, example, guard_file
 
 from flwr_kld.guard import GuardFileError, read_limits
 from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown, spent
-from flwr_kld.secure_sum import ClientPolicy, Collusion
+from flwr_kld.secure_aggregation import ClientPolicy, Collusion
 
 
 def test_the_operators_page_shows_a_file_that_loads(tmp_path):

@@ -13,7 +13,7 @@ from patience import HANGS
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import ReceiptsTampered, verify
 from flwr_kld.guard.receipts import Receipts, Spend
-from flwr_kld.secure_sum import Identity
+from flwr_kld.secure_aggregation import Identity
 
 DAY = 86400
 TERMS = {"period": 30 * DAY, "epsilon": 10, "delta": 10**6}

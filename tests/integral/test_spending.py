@@ -4,17 +4,7 @@ import numpy as np
 import pytest
 from integral.laws import finite_base
 
-from flwr_kld.integral import (
-    BudgetSpent,
-    FiniteBase,
-    GaussianBase,
-    Mollifier,
-    Sampler,
-    WeakLearnerError,
-    mbde,
-    mollify,
-)
-from flwr_kld.ledger import (
+from flwr_kld.accounting import (
     AlreadyChecked,
     Budget,
     BudgetExhausted,
@@ -24,6 +14,16 @@ from flwr_kld.ledger import (
     Cost,
     Everyone,
     Ledger,
+)
+from flwr_kld.integral import (
+    BudgetSpent,
+    FiniteBase,
+    GaussianBase,
+    Mollifier,
+    Sampler,
+    WeakLearnerError,
+    mbde,
+    mollify,
 )
 from flwr_kld.privacy import Adjacency, SeededBits, Unit
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numbered import Numbered
 
 from flwr_kld import Reference
-from flwr_kld.divergence import skewed_divergence
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.planner.drift import Drift, largest_divergence
 
 WEIGHT = 1 / np.arange(1, 201)

@@ -8,8 +8,8 @@ import pytest
 from report.samples import REPORT, decided, nights
 
 from flwr_kld.cli.show import report_lines
-from flwr_kld.explain import Movement, pattern_svg
 from flwr_kld.report import Check, Outcome, save_html
+from flwr_kld.report.explanation import Movement, pattern_svg
 
 
 def words(checks, folder: Path, **options: object) -> str:

@@ -10,8 +10,8 @@ from report.test_html import words
 from report.test_prometheus import saved
 
 from flwr_kld.cli.show import report_lines
+from flwr_kld.inference.outside_share import Kind, OutsideShare
 from flwr_kld.report import Check, Outcome, Report, save_csv, save_json
-from flwr_kld.report.outside import Kind, OutsideShare
 from flwr_kld.report.prometheus import MonitorState
 
 JOB = Kind("'other' in <job>", 0.2694, 0.0113)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from test_report import REPORT
+from report.test_report import REPORT
 
+from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics, serve_metrics
-from flwr_kld.report.verdict import Outcome, Verdict
 
 DRIFTED = replace(
     REPORT,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.bounds import GROUPS
 from flwr_kld.errors import CheckFailed
+from flwr_kld.inference.witness import GROUPS
 from flwr_kld.privacy import Unit
 from flwr_kld.query import EVERYTHING, Selection
 from flwr_kld.strategies.cohort import Participant

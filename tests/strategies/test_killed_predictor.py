@@ -13,7 +13,7 @@ import pytest
 from killed_predictor import NODES, REMEMBERED, mixture
 from patience import HANGS
 
-from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.predictors import Reports
 from flwr_kld.privacy import Unit
 from flwr_kld.strategies import PrivatePredictor

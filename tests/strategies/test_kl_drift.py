@@ -12,12 +12,12 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import Strategy
 
 from flwr_kld import Labels, MonteCarlo, Reference
+from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.divergence import skewed_divergence
 from flwr_kld.errors import CheckFailed
-from flwr_kld.estimate import paper
-from flwr_kld.ledger import Budget, Ledger
-from flwr_kld.protocol import COUNTS_FORMAT
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators import paper
+from flwr_kld.messages.question import COUNTS_FORMAT
 from flwr_kld.report import Report
 from flwr_kld.strategies import (
     Adjacency,

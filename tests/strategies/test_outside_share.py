@@ -10,9 +10,9 @@ from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 
 from flwr_kld import Categories, Labels, Reference
 from flwr_kld.clients import FirstUse, answer_drift_queries
-from flwr_kld.decision import hold_to_estimates
+from flwr_kld.inference.decision import hold_to_estimates
+from flwr_kld.inference.outside_share import Kind, OutsideShare
 from flwr_kld.report import Outcome, Report
-from flwr_kld.report.outside import Kind, OutsideShare
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Adjacency,

@@ -10,9 +10,9 @@ from flwr.clientapp import ClientApp
 from scipy.stats import binom
 
 from flwr_kld import Labels, Reference
+from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
-from flwr_kld.ledger import Budget, BudgetExhausted, Ledger
 from flwr_kld.predictors import (
     BayesMixture,
     Hypotheses,

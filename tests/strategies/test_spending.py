@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.privacy import Unit
 from flwr_kld.query import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed

@@ -8,12 +8,12 @@ import pytest
 from numbered import Numbered
 
 from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
+from flwr_kld.counts.scalar import NoisyScalar, Scalar
 from flwr_kld.privacy import Adjacency, SeededBits, Unit, hockey_stick
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.scalar import NoisyScalar, Scalar
-from flwr_kld.strategies.trusted import Trusted
+from flwr_kld.trust.trusted import Trusted
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])

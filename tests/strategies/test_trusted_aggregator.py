@@ -27,10 +27,10 @@ from flwr_kld.clients import (
     aggregate_drift_checks,
     answer_drift_queries,
 )
-from flwr_kld.divergence import skewed_divergence
 from flwr_kld.errors import CheckFailed
-from flwr_kld.release_terms import ReleaseTerms
-from flwr_kld.sealing import NotOpened, SealContext, open_sealed, seal
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.sealing import NotOpened, SealContext, open_sealed, seal
 from flwr_kld.strategies import (
     Adjacency,
     Distributed,

@@ -15,7 +15,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from flwr_kld import Labels, Reference
 from flwr_kld.errors import CheckFailed
-from flwr_kld.secure_sum import Roster
+from flwr_kld.secure_aggregation import Roster
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,

@@ -1,0 +1,43 @@
+"""The budget ledger: what checks may spend on a person, have spent, and remember.
+
+    >>> ledger = Ledger("sqlite:///drift.db")
+    >>> ledger.set_budget(Budget(epsilon=1.0, delta=1e-6, window_days=30))
+    >>> cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    >>> reservation = ledger.reserve("2026-01-05", [Charge(cost, Clients(cohort))])
+    >>> # ask the cohort, make the report
+    >>> ledger.settle(reservation, report.to_dict())
+
+How to run it: ``docs/ledger.md``. What it guarantees: ``docs/proofs/composition.md``.
+"""
+
+from flwr_kld.accounting.budget import Budget, Spent
+from flwr_kld.accounting.cost import Cost
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Entry, Release
+from flwr_kld.accounting.errors import BudgetExhausted, LedgerError, LedgerUnavailable, NoBudget
+from flwr_kld.accounting.ledger import Ledger
+from flwr_kld.accounting.life import Reservation
+from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
+from flwr_kld.accounting.rotation import Rotation
+from flwr_kld.accounting.states import State
+
+__all__ = [
+    "AlreadyChecked",
+    "Budget",
+    "BudgetExhausted",
+    "Charge",
+    "CheckUnfinished",
+    "Clients",
+    "Cost",
+    "Entry",
+    "Everyone",
+    "Ledger",
+    "LedgerError",
+    "LedgerUnavailable",
+    "NoBudget",
+    "RecordBuckets",
+    "Release",
+    "Reservation",
+    "Rotation",
+    "Spent",
+    "State",
+]

@@ -1,0 +1,274 @@
+"""What is read from and written to the tables, inside a transaction that the caller holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Row, Select, func, select
+
+from flwr_kld.accounting.budget import DAY, Budget
+from flwr_kld.accounting.cost import Cost
+from flwr_kld.accounting.entry import Entry, Purpose, Release, utc
+from flwr_kld.accounting.errors import NoBudget, damaged
+from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
+from flwr_kld.accounting.schema import budgets, checks, clock, costs, participants, spends
+from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy.amounts import ATTO, NANO
+
+_NAMES = 5_000
+"""Names or numbers in one query; databases limit the number of its parameters."""
+
+
+# ------------------------------------------------------------------------------------- clock
+
+
+def time_seen(connection: Connection, now: float) -> int:
+    """Return the time in seconds; a clock that runs backwards stands still.
+
+    Raises
+    ------
+    LedgerUnavailable
+        If the latest time that was seen is gone.
+    """
+    seen = connection.execute(select(clock.c.seen)).scalar()
+    if seen is None:
+        raise damaged("the clock")
+    return max(int(now), int(seen))
+
+
+def tick(connection: Connection, now: float) -> int:
+    """Return the time, and keep it as the latest that was ever seen."""
+    seen = time_seen(connection, now)
+    connection.execute(clock.update().values(seen=seen))
+    return seen
+
+
+# ------------------------------------------------------------------------------------ budgets
+
+
+def budget_of(connection: Connection, population: str) -> Budget:
+    """Return the budget in force.
+
+    Raises
+    ------
+    NoBudget
+        If none was set.
+    """
+    row = _last_budget(connection, population)
+    if row is None:
+        raise NoBudget(population)
+    try:
+        return Budget(
+            epsilon=row.epsilon / 10**NANO,
+            delta=row.delta / 10**ATTO,
+            window_days=row.seconds / DAY,
+            population=population,
+            adjacency=Adjacency(row.adjacency),
+            unit=Unit(row.unit),
+            composition=row.composition,
+        )
+    except ValueError:
+        raise damaged("a budget") from None
+
+
+def put_budget(connection: Connection, budget: Budget, now: int) -> bool:
+    """Put a budget in force, and tell whether it was not before."""
+    columns = {
+        "population": budget.population,
+        "epsilon": budget.nano_epsilon,
+        "delta": budget.atto_delta,
+        "seconds": budget.seconds,
+        "adjacency": str(budget.adjacency),
+        "unit": str(budget.unit),
+        "composition": budget.composition,
+    }
+    row = _last_budget(connection, budget.population)
+    if row is not None and all(getattr(row, name) == value for name, value in columns.items()):
+        return False
+    connection.execute(budgets.insert().values(since=now, **columns))
+    return True
+
+
+def _last_budget(connection: Connection, population: str) -> Row[Any] | None:
+    query = select(budgets).where(budgets.c.population == population)
+    return connection.execute(query.order_by(budgets.c.number.desc()).limit(1)).one_or_none()
+
+
+# --------------------------------------------------------------------------------------- people
+
+
+def numbers_of(connection: Connection, population: str, names: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of those clients that were asked before."""
+    known: dict[str, int] = {}
+    for start in range(0, len(names), _NAMES):
+        query = select(participants.c.name, participants.c.number).where(
+            participants.c.population == population,
+            participants.c.name.in_(names[start : start + _NAMES]),
+        )
+        known.update((name, number) for name, number in connection.execute(query))
+    return known
+
+
+def members(connection: Connection, population: str, parts: Parts) -> NDArray[np.int64]:
+    """Return the sorted numbers of some parts; clients that are new get one."""
+    if isinstance(parts, RecordBuckets):
+        return np.sort(np.array(parts.residues, dtype=np.int64))
+    if not isinstance(parts, Clients):
+        return np.zeros(1, dtype=np.int64)
+    known = numbers_of(connection, population, parts.names)
+    new = [name for name in parts.names if name not in known]
+    if new:
+        query = select(func.count()).where(participants.c.population == population)
+        first = connection.execute(query).scalar_one()
+        numbered = {name: first + i for i, name in enumerate(new)}
+        rows = [
+            {"population": population, "name": name, "number": number}
+            for name, number in numbered.items()
+        ]
+        connection.execute(participants.insert(), rows)
+        known.update(numbered)
+    return np.sort(np.array(list(known.values()), dtype=np.int64))
+
+
+# --------------------------------------------------------------------------------------- spends
+
+
+def keep_cost(connection: Connection, cost: Cost) -> int:
+    """Return the id of a cost's row; there is one for each kind."""
+    found = connection.execute(select(costs.c.id).where(costs.c.digest == cost.digest)).scalar()
+    if found is None:
+        (found,) = connection.execute(
+            costs.insert().values(cost.to_row()).returning(costs.c.id)
+        ).one()
+    return int(found)
+
+
+def read_costs(connection: Connection, ids: Iterable[int]) -> dict[int, Cost]:
+    """Return costs by their rows' ids.
+
+    Raises
+    ------
+    LedgerUnavailable
+        If one is damaged, or gone.
+    """
+    wanted = set(ids)
+    rows = connection.execute(select(costs).where(costs.c.id.in_(sorted(wanted))))
+    found = {row.id: Cost.from_row(row) for row in rows}
+    if found.keys() != wanted:
+        raise damaged("a cost")
+    return found
+
+
+# -------------------------------------------------------------------------------------- entries
+
+
+def entry_of(connection: Connection, population: str, purpose: Purpose, key: str) -> Entry | None:
+    """Return the entry of a key, if there is one."""
+    query = select(checks).where(
+        checks.c.population == population, checks.c.purpose == purpose, checks.c.key == key
+    )
+    found = entries(connection, query)
+    return found[0] if found else None
+
+
+def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
+    """Return the entries that a query of `checks` finds.
+
+    Raises
+    ------
+    LedgerUnavailable
+        If a row is damaged.
+    """
+    rows = connection.execute(query).all()
+    numbers = [row.number for row in rows]
+    released: list[Row[Any]] = []
+    for start in range(0, len(numbers), _NAMES):
+        few = select(spends).where(spends.c.check.in_(numbers[start : start + _NAMES]))
+        released += connection.execute(few.order_by(spends.c.id)).all()
+    ids = {row.asked for row in released} | {row.delivered for row in released} - {None}
+    known = read_costs(connection, ids)
+    of_check: dict[int, list[Release]] = {row.number: [] for row in rows}
+    for row in released:
+        of_check[row.check].append(
+            Release(
+                known[row.asked],
+                None if row.delivered is None else known[row.delivered],
+                row.family,
+                len(unpack(row.members)),
+            )
+        )
+    return [_entry(row, tuple(of_check[row.number])) for row in rows]
+
+
+def newest(population: str, before: Entry | None, most: int) -> Select[Any]:
+    """Query of a population's latest entries, newest first."""
+    query = select(checks).where(checks.c.population == population)
+    if before is not None:
+        started = int(before.started.timestamp())
+        query = query.where(checks.c.started <= started, checks.c.number < before.number)
+    return query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(most)
+
+
+def count_before(connection: Connection, population: str, number: int, without: str) -> int:
+    """Count the checks before an entry, those that asked for a mechanism left out."""
+    earlier = [
+        checks.c.population == population, checks.c.purpose == "check", checks.c.number < number,
+    ]  # fmt: skip
+    ids = connection.execute(select(costs.c.id).where(costs.c.mechanism == without)).scalars().all()
+    all_of_them = select(func.count()).select_from(checks).where(*earlier)
+    left_out = (
+        select(func.count(spends.c.check.distinct()))
+        .join_from(spends, checks)
+        .where(*earlier, spends.c.asked.in_(ids))
+    )
+    found: int = connection.execute(all_of_them).scalar_one()
+    return found - connection.execute(left_out).scalar_one() if ids else found
+
+
+def to_json(value: Any, what: str) -> str:
+    """Write a JSON column.
+
+    Raises
+    ------
+    ValueError
+        If it holds a number that JSON does not have.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} cannot be kept as JSON, which has no NaN and no infinity: {error}"
+        ) from None
+
+
+def read_json(text: str, what: str) -> Any:
+    """Read a JSON column; NaN and infinities, which JSON does not have, become null.
+
+    Raises
+    ------
+    LedgerUnavailable
+        If it is damaged.
+    """
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except ValueError:
+        raise damaged(what) from None
+
+
+def _entry(row: Row[Any], releases: tuple[Release, ...]) -> Entry:
+    return Entry(
+        number=row.number,
+        population=row.population,
+        purpose=row.purpose,
+        key=row.key,
+        started=utc(row.started),
+        ended=None if row.ended is None else utc(row.ended),
+        state=row.state,
+        report=None if row.report is None else read_json(row.report, "a report"),
+        note=row.note,
+        releases=releases,
+    )

@@ -1,0 +1,172 @@
+"""The spend of the most-charged person: sequential over what asked them, parallel over the rest.
+
+Each family of parts (clients, one hash's buckets, everyone) cuts the population once: a person is
+in one part of each. What a person was asked is a *profile*: how many releases of each kind.
+Proof note: ``docs/proofs/composition.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.accounting.budget import UNBOUNDED, Budget, Composition
+from flwr_kld.accounting.cost import Cost
+from flwr_kld.accounting.pld import composed_epsilon
+from flwr_kld.privacy.amounts import ATTO, NANO, spent
+
+Profiles = NDArray[np.int64]
+"""Releases of each kind, shape [profiles, kinds]."""
+
+_MOST_KINDS = 16
+"""Beyond, noise tables are left out and kinds with the same epsilon and delta are one."""
+_MOST_PROFILES = 64
+"""Beyond, the maximum over all people in each kind stands for the incomparable profiles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spend:
+    """Releases of one kind: one that is asked for, or all of some checks of the past.
+
+    Parameters
+    ----------
+    cost : Cost
+        Of each, in the budget's own adjacency and unit.
+    family : str
+        Of parts.
+    members : NDArray[np.int64]
+        Numbers of the parts that they touch, sorted, shape [parts].
+    times : NDArray[np.int64] or int
+        How many of the releases touch each part, shape [parts].
+    """
+
+    cost: Cost
+    family: str
+    members: NDArray[np.int64]
+    times: NDArray[np.int64] | int = 1
+
+    def among(self, members: NDArray[np.int64]) -> Spend:
+        """Return what touches some of the parts, given by their sorted numbers."""
+        places = np.minimum(np.searchsorted(self.members, members), len(self.members) - 1)
+        here = places[self.members[places] == members]
+        times = self.times if isinstance(self.times, int) else self.times[here]
+        return replace(self, members=self.members[here], times=times)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What one person's releases cost together: epsilon in 10**-9 nats, delta in 10**-18."""
+
+    epsilon: int
+    delta: int
+    composition: Composition
+
+
+def worst(
+    spends: Sequence[Spend],
+    budget: Budget,
+    *,
+    touched: Sequence[Spend] | None = None,
+    at_least: int = 0,
+) -> Guarantee:
+    """Return the largest guarantee that any one person needs.
+
+    Parameters
+    ----------
+    spends : Sequence[Spend]
+        The window's.
+    budget : Budget
+        Whose delta and composition count.
+    touched : Sequence[Spend], optional
+        Only people whom one of these touches count. By default, all.
+    at_least : int
+        Whoever needs no more by adding up, in 10**-9 nats, is not looked at any further.
+    """
+    found = Guarantee(at_least, 0, "sum")
+    if not spends:
+        return found
+    if len({spend.cost for spend in spends}) > _MOST_KINDS:
+        spends, touched = _bare(spends), touched and _bare(touched)
+    kinds = list({spend.cost: None for spend in spends})
+    for profile in _profiles(spends, kinds, touched):
+        asked = tuple((kind, int(n)) for kind, n in zip(kinds, profile, strict=True) if n)
+        needed = _added(asked)
+        sound = needed.delta <= budget.atto_delta
+        if sound and needed.epsilon <= found.epsilon:
+            continue
+        if budget.composition == "pld" and 0 < len(asked) <= _MOST_KINDS:
+            composed = _composed(asked, budget)
+            if not sound or composed.epsilon < needed.epsilon:
+                needed, sound = composed, True
+        if not sound:
+            needed = replace(needed, epsilon=UNBOUNDED)
+        found = max(found, needed, key=lambda guarantee: guarantee.epsilon)
+    return found
+
+
+def _added(asked: tuple[tuple[Cost, int], ...]) -> Guarantee:
+    """Add epsilons and deltas up: basic composition."""
+    return Guarantee(
+        min(sum(n * cost.epsilon for cost, n in asked), UNBOUNDED),
+        min(sum(n * cost.delta for cost, n in asked), 10**ATTO),
+        "sum",
+    )
+
+
+def _composed(asked: tuple[tuple[Cost, int], ...], budget: Budget) -> Guarantee:
+    """Compose privacy loss distributions, at the budget's delta."""
+    epsilon = composed_epsilon(asked, budget.atto_delta / 10**ATTO)
+    nano = spent(epsilon, NANO) if epsilon < UNBOUNDED / 10**NANO else UNBOUNDED
+    return Guarantee(nano, budget.atto_delta, "pld")
+
+
+def _bare(spends: Iterable[Spend]) -> list[Spend]:
+    return [replace(spend, cost=spend.cost.bare()) for spend in spends]
+
+
+def _profiles(
+    spends: Sequence[Spend], kinds: Sequence[Cost], touched: Sequence[Spend] | None
+) -> Profiles:
+    """Return profiles that no touched person exceeds."""
+    people: dict[str, int] = {}
+    for spend in (*spends, *(touched or ())):
+        people[spend.family] = max(people.get(spend.family, 0), int(spend.members[-1]) + 1)
+    counts = {
+        family: np.zeros((number, len(kinds)), dtype=np.int64) for family, number in people.items()
+    }
+    column = {kind: i for i, kind in enumerate(kinds)}
+    for spend in spends:
+        counts[spend.family][spend.members, column[spend.cost]] += spend.times
+    fronts = {family: _frontier(rows) for family, rows in counts.items()}
+    if touched is None:
+        return _combined(fronts.values())
+    found = []
+    for family in {spend.family for spend in touched}:
+        members = np.unique(np.concatenate([s.members for s in touched if s.family == family]))
+        found.append(_combined({**fronts, family: _frontier(counts[family][members])}.values()))
+    return _frontier(np.concatenate(found))
+
+
+def _combined(fronts: Iterable[Profiles]) -> Profiles:
+    """Add up one profile of each family, in every combination."""
+    first, *others = fronts
+    total: Profiles = first
+    for front in others:
+        total = _frontier((total[:, None] + front[None]).reshape(-1, total.shape[1]))
+    return total
+
+
+def _frontier(rows: Profiles) -> Profiles:
+    """Leave out profiles that another exceeds."""
+    left = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
+    kept: list[NDArray[np.int64]] = []
+    while len(left):
+        if len(kept) == _MOST_PROFILES:
+            largest: Profiles = rows.max(axis=0, keepdims=True)
+            return largest
+        kept.append(left[0])  # none of the others has more releases in all
+        left = left[(left > left[0]).any(axis=1)]
+    return np.array(kept).reshape(-1, rows.shape[1])

@@ -1,0 +1,274 @@
+"""What one release costs a person whom it touches.
+
+Proof note: ``docs/proofs/composition.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from flwr_kld.accounting.budget import UNBOUNDED, Budget
+from flwr_kld.accounting.errors import damaged
+from flwr_kld.arguments import keep, several, whole
+from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, Unit
+from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
+from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.privacy.share_event import ShareEvent
+
+if TYPE_CHECKING:
+    from flwr_kld.integral import IntegralEvent
+
+_LONGEST_REACH = 1 << 14
+"""Tables beyond are not kept: their releases count by epsilon and delta."""
+_WIDTH = 17
+"""Bytes that hold any weight of a table, 2**128 included."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cost:
+    """One kind of release.
+
+    Parameters
+    ----------
+    mechanism : str
+        Name, for people.
+    epsilon, delta : int
+        In 10**-9 nats and in 10**-18, rounded up.
+    adjacency, unit
+        What they hide.
+    shifts : tuple[int, ...]
+        Worst-case move of the released vector, where `table` is known.
+    table : NoiseTable or None
+        Law of the noise on each coordinate, from below. None if only epsilon and delta are known.
+
+    Raises
+    ------
+    ValueError
+        If an amount or a move is no whole number.
+    """
+
+    mechanism: str
+    epsilon: int
+    delta: int
+    adjacency: Adjacency
+    unit: Unit
+    shifts: tuple[int, ...] = ()
+    table: NoiseTable | None = None
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            epsilon=whole("epsilon", self.epsilon, least=0),
+            delta=whole("delta", self.delta, least=0),
+            shifts=tuple(whole("a shift", shift) for shift in several("shifts", self.shifts)),
+        )
+
+    @classmethod
+    def claimed(
+        cls,
+        mechanism: str,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency,
+        unit: Unit = Unit.RECORD,
+    ) -> Cost:
+        """Count a release by the guarantee that was asked for.
+
+        Raises
+        ------
+        ValueError
+            If epsilon or delta is out of range.
+        """
+        if epsilon != math.inf:
+            epsilon, delta = check_epsilon_delta(epsilon, delta)
+        nano = UNBOUNDED if epsilon >= UNBOUNDED / 10**NANO else spent(epsilon, NANO)
+        return cls(mechanism, nano, spent(delta, ATTO), adjacency, unit)
+
+    @classmethod
+    def of(cls, event: PrivacyEvent) -> Cost:
+        """Count a release by its noise table.
+
+        The table of clients' noise shares is the noise of everybody in the sum, which is not what
+        protects them; such an event counts by what it says was delivered (see `of_shares`).
+        """
+        mechanism, delivered = event.mechanism, event.delivered
+        epsilon = event.epsilon if delivered is None else delivered
+        cost = cls.claimed(mechanism, epsilon, event.delta, event.adjacency, event.unit)
+        if delivered is not None or event.any_l1_move:
+            return cost
+        return cost._with_table(event.shifts, event.table)
+
+    @classmethod
+    def of_shares(cls, share: ShareEvent, survivors: int, corrupted: int = 0) -> Cost:
+        """Count a release by the law of the honest survivors' noise shares, on their own grid.
+
+        Parameters
+        ----------
+        share : ShareEvent
+            What each client adds.
+        survivors : int
+            Clients in the sum.
+        corrupted : int
+            How many of them may have told their share.
+        """
+        honest = survivors - corrupted
+        cost = cls.claimed(
+            f"distributed {share.mechanism}",
+            share.delivered_epsilon(honest, honest),
+            share.delta,
+            share.adjacency,
+            share.unit,
+        )
+        if not isinstance(share.moves, tuple) or honest < 1:
+            return cost  # every move of a ball: which is worst is not known
+        return cost._with_table(tuple(share.grid * s for s in share.moves), share.noise(honest))
+
+    @classmethod
+    def of_draws(cls, event: IntegralEvent, budget: Budget) -> Cost:
+        """Count all draws of a sampler, in a budget's own adjacency and unit.
+
+        The draws are as hard to tell apart for *any* two sets of private data, so for those that
+        differ in a record or in a client, replaced, added or removed.
+
+        Parameters
+        ----------
+        event : IntegralEvent
+            ``Sampler.event``: of all draws, whether they are drawn or not.
+        budget : Budget
+            Which the draws are charged to.
+
+        Raises
+        ------
+        ValueError
+            If the draws come from a seed, which protects nobody.
+        """
+        if not event.private:
+            raise ValueError("seeded draws protect nobody: no budget holds them")
+        name = f"integral {event.mechanism}"
+        return cls.claimed(name, event.epsilon, event.delta, budget.adjacency, budget.unit)
+
+    def __repr__(self) -> str:
+        amounts = f"epsilon={shown(self.epsilon, NANO)}, delta={shown(self.delta, ATTO)}"
+        table = "" if self.table is None else f", {self.table}"
+        return f"Cost({self.mechanism}, {amounts}, {self.adjacency}, {self.unit}{table})"
+
+    def toward(self, budget: Budget) -> Cost:
+        """Return what this release costs in a budget's own adjacency and unit.
+
+        One replacement is one removal and one addition; one record's change inside a client is
+        one replacement of the client. Two steps at (ε, δ) cost (2ε, (1 + e**ε) δ).
+
+        Raises
+        ------
+        ValueError
+            If the release hides less than the budget promises.
+        """
+        if budget.unit is Unit.CLIENT and self.unit is Unit.RECORD:
+            raise ValueError(
+                f"the budget of {budget.population!r} protects whole clients and this release "
+                "single records: release with a clip, or set a budget with unit=Unit.RECORD"
+            )
+        if budget.adjacency is Adjacency.ADD_REMOVE and self.adjacency is Adjacency.REPLACE_ONE:
+            raise ValueError(
+                f"the budget of {budget.population!r} hides whether a record or client is there "
+                "and this release does not: use Adjacency.ADD_REMOVE for both, or set a budget "
+                "with adjacency=Adjacency.REPLACE_ONE"
+            )
+        if self.adjacency is Adjacency.REPLACE_ONE or (self.adjacency, self.unit) == (
+            budget.adjacency,
+            budget.unit,
+        ):
+            return self
+        epsilon, delta = min(2 * self.epsilon, UNBOUNDED), 10**ATTO
+        if epsilon < UNBOUNDED and self.delta < 10**ATTO:
+            factor = 1 + 1 / exp_below(-self.epsilon / 10**NANO)
+            delta = min(math.ceil(factor * self.delta), delta)
+        return Cost(f"2 x {self.mechanism}", epsilon, delta, budget.adjacency, budget.unit)
+
+    def bare(self) -> Cost:
+        """Return the guarantee alone: releases of one epsilon and delta are one kind."""
+        return Cost("", self.epsilon, self.delta, self.adjacency, self.unit)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of everything that accounting reads."""
+        header = json.dumps([self._header(), self.shifts])
+        return hashlib.sha256(header.encode() + self.noise).hexdigest()
+
+    @cached_property
+    def noise(self) -> bytes:
+        """The table: its tail, its tail's ratio, and its weights from 0 upwards; or nothing."""
+        if self.table is None:
+            return b""
+        numbers = (self.table.tail, self.table.tail_ratio, *self.table.weights[self.table.reach :])
+        return b"".join(number.to_bytes(_WIDTH, "little") for number in numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cost) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the columns of a database row."""
+        return {
+            "digest": self.digest,
+            **self._header(),
+            "shifts": json.dumps(self.shifts),
+            "noise": self.noise,
+        }
+
+    @classmethod
+    def from_row(cls, row: Any) -> Cost:
+        """Read what `to_row` wrote.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If it is not what was written.
+        """
+        try:
+            cost = cls(
+                row.mechanism,
+                row.epsilon,
+                row.delta,
+                Adjacency(row.adjacency),
+                Unit(row.unit),
+                tuple(json.loads(row.shifts)),
+                _table(row.noise) if row.noise else None,
+            )
+            whole = cost.digest == row.digest
+        except (TypeError, ValueError):
+            whole = False
+        if not whole:
+            raise damaged("a cost")
+        return cost
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": str(self.adjacency),
+            "unit": str(self.unit),
+        }
+
+    def _with_table(self, shifts: tuple[int, ...], table: NoiseTable) -> Cost:
+        if table.reach > _LONGEST_REACH:
+            return self
+        return Cost(
+            self.mechanism, self.epsilon, self.delta, self.adjacency, self.unit, shifts, table
+        )
+
+
+def _table(noise: bytes) -> NoiseTable:
+    """Read `Cost.noise`."""
+    starts = range(0, len(noise), _WIDTH)
+    tail, ratio, *side = (int.from_bytes(noise[i : i + _WIDTH], "little") for i in starts)
+    return NoiseTable((*side[:0:-1], *side), tail, ratio)

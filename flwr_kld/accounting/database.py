@@ -1,0 +1,160 @@
+"""One writer at a time on SQLite or PostgreSQL, and errors that say what is wrong with the file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool
+
+from flwr_kld._extras import require
+from flwr_kld.accounting.errors import LedgerUnavailable, damaged
+from flwr_kld.accounting.schema import EARLIER, REVISION, VERSION_TABLE, clock
+from flwr_kld.arguments import real
+
+_LOCK = 0x666C7772_6B6C64
+"""PostgreSQL's advisory lock of all ledgers in a database."""
+
+
+class Database:
+    """Short transactions on connections of their own: nothing is shared by forks and threads.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///file.db`` or ``postgresql://user@host/name``.
+    patience : float
+        Seconds to wait for another process that writes, from 0.001 to 86,400.
+
+    Raises
+    ------
+    ValueError
+        If the URL is of no such database, or `patience` is out of range.
+    LedgerUnavailable
+        If it cannot be opened and written, or another version of the package wrote it.
+    """
+
+    def __init__(self, url: str, patience: float) -> None:
+        # Not 0, which PostgreSQL takes for "for ever".
+        self._patience = real("patience", patience, least=0.001, most=86_400, unit="seconds")
+        try:
+            parsed = sa.make_url(url)
+        except ArgumentError:
+            raise ValueError(f"{url!r} is no database URL: try sqlite:///drift.db") from None
+        self.name = parsed.render_as_string(hide_password=True)
+        backend = parsed.get_backend_name()
+        if backend == "sqlite":
+            if not parsed.database or ":memory:" in parsed.database or parsed.query:
+                raise ValueError(
+                    "a ledger outlives its process: name a file, not memory, and no options: "
+                    "sqlite:///drift.db"
+                )
+            self._engine = sa.create_engine(
+                parsed.set(drivername="sqlite"),
+                poolclass=NullPool,
+                connect_args={"timeout": self._patience, "isolation_level": None},
+            )
+            with self._explained("opened"):
+                _make_private(Path(parsed.database))
+                self._write_ahead(parsed.database)
+        elif backend == "postgresql":
+            require("psycopg", extra="postgres")
+            self._engine = sa.create_engine(
+                parsed.set(drivername="postgresql+psycopg"),
+                poolclass=NullPool,
+                connect_args={"connect_timeout": max(2, int(self._patience))},
+            )
+        else:
+            raise ValueError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}")
+        self._sqlite = backend == "sqlite"
+        with self.writing("opened") as connection:
+            self._bring_up_to_date(connection)
+            done = connection.execute(
+                clock.update().values(seen=clock.c.seen)
+            )  # can it be written?
+            if done.rowcount != 1:
+                raise damaged("the clock")
+
+    @contextmanager
+    def writing(self, doing: str = "written") -> Iterator[sa.Connection]:
+        """Hold the write lock; commit to the disk at the end, or leave no trace."""
+        with self._explained(doing), self._engine.connect() as connection:
+            if self._sqlite:
+                connection.exec_driver_sql("PRAGMA synchronous = FULL")
+                connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(self._patience * 1000)}")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            yield connection
+            connection.commit()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """See one state of the database."""
+        with self._explained("read"), self._engine.connect() as connection:
+            if self._sqlite:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield connection
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        """Turn what a database or its file system says into one error."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._unavailable(doing, error.orig or error) from error
+        except (OSError, sqlite3.Error, UnicodeError) as error:
+            raise self._unavailable(doing, error) from error
+
+    def _unavailable(self, doing: str, error: BaseException) -> LedgerUnavailable:
+        why = " ".join(str(error).split()) or type(error).__name__
+        return LedgerUnavailable(f"the ledger {self.name} cannot be {doing}: {why}")
+
+    def _write_ahead(self, path: str) -> None:
+        """Switch the journal mode; SQLite does not itself wait for others to do so."""
+        give_up = time.monotonic() + self._patience
+        while True:
+            try:
+                with self._engine.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+            except DBAPIError as error:
+                if "locked" not in str(error.orig) or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+    def _bring_up_to_date(self, connection: sa.Connection) -> None:
+        if sa.inspect(connection).has_table(VERSION_TABLE):
+            query = f"SELECT version_num FROM {VERSION_TABLE}"
+            found = connection.exec_driver_sql(query).scalar()
+            if found == REVISION:
+                return
+            if found not in EARLIER:
+                raise LedgerUnavailable(
+                    f"the ledger {self.name} has schema {found!r} and this version of flwr-kld "
+                    f"reads {REVISION!r}: upgrade flwr-kld if a newer version wrote it; otherwise "
+                    "restore it from a backup"
+                )
+        # Imported here: an up-to-date ledger opens without it, in half the time.
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", "flwr_kld.accounting:migrations")
+        config.attributes["connection"] = connection
+        command.upgrade(config, REVISION)
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, if there is none, readable by its owner only."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

@@ -1,0 +1,58 @@
+"""References that the ledger keeps: made in a ServerApp, and needed on other machines.
+
+JSON writes a float64 with as many digits as tell it from all others, so that the reference which is
+read has the fingerprint of the one that was kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flwr_kld.accounting import Ledger, State
+from flwr_kld.domain import domain_from_spec
+from flwr_kld.reference import Reference
+
+
+def kept_as(reference: Reference, key: str, population: str = "default") -> State:
+    """Return what to settle together with a reference's report.
+
+    Parameters
+    ----------
+    reference : Reference
+        New.
+    key : str
+        Under which it was made.
+    population : str
+        Whose budget paid for it.
+    """
+    value = {"domain": reference.domain.spec(), "probabilities": reference.probabilities.tolist()}
+    return State(_name(key, population), value)
+
+
+def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> Reference:
+    """Read the reference that was made under a key.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Of the strategy that made it.
+    key, population : str
+        As of `kept_as`.
+
+    Raises
+    ------
+    ValueError
+        If the ledger keeps none under this key, or what is there is damaged.
+    """
+    state = ledger.state(_name(key, population))
+    if state is None:
+        raise ValueError(f"the ledger keeps no reference under key {key!r} of {population!r}")
+    try:
+        domain = domain_from_spec(state.value["domain"])
+        return Reference(domain, np.asarray(state.value["probabilities"], dtype=np.float64))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the reference that the ledger keeps as {key!r} is damaged") from error
+
+
+def _name(key: str, population: str) -> str:
+    return f"{population}/reference/{key}"

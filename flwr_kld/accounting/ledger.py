@@ -1,0 +1,316 @@
+"""The ledger: reserve before the first message leaves, settle when the report is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from flwr_kld._json import json_text
+from flwr_kld.accounting import books, life
+from flwr_kld.accounting.afford import afford, spent_by
+from flwr_kld.accounting.budget import Budget, Spent
+from flwr_kld.accounting.composition import Spend
+from flwr_kld.accounting.cost import Cost
+from flwr_kld.accounting.database import Database
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Entry
+from flwr_kld.accounting.life import Reservation
+from flwr_kld.accounting.parts import Charge, Everyone
+from flwr_kld.accounting.rotation import Rotation
+from flwr_kld.accounting.schema import checks
+from flwr_kld.accounting.states import State, read_state, write_state
+from flwr_kld.accounting.training import releases_of, training_cost
+from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
+
+_PAGE = 64
+"""Entries that are read at once, where not all are wanted."""
+
+
+class Ledger:
+    """Budgets and spends in one database. Every method is one transaction.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///file.db`` (made on first use), or ``postgresql://user@host/name``.
+    patience : float
+        Seconds to wait for another process that writes, from 0.001 to 86,400.
+
+    Raises
+    ------
+    ValueError
+        If the URL is of no such database, or `patience` is out of range.
+    LedgerUnavailable
+        If it cannot be opened and written, or a newer version of the package wrote it. The other
+        methods raise it as well when the database fails them.
+    """
+
+    def __init__(self, url: str = "sqlite:///drift.db", *, patience: float = 30.0) -> None:
+        self._database = Database(url, patience)
+
+    # ---------------------------------------------------------------------------------- budgets
+
+    def set_budget(self, budget: Budget, *, now: float | None = None) -> None:
+        """Put a population's budget in force, from the next check on.
+
+        Spends stay what they are: a smaller budget may be exhausted at once.
+
+        Raises
+        ------
+        ValueError
+            If a check that still counts hides less than this budget promises, so that it cannot
+            be charged. The budget before it stays in force.
+        """
+        with self._database.writing() as connection:
+            seconds = books.tick(connection, _clock(now))
+            if books.put_budget(connection, budget, seconds):
+                refuse_uncharged(connection, budget, seconds)
+
+    def budget(self, population: str = "default") -> Budget:
+        """Return the budget in force.
+
+        Raises
+        ------
+        LedgerError
+            If none was set.
+        """
+        with self._database.reading() as connection:
+            return books.budget_of(connection, population)
+
+    def spent(self, population: str = "default", *, now: float | None = None) -> Spent:
+        """Return what the most-charged person has spent in the window that ends now."""
+        with self._database.reading() as connection:
+            seconds = books.time_seen(connection, _clock(now))
+            return _spent(connection, books.budget_of(connection, population), seconds)
+
+    # ----------------------------------------------------------------------------------- checks
+
+    def reserve(
+        self,
+        key: str,
+        charges: Iterable[Charge],
+        *,
+        population: str = "default",
+        now: float | None = None,
+    ) -> Reservation:
+        """Spend what a check will cost, durably, if everybody it asks can afford it.
+
+        Call it before the first message; from then on the check is in the books, whatever
+        happens.
+
+        Parameters
+        ----------
+        key : str
+            Of the scheduled check, say its date. It runs once.
+        charges : Iterable[Charge]
+            What is released, and whom it touches.
+        population : str
+            Whose budget.
+        now : float, optional
+            Seconds since 1970. A clock that runs backwards counts as standing still.
+
+        Raises
+        ------
+        BudgetExhausted
+            If somebody would be charged more than the budget; says what is short, and when it
+            frees.
+        AlreadyChecked
+            If the key was settled, or failed; carries its report.
+        CheckUnfinished
+            If it was reserved and not settled.
+        ValueError
+            If a charge hides less than the budget promises, or there is none.
+        """
+        charges = tuple(charges)
+        if not key or not charges:
+            raise ValueError("a check needs a key and at least one charge")
+        with self._database.writing("reserved in") as connection:
+            seen = books.tick(connection, _clock(now))  # kept even if the check is refused
+        with self._database.writing("reserved in") as connection:
+            seconds = books.time_seen(connection, seen)
+            budget = books.budget_of(connection, population)
+            before = books.entry_of(connection, population, "check", key)
+            if before is not None and before.state == "reserved":
+                raise CheckUnfinished(before)
+            if before is not None and before.state != "abandoned":
+                raise AlreadyChecked(before)
+            asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
+            new = [spend for _, spend in asked]
+            afford(Window(connection, budget, seconds, new), new, budget)
+            return life.opened(connection, population, "check", key, seconds, asked, before)
+
+    def settle(
+        self,
+        reservation: Reservation,
+        report: Mapping[str, Any],
+        *,
+        delivered: Sequence[Cost] | None = None,
+        states: Iterable[State] = (),
+        now: float | None = None,
+    ) -> None:
+        """Close a check that released something.
+
+        Parameters
+        ----------
+        reservation : Reservation
+            What `reserve` returned.
+        report : Mapping
+            ``Report.to_dict()``. NaN and infinities, which JSON does not have, are kept as null.
+        delivered : Sequence[Cost], optional
+            What each charge cost in the end, which counts from now on; by default, as reserved.
+        states : Iterable[State]
+            What the monitor remembers, written together with the report or not at all.
+        now : float, optional
+            As in `reserve`.
+
+        Raises
+        ------
+        LedgerError
+            If the check is not open, or a state was written by somebody else. What was reserved
+            stays spent.
+        ValueError
+            If what was delivered hides less than the budget promises, or a state holds a number
+            that JSON does not have. What was reserved stays spent.
+        """
+        if delivered is not None and len(delivered) != len(reservation.spends):
+            raise ValueError(f"{len(reservation.spends)} charges were reserved, and as many settle")
+        with self._database.writing("settled in") as connection:
+            seconds = books.tick(connection, _clock(now))
+            text = json_text(report)
+            life.close(connection, reservation, seconds, state="settled", report=text)
+            if delivered is not None:
+                budget = books.budget_of(connection, reservation.population)
+                life.deliver(
+                    connection, budget, dict(zip(reservation.spends, delivered, strict=True))
+                )
+            for state in states:
+                write_state(connection, state, seconds)
+
+    def fail(self, reservation: Reservation, why: str, *, now: float | None = None) -> None:
+        """Close a check that asked and got no number. It has spent what it reserved."""
+        with self._database.writing("settled in") as connection:
+            seconds = books.tick(connection, _clock(now))
+            life.close(connection, reservation, seconds, state="failed", note=why)
+
+    def abandon(self, reservation: Reservation, why: str, *, now: float | None = None) -> None:
+        """Give back what was reserved. Only where not one message has left: nothing was asked.
+
+        The key may run again.
+        """
+        with self._database.writing("settled in") as connection:
+            seconds = books.tick(connection, _clock(now))
+            life.close(connection, reservation, seconds, state="abandoned", note=why)
+            life.take_back(connection, reservation.population, reservation.number)
+
+    # --------------------------------------------------------------------------------- training
+
+    def record_training(
+        self,
+        key: str,
+        state: Mapping[str, Any],
+        *,
+        population: str = "default",
+        now: float | None = None,
+    ) -> Spent:
+        """Charge everyone for a training, in full, as of now; it replaces what `key` had before.
+
+        A training that was run is spent, whether the budget has room for it or not.
+
+        Parameters
+        ----------
+        key : str
+            Of the training.
+        state : Mapping
+            ``RdpAccountant.state_dict()`` of Flower, after the last round.
+        population, now
+            As in `reserve`.
+
+        Returns
+        -------
+        Spent
+            What is left for checks.
+
+        Raises
+        ------
+        ValueError
+            If the state is not readable, has fewer releases than when it was last recorded, or
+            does not fit the budget's terms.
+        """
+        with self._database.writing() as connection:
+            seconds = books.tick(connection, _clock(now))
+            budget = books.budget_of(connection, population)
+            cost = training_cost(state, budget)
+            before = books.entry_of(connection, population, "training", key)
+            if before is not None and releases_of(before.report or {}) > releases_of(state):
+                raise ValueError(f"training {key!r} has shrunk: another run needs another key")
+            asked = [(cost, _spend(connection, budget, Charge(cost, Everyone())))]
+            opened = life.opened(connection, population, "training", key, seconds, asked, before)
+            text = books.to_json(dict(state), "the accountant's state")
+            life.close(connection, opened, seconds, state="settled", report=text)
+            return _spent(connection, budget, seconds)
+
+    # ------------------------------------------------------------------------------ what is kept
+
+    def history(self, population: str = "default") -> list[Entry]:
+        """Return all checks and trainings, oldest first."""
+        query = checks.select().where(checks.c.population == population).order_by(checks.c.number)
+        with self._database.reading() as connection:
+            return books.entries(connection, query)
+
+    def newest_first(self, population: str = "default") -> Iterator[Entry]:
+        """Yield checks and trainings, newest first; reads no more of them than are asked for."""
+        before = None
+        while True:
+            with self._database.reading() as connection:
+                page = books.entries(connection, books.newest(population, before, _PAGE))
+            yield from page
+            if len(page) < _PAGE:
+                return
+            before = page[-1]
+
+    def checks_before(self, number: int, *, population: str = "default", without: str) -> int:
+        """Count the checks before an entry, those that asked for a mechanism left out."""
+        with self._database.reading() as connection:
+            return books.count_before(connection, population, number, without)
+
+    def check(self, key: str, *, population: str = "default") -> Entry | None:
+        """Return one check, if its key was ever reserved."""
+        with self._database.reading() as connection:
+            return books.entry_of(connection, population, "check", key)
+
+    def rotation(self, population: str = "default") -> Rotation:
+        """Return whose turn it is."""
+        return Rotation(self._database, population)
+
+    def state(self, name: str) -> State | None:
+        """Return what a monitor remembers under a name, if anything."""
+        with self._database.reading() as connection:
+            return read_state(connection, name)
+
+    def keep_state(self, state: State, *, now: float | None = None) -> State:
+        """Write a state by itself; `settle` writes it together with a report.
+
+        Raises
+        ------
+        LedgerError
+            If somebody else wrote it since it was read.
+        """
+        with self._database.writing() as connection:
+            return write_state(connection, state, books.tick(connection, _clock(now)))
+
+
+def _clock(now: float | None) -> float:
+    return time.time() if now is None else now
+
+
+def _spend(connection: Connection, budget: Budget, charge: Charge) -> Spend:
+    """Return what a charge spends on whom, in the budget's terms."""
+    parts = charge.parts
+    cost = in_terms(charge.cost, parts.family, budget)
+    return Spend(cost, parts.family, books.members(connection, budget.population, parts))
+
+
+def _spent(connection: Connection, budget: Budget, now: int) -> Spent:
+    return spent_by(Window(connection, budget, now), budget)

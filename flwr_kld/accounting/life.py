@@ -1,0 +1,153 @@
+"""A check's rows through its life: opened, charged, delivered, closed, taken back.
+
+All inside a transaction that the caller holds; whatever changes a spend changes the sums with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from flwr_kld.accounting.books import keep_cost
+from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.composition import Spend
+from flwr_kld.accounting.cost import Cost
+from flwr_kld.accounting.entry import Entry, Purpose
+from flwr_kld.accounting.errors import LedgerError
+from flwr_kld.accounting.parts import pack, unpack
+from flwr_kld.accounting.schema import checks, spends
+from flwr_kld.accounting.sums import change, tally
+from flwr_kld.accounting.window import in_terms
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A check that may ask now. What it reserved is spent, unless it is abandoned.
+
+    Parameters
+    ----------
+    number : int
+        Of its entry.
+    population, key : str
+        Whose budget; the idempotency key.
+    spends : tuple[int, ...]
+        Ids of its releases' rows, in the order of its charges.
+    """
+
+    number: int
+    population: str
+    key: str
+    spends: tuple[int, ...]
+
+
+def opened(
+    connection: Connection,
+    population: str,
+    purpose: Purpose,
+    key: str,
+    now: int,
+    asked: Iterable[tuple[Cost, Spend]],
+    before: Entry | None,
+) -> Reservation:
+    """Open an entry under a number that none ever had, and charge what it asks for.
+
+    Parameters
+    ----------
+    population, purpose, key
+        Of the entry.
+    now : int
+        Seconds since 1970.
+    asked : Iterable[tuple[Cost, Spend]]
+        Its releases.
+    before : Entry or None
+        What the key was before: its row is used again, under the new number, so that the largest
+        number that was ever given stays in the table.
+    """
+    number = 1 + (connection.execute(select(func.max(checks.c.number))).scalar() or 0)
+    row = {
+        "number": number,
+        "population": population,
+        "purpose": purpose,
+        "key": key,
+        "started": now,
+        "ended": None,
+        "state": "reserved",
+        "report": None,
+        "note": None,
+    }
+    if before is None:
+        connection.execute(checks.insert().values(row))
+    else:
+        if before.state != "abandoned":
+            take_back(connection, population, before.number)
+        connection.execute(spends.delete().where(spends.c.check == before.number))
+        connection.execute(checks.update().where(checks.c.number == before.number).values(row))
+    return Reservation(number, population, key, _charge(connection, population, number, asked))
+
+
+def _charge(
+    connection: Connection, population: str, check: int, asked: Iterable[tuple[Cost, Spend]]
+) -> tuple[int, ...]:
+    """Write what a check asks for, and return the rows' ids."""
+    ids, counted = [], []
+    for cost, spend in asked:
+        kept = keep_cost(connection, cost)
+        row = {
+            "check": check,
+            "asked": kept,
+            "family": spend.family,
+            "members": pack(spend.members),
+        }
+        ids.append(
+            connection.execute(spends.insert().values(row).returning(spends.c.id)).scalar_one()
+        )
+        counted.append((spend.family, tally(kept, spend.members)))
+    change(connection, population, check, counted)
+    return tuple(ids)
+
+
+def deliver(connection: Connection, budget: Budget, delivered: Mapping[int, Cost]) -> None:
+    """Write what an open check's releases cost in the end, by the ids of their rows.
+
+    Raises
+    ------
+    ValueError
+        If one hides less than the budget promises: no budget could be charged for it.
+    """
+    for row_id, cost in delivered.items():
+        kept = keep_cost(connection, cost)
+        row = connection.execute(select(spends).where(spends.c.id == row_id)).one()
+        in_terms(cost, row.family, budget)
+        connection.execute(spends.update().where(spends.c.id == row_id).values(delivered=kept))
+        if kept != row.asked:
+            members = unpack(row.members)
+            moved = [tally(row.asked, members, -1), tally(kept, members)]
+            change(connection, budget.population, row.check, [(row.family, t) for t in moved])
+
+
+def take_back(connection: Connection, population: str, check: int) -> None:
+    """Count what a check has spent no longer."""
+    rows = connection.execute(select(spends).where(spends.c.check == check)).all()
+    counted = (
+        (row.family, tally(row.delivered or row.asked, unpack(row.members), -1)) for row in rows
+    )
+    change(connection, population, check, counted)
+
+
+def close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:
+    """Put a reserved check into its last state.
+
+    Raises
+    ------
+    LedgerError
+        If it is not reserved.
+    """
+    done = connection.execute(
+        checks.update()
+        .where(checks.c.number == reservation.number, checks.c.state == "reserved")
+        .values(ended=now, **columns)
+    )
+    if done.rowcount != 1:
+        raise LedgerError(f"check {reservation.key!r} is not open: it was closed before")

@@ -1,0 +1,102 @@
+"""The spend of a training, from the state that Flower's `RdpAccountant` saves.
+
+Flower's own classes are not needed to read it. Proof note: ``docs/proofs/composition.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.cost import Cost
+from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy.amounts import NANO
+
+_SCHEMA = 1
+_ADJACENCY = {
+    "add-or-remove-one": Adjacency.ADD_REMOVE,
+    "replace-one": Adjacency.REPLACE_ONE,
+}
+_HALVINGS = 200
+
+
+def training_cost(state: Mapping[str, Any], budget: Budget) -> Cost:
+    """Return what a training has cost every client up to this state.
+
+    Its Rényi curve is turned into one (epsilon, delta), delta being half of the budget's in the
+    budget's own adjacency. From there on it composes like any other release.
+
+    Parameters
+    ----------
+    state : Mapping
+        What ``RdpAccountant.state_dict()`` returned.
+    budget : Budget
+        Which it is to share, with delta > 0.
+
+    Raises
+    ------
+    ValueError
+        If it is no such state, the budget is pure, or it hides more than the training did.
+    """
+    if not budget.atto_delta:
+        raise ValueError(
+            f"a training needs delta > 0 and the budget of {budget.population!r} has none"
+        )
+    accountant, adjacency = _replayed(state)
+    delta = budget.delta / 2
+    for _ in range(_HALVINGS):
+        epsilon = float(accountant.get_epsilon(delta))
+        cost = Cost.claimed("training", max(epsilon, 10**-NANO), delta, adjacency, Unit.CLIENT)
+        if cost.toward(budget).delta <= math.ceil(budget.atto_delta / 2):
+            return cost
+        delta /= 2
+    raise ValueError("the training guarantees nothing at the budget's delta")
+
+
+def releases_of(state: Mapping[str, Any]) -> int:
+    """Return how many releases a state has composed."""
+    return sum(int(part["count"]) for part in state["compositions"])
+
+
+def _replayed(state: Mapping[str, Any]) -> tuple[Any, Adjacency]:
+    """Compose the state's events again."""
+    # Imported here: it takes two seconds, and few ledgers hold a training.
+    from dp_accounting import dp_event, privacy_accountant, rdp
+
+    if state.get("schema_version") != _SCHEMA or state.get("backend") != "rdp":
+        raise ValueError(
+            f"not the state of Flower's RdpAccountant in schema {_SCHEMA}: pass what its "
+            "state_dict() returns"
+        )
+    try:
+        config = state["config"]
+        relation = privacy_accountant.NeighboringRelation[
+            config["neighboring_relation"].replace("-", "_").upper()
+        ]
+        adjacency = _ADJACENCY[config["neighboring_relation"]]
+        accountant = rdp.RdpAccountant(
+            orders=[float(order) for order in state["orders"]], neighboring_relation=relation
+        )
+        for part in state["compositions"]:
+            event = _event(dp_event, config["sampling_method"], **part["event"])
+            accountant.compose(event, part["count"])
+    except (
+        AttributeError, KeyError, TypeError, ValueError, privacy_accountant.UnsupportedEventError
+    ) as error:  # fmt: skip
+        raise ValueError("the accountant's state is not readable") from error
+    return accountant, adjacency
+
+
+def _event(
+    events: Any, sampling: str, *, noise_multiplier: float, sample_size: int, population_size: int
+) -> Any:
+    gaussian = events.GaussianDpEvent(noise_multiplier)
+    if sampling == "poisson":
+        return events.PoissonSampledDpEvent(sample_size / population_size, gaussian)
+    if sampling == "without-replacement":
+        return events.SampledWithoutReplacementDpEvent(population_size, sample_size, gaussian)
+    if sampling == "no-amplification":
+        return gaussian
+    raise ValueError(f"unknown sampling method {sampling!r}")

@@ -1,0 +1,10 @@
+"""Counts on both sides of the privacy line.
+
+`ClientCounts` and `ClearSum` are private: they exist only until noise is added and never show a
+value. `NoisyCounts` is public: estimators, reports and plots take nothing else.
+"""
+
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
+
+__all__ = ["LARGEST_CLIENT", "ClearSum", "ClientCounts", "NoisyCounts"]

@@ -1,0 +1,42 @@
+"""Counts with their noise: public, and all that estimators, reports and plots take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.query import QueryPlan
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Public: a cohort's counts after the noise, with the law of that noise.
+
+    Parameters
+    ----------
+    values : NDArray[np.int64]
+        Shape [cells], in records; may be negative.
+    records : float
+        Number of records, exact or estimated, at least 1.
+    event : PrivacyEvent
+        What the release cost, and its noise table.
+    plan : QueryPlan
+        What was asked.
+    private : bool
+        False if the noise came from a seed.
+    """
+
+    values: NDArray[np.int64]
+    records: float
+    event: PrivacyEvent
+    plan: QueryPlan
+    private: bool
+
+    @property
+    def noise(self) -> NoiseTable:
+        """Law of the noise in each cell."""
+        return self.event.table

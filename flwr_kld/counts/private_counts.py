@@ -1,0 +1,161 @@
+"""Exact counts: private, they exist only until noise is added and never show a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.errors import InvalidReply
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import Adjacency, PrivacyEvent
+from flwr_kld.privacy.private import Private
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query import QueryPlan
+from flwr_kld.secure_aggregation import SumResult, from_ring
+
+LARGEST_CLIENT = 2**31 - 1
+"""Records one client may hold: counts travel as int32."""
+
+
+class ClientCounts(Private):
+    """One client's exact counts over a plan's cells. Private: shows no value.
+
+    Parameters
+    ----------
+    values : NDArray
+        Shape [cells], int32, in records.
+    cells : int
+        Length the plan asked for.
+    most : int
+        Most records the client may have counted.
+
+    Raises
+    ------
+    InvalidReply
+        If shape, dtype or range is wrong, without saying any value.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: NDArray[Any], *, cells: int, most: int = LARGEST_CLIENT) -> None:
+        if values.dtype != np.int32:
+            raise InvalidReply("counts have the wrong dtype: int32 is expected")
+        if values.shape != (cells,):
+            raise InvalidReply("counts have the wrong shape: one number a cell is expected")
+        if (values < 0).any():
+            raise InvalidReply("counts must not be negative")
+        if int(values.sum(dtype=np.int64)) > most:
+            raise InvalidReply("counts exceed the most records that a client may have")
+        self._values: NDArray[np.int32] = values
+
+    @classmethod
+    def count(
+        cls,
+        symbols: NDArray[np.int64],
+        cell_of: NDArray[np.int32],
+        cells: int,
+        *,
+        group: NDArray[np.int64] | None = None,
+        groups: int = 1,
+    ) -> ClientCounts:
+        """Count a client's own encoded records, shape [records], by cell and group.
+
+        None at all are fine. Without `group` there is one group.
+        """
+        if len(symbols) > LARGEST_CLIENT:
+            raise InvalidReply("the client has more records than counts can carry")
+        place = cell_of[symbols]
+        if group is not None:
+            place = place * groups + group
+        counts = np.bincount(place, minlength=cells * groups)
+        return cls(counts.astype(np.int32), cells=cells * groups)
+
+    @classmethod
+    def from_wire(cls, row: bytes, *, cells: int, most: int = LARGEST_CLIENT) -> ClientCounts:
+        """Read `to_wire`; the errors are those of the constructor."""
+        if len(row) != 4 * cells:
+            raise InvalidReply("counts have the wrong shape: one number a cell is expected")
+        return cls(np.frombuffer(row, dtype="<i4").astype(np.int32), cells=cells, most=most)
+
+    def to_wire(self) -> bytes:
+        """Write four bytes a cell, little-endian, for a message to those who may see them."""
+        return self._values.astype("<i4").tobytes()
+
+    def reveal(self) -> NDArray[np.int32]:
+        """Return the exact values, for a sum; shape [cells]."""
+        return self._values
+
+
+class ClearSum(Private):
+    """Exact sum of a cohort's counts. Private: leaves only through `release`.
+
+    Parameters
+    ----------
+    clients : Iterable[ClientCounts]
+        At least one, all over the same plan.
+    plan : QueryPlan
+        What was asked.
+    """
+
+    __slots__ = ("_plan", "_values", "clients", "records")
+
+    def __init__(self, clients: Iterable[ClientCounts], plan: QueryPlan) -> None:
+        self._values = np.zeros(plan.length, dtype=np.int64)
+        self.clients = 0
+        """Number of clients in the sum. Public."""
+        self.records: int | None = None
+        """Number of records, where it is public and came by itself."""
+        for client in clients:
+            if client.reveal().shape != self._values.shape:  # numpy would spread one cell over all
+                raise InvalidReply("counts have the wrong shape: one number a cell is expected")
+            self._values += client.reveal()
+            self.clients += 1
+        self._plan = plan
+
+    @classmethod
+    def of_total(
+        cls, values: NDArray[np.int64], plan: QueryPlan, *, clients: int, records: int | None
+    ) -> ClearSum:
+        """Take a sum that a protocol computed without showing its parts; shape [cells]."""
+        total = cls((), plan)
+        total._values, total.clients, total.records = values, clients, records
+        return total
+
+    @classmethod
+    def of_ring(cls, result: SumResult, plan: QueryPlan, *, bits: int, counted: bool) -> ClearSum:
+        """Take a secure sum modulo 2**bits; its last number is that of records if `counted`."""
+        total = cls.of_total(
+            from_ring(result.reveal(), bits), plan, clients=len(result.survivors), records=None
+        )
+        if counted:
+            total.records = int(total._values[plan.length])
+        total._values = total._values[: plan.length]
+        return total
+
+    def is_empty(self) -> bool:
+        """Whether there is no record at all; says something only where that number is public."""
+        return not self._values.any()
+
+    def reveal(self) -> NDArray[np.int64]:
+        """Return the exact sums, for a mechanism that adds noise; shape [cells]."""
+        return self._values
+
+    @property
+    def plan(self) -> QueryPlan:
+        """What was asked. Public."""
+        return self._plan
+
+    def release(self, event: PrivacyEvent, bits: BitSource) -> NoisyCounts:
+        """Add the event's noise to every cell.
+
+        Under replace-one adjacency the number of records is public and exact; under add-remove it
+        is estimated by the sum of the noisy cells (post-processing, no further cost).
+        """
+        noisy = self._values + sample(event.table, len(self._values), bits)
+        exact_total = event.adjacency is Adjacency.REPLACE_ONE
+        records = float((self._values if exact_total else noisy).sum())
+        return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)

@@ -1,7 +1,0 @@
-"""Which cells moved, in the domain's own words, and how sure that is."""
-
-from flwr_kld.explain.explanation import explain
-from flwr_kld.explain.movement import Movement
-from flwr_kld.explain.pattern_svg import pattern_svg
-
-__all__ = ["Movement", "explain", "pattern_svg"]

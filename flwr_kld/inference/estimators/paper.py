@@ -1,0 +1,62 @@
+"""The paper's estimator with its signs put right, kept for comparison."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flwr_kld.arguments import real
+from flwr_kld.inference.estimators.result import (
+    Estimate,
+    assemble,
+    cohort_deviation,
+    noise_deviation,
+)
+from flwr_kld.inference.estimators.score import check_theta
+
+if TYPE_CHECKING:
+    from flwr_kld.counts import NoisyCounts
+
+NAME = "paper"
+
+
+def paper(
+    counts: NoisyCounts, *, theta: float = 0.0, lam: float = 0.0, tau: float = 1e-6
+) -> Estimate:
+    """Estimate plain KL(Π || P) by ``Σ w [λ (r - 1) - ln r]`` (PRIEST-KLD, Algorithms 1-3).
+
+    ``r = max(y / N, τ) / Π``. The paper's Algorithm 2 prints ``(A + B) / T``, which targets the
+    negative divergence. The clip at τ biases the number heavily where counts are small; no θ can
+    be asked of it, so its estimand is always θ = 0.
+
+    Parameters
+    ----------
+    theta : float
+        Accepted so that estimators are interchangeable, and ignored: the result says θ = 0.
+    lam : float
+        λ >= 0. Default 0: under privacy noise any λ > 0 raises the error.
+    tau : float
+        Clip for noisy probabilities, > 0.
+
+    Raises
+    ------
+    ValueError
+        If lam, tau or theta is out of range.
+    """
+    theta = check_theta(theta)
+    lam, tau = real("lam", lam, least=0), real("tau", tau, above=0)
+    plan, records = counts.plan, counts.records
+    mass = np.where(plan.weight > 0, plan.mass, 1.0)
+    ratio = np.maximum(counts.values / records, tau) / mass
+    # Noise does not move a clipped count, to first order.
+    moves = np.where(counts.values / records > tau, (lam - 1 / ratio) / (records * mass), 0.0)
+    return assemble(
+        plan,
+        theta=0.0,
+        estimator=NAME,
+        target="cohort",
+        mean=lam * (ratio - 1) - np.log(ratio),
+        sampling=cohort_deviation(plan, records, ratio, 0.0),
+        privacy=noise_deviation(plan, moves**2 * counts.noise.variance),
+    )

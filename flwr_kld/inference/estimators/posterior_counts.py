@@ -1,0 +1,116 @@
+"""The default estimator: empirical Bayes for the cohort's actual counts.
+
+1. Prior: a symbol's ratio r = P/Π is a mixture of narrow Gammas and of 'never seen'; weights vary
+   smoothly with ln Π and are fitted to the noisy counts by a short EM (`mixture`).
+2. Noise is known exactly, so P(h | y) is known for every count (`likelihood`).
+3. All cells together hold N records, so N minus the cells that are not scored tells the sum of
+   those that are, with the noise of few cells instead of all. Conditioning on that sum tilts each
+   P(h | y) by e^(tilt h), one tilt for all cells (saddle point).
+4. Estimate: Σ w E[φ(h / (N Π)) | y].
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.errors import EstimateUndefined
+from flwr_kld.inference.estimators.groups import Groups, group_cells
+from flwr_kld.inference.estimators.likelihood import Likelihood
+from flwr_kld.inference.estimators.mixture import Mixture, base_law
+from flwr_kld.inference.estimators.result import (
+    Estimate,
+    assemble,
+    cohort_deviation,
+    noise_deviation,
+)
+from flwr_kld.inference.estimators.score import Floats, check_theta, score, score_slope
+
+if TYPE_CHECKING:
+    from flwr_kld.counts import NoisyCounts
+
+NAME = "posterior_counts"
+_STEPS = 12
+_TILTS = 4
+_LARGEST_TILT = 0.5
+"""In units of one over the noise's deviation."""
+
+
+def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
+    """Estimate D_θ of this cohort by posterior means of its counts' scores.
+
+    Parameters
+    ----------
+    counts : NoisyCounts
+        Noisy counts, the law of their noise, and the plan.
+    theta : float
+        In [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If theta is out of range.
+    EstimateUndefined
+        If theta is 0 while a scored symbol may be unseen.
+    """
+    theta = check_theta(theta)
+    plan, variance = counts.plan, counts.noise.variance
+    scored = np.flatnonzero(plan.weight > 0)
+    y = counts.values[scored]
+    expected = counts.records * plan.mass[scored]
+    groups = group_cells(y, expected, variance**0.5)
+    likelihood = Likelihood(groups, counts.noise, theta)
+    others = plan.cells - len(scored)
+    total = min(counts.records - float(counts.values.sum() - y.sum()), counts.records)
+    prior, tilt = _fit(likelihood, groups, total, others * variance)
+    count, _, mean, spread = (of_group[groups.of] for of_group in likelihood.moments(prior, tilt))
+    sharp = groups.sharp[groups.of]
+    # A count far above the noise is read as it is, with its own mass and not its bin's.
+    ratio = np.where(sharp, y, count) / expected
+    mean = np.where(sharp, score(np.where(sharp, ratio, 1.0), theta), mean)
+    if not np.isfinite(mean).all():
+        raise EstimateUndefined("theta=0 is infinite here: a symbol may be unseen; use theta=0.01")
+    by_noise = score_slope(np.where(sharp, ratio, 1.0), theta) ** 2 * variance / expected**2
+    return assemble(
+        plan,
+        theta=theta,
+        estimator=NAME,
+        target="cohort",
+        mean=_scatter(mean, scored, plan.cells),
+        sampling=cohort_deviation(plan, counts.records, _scatter(ratio, scored, plan.cells), theta),
+        privacy=noise_deviation(
+            plan, _scatter(np.where(sharp, by_noise, spread), scored, plan.cells)
+        ),
+    )
+
+
+def _scatter(values: Floats, at: NDArray[np.int64], cells: int) -> Floats:
+    """Put values of scored cells at their place among all cells."""
+    out = np.zeros(cells)
+    out[at] = values
+    return out
+
+
+def _fit(
+    likelihood: Likelihood, groups: Groups, total: float, total_variance: float
+) -> tuple[Floats, float]:
+    """Prior weights [B, U + 1] and the tilt that makes the counts add up to `total`.
+
+    Newton steps on ``total - Σ E[h | y, tilt] - tilt Var(total) = 0``, with EM in between.
+    """
+    rows = likelihood.rows(0.0)
+    mixture = Mixture(groups, base_law(likelihood.grid, rows, groups, total, total_variance))
+    mixture.fit(rows, _STEPS)
+    tilt = 0.0
+    if groups.sharp.all() or likelihood.noise_variance == 0:
+        return mixture.weights, tilt
+    limit = _LARGEST_TILT / likelihood.noise_variance**0.5
+    for _ in range(_TILTS):
+        count, spread, _, _ = likelihood.moments(mixture.weights, tilt)
+        gap = total - groups.size @ count - tilt * total_variance
+        step = gap / (groups.size @ spread + total_variance + 1e-12)
+        tilt = float(np.clip(tilt + step, -limit, limit))
+        mixture.fit(likelihood.rows(tilt), _STEPS)
+    return mixture.weights, tilt

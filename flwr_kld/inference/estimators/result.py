@@ -1,0 +1,164 @@
+"""What every estimator returns: nats, where they come from, and three standard deviations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.inference.estimators.score import Floats, score
+from flwr_kld.query.plan import HEAD
+
+if TYPE_CHECKING:
+    from flwr_kld.query import QueryPlan
+
+Target = Literal["cohort", "population"]
+
+_FEW = 3.0
+_FEW_TERMS = 14
+"""P(Poisson(3) >= 14) is below 1e-5."""
+
+
+@dataclass(frozen=True)
+class ErrorSplit:
+    """Standard deviations of an estimate, by cause, in nats.
+
+    Parameters
+    ----------
+    sampling : float
+        A finite cohort: how far D_θ of these records may lie from that of their population; for an
+        estimate of the population, how far it may be off because the cohort was finite.
+    monte_carlo : float
+        Asking about some symbols only; 0 where every symbol of Π has its own cell.
+    privacy : float
+        The noise added to the counts, given what the cohort's counts are.
+    """
+
+    sampling: float
+    monte_carlo: float
+    privacy: float
+
+    @property
+    def total(self) -> float:
+        """Root of the sum of squares, in nats."""
+        return math.hypot(self.sampling, self.monte_carlo, self.privacy)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """An estimate of D_θ = KL(Π || (1 - θ) P + θ Π), reference first.
+
+    Parameters
+    ----------
+    value : float
+        In nats.
+    theta : float
+        The θ of D_θ.
+    estimator : str
+        Name in `ESTIMATORS`.
+    target : {"cohort", "population"}
+        Whose P the number is about: the records that were counted, or the distribution they were
+        drawn from. They differ where many symbols get no record: the records of an undrifted
+        cohort that is smaller than the domain lie far from Π by themselves.
+    error : ErrorSplit
+        Standard deviations in nats. They leave out the estimator's own bias: alarm on a certified
+        lower bound, never on these.
+    contribution : Floats
+        Shape [cells], in nats, summing to `value`; 0 for cells that are counted but not scored.
+    """
+
+    value: float
+    theta: float
+    estimator: str
+    target: Target
+    error: ErrorSplit
+    contribution: Floats
+
+
+def assemble(
+    plan: QueryPlan,
+    *,
+    theta: float,
+    estimator: str,
+    target: Target,
+    mean: Floats,
+    sampling: float,
+    privacy: float,
+) -> Estimate:
+    """Add scored cells up.
+
+    Parameters
+    ----------
+    mean : Floats
+        Estimated score of each cell, shape [cells], in nats; read only where the plan's weight is
+        positive.
+    sampling, privacy : float
+        Two parts of the error, in nats; the third follows from the plan.
+    """
+    scored = plan.weight > 0
+    contribution = np.zeros(plan.cells)
+    contribution[scored] = plan.weight[scored] * mean[scored]
+    error = ErrorSplit(sampling, _monte_carlo(plan, scored, mean[scored]), privacy)
+    return Estimate(float(contribution.sum()), theta, estimator, target, error, contribution)
+
+
+def noise_deviation(plan: QueryPlan, variance: Floats) -> float:
+    """Deviation of the sum of independent scores, in nats, from their variances, shape [cells]."""
+    scored = plan.weight > 0
+    return float(np.sqrt((plan.weight[scored] ** 2 * variance[scored]).sum()))
+
+
+def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: float) -> float:
+    """Estimate the deviation of D_θ over cohorts drawn from the same population, in nats.
+
+    `ratio` is the estimated ``P / Π >= 0`` of each cell, shape [cells].
+
+    Counts h of a population's cohort are Poisson(λ): the variance of φ(h / (N Π)) is summed
+    exactly below 3 records and taken from the forward difference above. A fixed number of records
+    makes the counts multinomial, which takes their common movement out: by Stein's identity its
+    size is ``Cov(h, φ) = λ E[φ(h + 1) - φ(h)]``.
+    """
+    scored = plan.weight > 0
+    weight, expected = plan.weight[scored], records * plan.mass[scored]
+    count = expected * ratio[scored]
+
+    def phi(h: Floats, at: Floats) -> Floats:
+        # theta = 0 has no finite score at no records: half a record stands for it.
+        return score((h if theta else np.maximum(h, 0.5)) / at, theta)
+
+    step = phi(count + 1, expected) - phi(count, expected)
+    variance, common = count * step**2, count * step
+    few = count < _FEW
+    mean, at = count[few], expected[few]
+    base = phi(np.zeros(len(at)), at)
+    chance = np.exp(-mean)
+    moments = np.zeros((3, len(at)))
+    for h in range(_FEW_TERMS):
+        rise = phi(np.full(len(at), float(h)), at) - base
+        moments += chance * np.stack([rise, rise**2, rise * (h - mean)])
+        chance = chance * mean / (h + 1)
+    variance[few], common[few] = moments[1] - moments[0] ** 2, moments[2]
+    left = (weight**2 * variance).sum() - (weight * common).sum() ** 2 / records
+    return float(np.sqrt(max(left, 0.0)))
+
+
+def _monte_carlo(plan: QueryPlan, scored: NDArray[np.bool_], mean: Floats) -> float:
+    """Estimate the standard deviation over the plan's own draws, in nats."""
+    weight = plan.weight[scored]
+    if plan.draws is not None:
+        centred = mean - (weight * mean).sum()
+        return float(np.sqrt((weight * centred**2).sum() / max(plan.draws - 1, 1)))
+    stratum, thinned = plan.stratum[scored], 1 - plan.inclusion[scored]
+    variance = 0.0
+    tail = stratum != HEAD
+    for s in np.unique(stratum[tail]):
+        inside = tail & (stratum == s)
+        # One symbol alone says nothing of the spread in its bin: borrow the whole tail's.
+        pool = inside if inside.sum() > 1 else tail
+        values = weight[pool] * mean[pool]
+        spread = values.var(ddof=1) if len(values) > 1 else float(values[0] ** 2)
+        variance += float(thinned[inside].sum() * spread)
+    return math.sqrt(variance)

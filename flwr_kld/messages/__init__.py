@@ -1,0 +1,1 @@
+"""What crosses a wire: questions, answers, the terms of noise and release, sealed counts."""

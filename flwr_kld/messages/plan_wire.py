@@ -1,0 +1,73 @@
+"""A query plan as an aggregator receives it: what noise and a scalar release depend on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.domain import domain_from_spec
+from flwr_kld.errors import QueryRefused
+from flwr_kld.messages.question import Question
+from flwr_kld.query import HEAD, QueryPlan, cells_from_wire
+from flwr_kld.reference import Reference
+
+_ROUNDING = 1e-9
+
+
+def plan_to_config(plan: QueryPlan) -> dict[str, str | bytes]:
+    """Return what a `Question` does not say of its plan, as values of a Flower ConfigRecord."""
+    reference = plan.reference
+    return {
+        "domain": json.dumps(reference.domain.spec(), sort_keys=True),
+        "probabilities": reference.probabilities.astype("<f8").tobytes(),
+        "weight": plan.weight.astype("<f8").tobytes(),
+    }
+
+
+def plan_from_config(config: Mapping[str, Any], question: Question) -> QueryPlan:
+    """Rebuild a question's plan and hold it against the question's fingerprints.
+
+    Inclusion and strata, which estimators need and releases do not, are left at their defaults.
+
+    Raises
+    ------
+    QueryRefused
+        If it is another plan, or weights that no plan has.
+    """
+    try:
+        domain = domain_from_spec(json.loads(config["domain"]))
+        reference = Reference(domain, _floats(config["probabilities"]))
+        weight = _floats(config["weight"])
+        cell_of = cells_from_wire(
+            question.wire,
+            domain.size,
+            question.cells,
+            question.reference,
+            question.plan,
+            question.selected,
+        )
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise QueryRefused("the aggregator cannot read the query plan") from None
+    if (domain.fingerprint, reference.fingerprint) != (question.domain, question.reference):
+        raise QueryRefused("the aggregator was sent another reference than the clients")
+    if weight.shape != (question.cells,) or not ((weight >= 0) & (weight <= 1 + _ROUNDING)).all():
+        raise QueryRefused("the query plan's weights are out of range")
+    plan = QueryPlan(
+        reference,
+        cell_of,
+        weight,
+        inclusion=np.ones(question.cells),
+        stratum=np.full(question.cells, HEAD),
+        selection=question.selected,
+    )
+    if (plan.mass[weight > 0] <= 0).any():
+        raise QueryRefused("the query plan scores a cell that the reference says is impossible")
+    return plan
+
+
+def _floats(raw: bytes) -> NDArray[np.float64]:
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64)

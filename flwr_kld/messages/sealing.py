@@ -1,0 +1,166 @@
+"""Counts sealed for an aggregator: X25519, HKDF-SHA256 and ChaCha20-Poly1305, one key a message.
+
+A box opens only with the aggregator's key, and only in the context that it was sealed for. It is
+as long as its content plus `OVERHEAD`, whatever the content is.
+Proof note: ``docs/proofs/trusted-aggregator.md``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from flwr_kld.errors import InvalidReply
+from flwr_kld.privacy.private import Private
+
+PUBLIC = 32
+OVERHEAD = PUBLIC + 16
+"""Bytes of a box beside its content: the one-use public key and the tag."""
+_MAGIC = b"flwr-kld sealed counts 1\0"
+_NONCE = bytes(12)  # a sealing key seals one message
+
+
+class NotOpened(InvalidReply):
+    """A box was changed, or sealed for another key, check, plan, guarantee or sender."""
+
+
+@dataclass(frozen=True)
+class SealContext:
+    """What a box is for. Both sides state it; it does not travel in the box.
+
+    Parameters
+    ----------
+    run : int
+        Flower's run.
+    check : str
+        Random id of the check.
+    reference, plan : str
+        Fingerprints of what is counted.
+    terms : str
+        What the aggregator will do with the sum, `ReleaseTerms.to_json`.
+    sender : str
+        Whose counts they are.
+    """
+
+    run: int
+    check: str
+    reference: str
+    plan: str
+    terms: str
+    sender: str
+
+    def to_bytes(self) -> bytes:
+        """Return the associated data: every part with its length, so that no two are alike."""
+        parts = (str(self.run), self.check, self.reference, self.plan, self.terms, self.sender)
+        texts = [part.encode() for part in parts]
+        return _MAGIC + b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+
+
+class AggregatorKey(Private):
+    """The aggregator's long-term X25519 key. Shows nothing of itself.
+
+    Parameters
+    ----------
+    secret : bytes
+        32 bytes, as `to_bytes` wrote them.
+    """
+
+    __slots__ = ("_private", "public")
+
+    def __init__(self, secret: bytes) -> None:
+        self._private = X25519PrivateKey.from_private_bytes(secret)
+        self.public = self._private.public_key().public_bytes_raw()
+        """32 bytes, for clients to pin."""
+
+    @classmethod
+    def generate(cls) -> AggregatorKey:
+        """Make a new key from the operating system's randomness."""
+        return cls(X25519PrivateKey.generate().private_bytes_raw())
+
+    @classmethod
+    def load(cls, path: str | Path) -> AggregatorKey:
+        """Read a file written by `save`."""
+        return cls(Path(path).read_bytes())
+
+    def save(self, path: str | Path) -> None:
+        """Write the secret to a new file that only its owner reads."""
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the secret, for a file that only the operator reads."""
+        return self._private.private_bytes_raw()
+
+    def _agree(self, public: bytes) -> bytes:
+        return self._private.exchange(X25519PublicKey.from_public_bytes(public))
+
+
+def check_public(public: bytes) -> bytes:
+    """Return a public key that counts can be sealed to.
+
+    Raises
+    ------
+    ValueError
+        If it is not 32 bytes, or a point to which everybody could open boxes.
+    """
+    if not isinstance(public, bytes) or len(public) != PUBLIC:
+        raise ValueError("an aggregator's public key is 32 bytes: AggregatorKey.public")
+    try:
+        AggregatorKey.generate()._agree(public)
+    except ValueError:
+        raise ValueError("that public key is a low-order point and protects nothing") from None
+    return public
+
+
+def seal(
+    public: bytes, counts: bytes, context: SealContext, *, one_use: AggregatorKey | None = None
+) -> bytes:
+    """Seal a client's counts for the aggregator with this public key.
+
+    Parameters
+    ----------
+    public : bytes
+        32 bytes, pinned.
+    counts : bytes
+        Of a length that does not depend on the data.
+    context : SealContext
+        What they are for.
+    one_use : AggregatorKey, optional
+        For known-answer tests: the key pair of this one box. By default a new one.
+    """
+    own = one_use or AggregatorKey.generate()
+    key = _sealing_key(own._agree(public), own.public, public)
+    return own.public + ChaCha20Poly1305(key).encrypt(_NONCE, counts, context.to_bytes())
+
+
+def open_sealed(key: AggregatorKey, box: bytes, context: SealContext) -> bytes:
+    """Open a box in the context that it is said to be for.
+
+    Raises
+    ------
+    NotOpened
+        If it was changed, cut, or sealed for another key or context.
+    """
+    if len(box) < OVERHEAD:
+        raise NotOpened("the sealed counts are cut short")
+    theirs = box[:PUBLIC]
+    try:
+        secret = _sealing_key(key._agree(theirs), theirs, key.public)
+        return ChaCha20Poly1305(secret).decrypt(_NONCE, box[PUBLIC:], context.to_bytes())
+    except (InvalidTag, ValueError):  # a low-order point is a ValueError
+        raise NotOpened(
+            "the sealed counts were changed, or sealed for another check, sender or key"
+        ) from None
+
+
+def _sealing_key(agreed: bytes, one_use: bytes, public: bytes) -> bytes:
+    salt = one_use + public
+    return HKDF(hashes.SHA256(), length=32, salt=salt, info=_MAGIC).derive(agreed)

@@ -1,0 +1,206 @@
+"""What a client of a secure sum agrees to before it takes part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.counts import ClientCounts
+from flwr_kld.errors import QueryRefused
+from flwr_kld.messages.question import Question
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.clip import Clip
+from flwr_kld.privacy.event import Adjacency, Unit
+from flwr_kld.privacy.private import Private
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
+from flwr_kld.secure_aggregation import SumClient, to_ring
+from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
+
+
+@dataclass(frozen=True)
+class NoiseTerms:
+    """From which both sides compute the same share of noise.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Delivered by `n_min` honest survivors.
+    adjacency : str
+        Between which federations.
+    n_min : int
+        Honest survivors that the guarantee relies on.
+    mechanism : str
+        Law that the shares add up to.
+    clip : int
+        Bound of a client's vector; 0 for record-level privacy.
+    norm : int
+        Norm of that bound, 1 or 2.
+
+    Raises
+    ------
+    ValueError
+        If a value is not of its type. `event` tells whether they serve.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    n_min: int
+    mechanism: Mechanism
+    clip: int = 0
+    norm: int = 1
+
+    @property
+    def clipped(self) -> Clip | None:
+        """Client-level bound, if any."""
+        return Clip(self.clip, 1 if self.norm == 1 else 2) if self.clip else None
+
+    def __post_init__(self) -> None:
+        sound = (
+            type(self.epsilon) is float
+            and type(self.delta) is float
+            and self.adjacency in tuple(Adjacency)
+            and all(type(n) is int for n in (self.n_min, self.clip, self.norm))
+            and self.norm in (1, 2)
+        )
+        named: object = self.mechanism  # which names there are, `event` says
+        if not sound or type(named) is not str:
+            raise ValueError("noise terms hold a value that is not of its type")
+
+    def event(self) -> ShareEvent:
+        """Return the verified share law.
+
+        Raises
+        ------
+        ValueError
+            If no shares serve these numbers.
+        """
+        return calibrate_shares(
+            self.epsilon,
+            self.delta,
+            Adjacency(self.adjacency),
+            n_min=self.n_min,
+            mechanism=self.mechanism,
+            clip=self.clipped,
+        )
+
+
+@dataclass(frozen=True)
+class SumTerms:
+    """Question, noise and ring of one secure sum.
+
+    Parameters
+    ----------
+    question : Question
+        What is counted; its members are named elsewhere.
+    noise : NoiseTerms or None
+        The share that each client adds; None where the server adds the noise.
+    count_records : bool
+        Whether the exact number of records is summed as a last coordinate (replace-one only).
+    bits : int
+        The sum is modulo 2**bits.
+    roster : str
+        The fingerprint of the server's pinned list of clients, or its list of first use as JSON.
+    """
+
+    question: Question
+    noise: NoiseTerms | None
+    count_records: bool
+    bits: int
+    roster: str
+
+    @property
+    def length(self) -> int:
+        """Numbers in a client's vector."""
+        return self.question.length + int(self.count_records)
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether the exact number of records hides what is promised: only that records change."""
+        asked = self.question
+        return asked.unit == Unit.RECORD and asked.adjacency == Adjacency.REPLACE_ONE
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the values of a Flower ConfigRecord."""
+        return {
+            **self.question.to_config(),
+            "noise": json.dumps(None if self.noise is None else asdict(self.noise)),
+            "count_records": self.count_records,
+            "bits": self.bits,
+            "roster": self.roster,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> SumTerms:
+        """Read a ConfigRecord.
+
+        Raises
+        ------
+        QueryRefused
+            If it is not the terms of a sum.
+        """
+        question = Question.from_config(config)
+        try:
+            raw = json.loads(config["noise"])
+            noise = None if raw is None else NoiseTerms(**raw)
+            terms = cls(question, noise, config["count_records"], config["bits"], config["roster"])
+            kinds = (type(terms.count_records), type(terms.bits), type(terms.roster))
+            if kinds != (bool, int, str) or terms.bits not in (32, 64):
+                raise ValueError("not of its type")
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise QueryRefused("the terms of the secure sum are not readable") from None
+        return terms
+
+
+class SumVector(Private):
+    """What a client puts into a sum. Private: exact wherever the terms have no noise in them.
+
+    Parameters
+    ----------
+    values : NDArray[np.int64]
+        Shape [terms.length].
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        self._values = values
+
+    def masked_by(self, client: SumClient, deliveries: Deliveries, bits: int) -> MaskedVector:
+        """Let a client of a sum modulo 2**bits mask it; the errors are `SumClient.mask`'s."""
+        return client.mask(deliveries, to_ring(self._values, bits))
+
+
+def noised_vector(counts: ClientCounts, terms: SumTerms, bits: BitSource) -> SumVector:
+    """Return what a client puts into the sum: counts, clipped, with its share of the noise.
+
+    Parameters
+    ----------
+    counts : ClientCounts
+        Exact.
+    terms : SumTerms
+        What was agreed.
+    bits : BitSource
+        The client's own randomness.
+
+    Returns
+    -------
+    SumVector
+        In grid steps where there is noise. The last entry is the exact number of records if the
+        terms ask for it.
+    """
+    vector = counts.reveal().astype(np.int64)
+    if terms.noise is not None:
+        event = terms.noise.event()
+        clip = terms.noise.clipped
+        kept = vector if clip is None else clip.apply(vector, bits)
+        vector = event.grid * kept + sample(event.share, len(vector), bits)
+    if terms.count_records:
+        vector = np.append(vector, counts.reveal().sum(dtype=np.int64))
+    return SumVector(vector)

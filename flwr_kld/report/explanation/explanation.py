@@ -1,0 +1,123 @@
+"""From noised counts to the cells that moved most. Post-processing: it costs no privacy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flwr_kld.arguments import real, whole
+from flwr_kld.counts import NoisyCounts
+from flwr_kld.inference.estimators import Estimate
+from flwr_kld.privacy.event import Adjacency
+from flwr_kld.report.explanation.cell_names import cell_name, only_symbol
+from flwr_kld.report.explanation.movement import Movement
+from flwr_kld.report.explanation.share_interval import Floats, share_intervals
+
+
+def explain(
+    counts: NoisyCounts,
+    estimate: Estimate,
+    *,
+    most: int = 10,
+    level: float = 0.95,
+    design_effect: float = 1.0,
+) -> list[Movement]:
+    """Name the cells that moved most, those that moved beyond chance first.
+
+    A cell's part of ``D_θ = KL(Π || M)``, ``M = (1 - θ) P + θ Π``, is ``Π ln(Π / M) + M - Π``:
+    never negative, 0 only where P = Π, and the parts add up to D_θ because Π and M have the same
+    total. Unlike ``Π ln(Π / M)`` it is positive for cells with more records, too.
+
+    Parameters
+    ----------
+    counts : NoisyCounts
+        The check's counts.
+    estimate : Estimate
+        Made from them. Its scores, which allow for the noise, say how much each cell contributes.
+    most : int
+        Longest list.
+    level : float
+        In (0, 1): with this probability no cell that has not moved in the population is called
+        beyond chance. That takes records drawn independently, or a `design_effect`.
+    design_effect : float
+        >= 1: variance of a share over cohorts of these clients, relative to records drawn
+        independently; ``1 + (m - 1) ρ`` for m records a client with intraclass correlation ρ.
+
+    Returns
+    -------
+    list[Movement]
+        By the part that is certain at `level`, then by the estimated one, largest first.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or the counts are of several groups.
+    """
+    plan, y, total = counts.plan, counts.values, counts.records
+    level, most = real("level", level, above=0, below=1), whole("most", most, least=1)
+    design_effect = real("design_effect", design_effect, least=1)
+    if len(y) != plan.cells:
+        raise ValueError("explain takes the counts of one group: one number a cell")
+    low, high = share_intervals(counts, level=level, design_effect=design_effect)
+    p, share = plan.mass, np.clip(y / total, 0.0, 1.0)
+    unmoved = np.sqrt(_variance(counts, p, design_effect))
+    z = (y / total - p) / unmoved
+    contribution = _contribution(counts, estimate, unmoved)
+    near = np.clip(p, low, high)
+    at_least = np.where(near == p, 0.0, _part(near, p, estimate.theta))
+    deviation = np.sqrt(_variance(counts, share, design_effect))
+    symbols = only_symbol(plan)
+    first = np.lexsort((-contribution, -at_least))[:most]
+    return [
+        Movement(
+            name=cell_name(plan, c, int(symbols[c])),
+            kind=plan.reference.domain.kind,
+            symbol=int(symbols[c]) if symbols[c] >= 0 else None,
+            symbols=int(plan.symbols_in[c]),
+            reference=float(p[c]),
+            share=float(share[c]),
+            deviation=float(deviation[c]),
+            z=float(z[c]),
+            low=float(low[c]),
+            high=float(high[c]),
+            contribution=float(contribution[c]),
+            at_least=float(at_least[c]),
+        )
+        for c in first.tolist()
+    ]
+
+
+def _variance(counts: NoisyCounts, share: Floats, design_effect: float) -> Floats:
+    """Variance of ``y / N`` for cells with these shares, by sampling and noise, shape [cells]."""
+    total, cells = counts.records, counts.plan.cells
+    noise = np.full(cells, counts.noise.variance)
+    if counts.event.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
+        noise *= 1 - 2 * share + cells * share**2
+    variance: Floats = design_effect * share * (1 - share) / total + noise / total**2
+    return variance
+
+
+def _part(share: Floats, p: Floats, theta: float) -> Floats:
+    """Part of D_θ of cells with mass p in Π and these shares in P, in nats, shape [cells]."""
+    mixed = (1 - theta) * share + theta * p
+    asked = p > 0
+    with np.errstate(divide="ignore"):
+        log = np.log(np.where(asked, p, 1.0)) - np.log(np.where(asked, mixed, 1.0))
+    part: Floats = np.maximum(p * log + mixed - p, 0.0)
+    return part
+
+
+def _contribution(counts: NoisyCounts, estimate: Estimate, unmoved: Floats) -> Floats:
+    """Estimated part of each cell, shape [cells].
+
+    ``ln(M / Π)`` is the estimate's score of a scored cell. Others, which hold many symbols, are
+    read as they are, moved to Π by the variance that they would have there (James and Stein).
+    """
+    plan, theta = counts.plan, estimate.theta
+    p, scored = plan.mass, plan.weight > 0
+    away = counts.values / counts.records - p
+    kept = np.maximum(1 - unmoved**2 / np.maximum(away**2, 1e-300), 0.0)
+    least = 0.0 if theta else 0.5 / counts.records  # half a record stands for none
+    read = _part(np.maximum(p + kept * away, least), p, theta)
+    score = estimate.contribution / np.where(scored, plan.weight, 1.0)
+    told = p * (np.exp(-score) - 1 + score)
+    return np.where(scored, told, read)

@@ -1,0 +1,59 @@
+"""Sums of integer vectors that show nobody's own vector: the protocol, without any transport.
+
+The server opens a `Session`, sends it to each client, and then five times sends requests and
+collects answers; `SumServer` and `SumClient` say which. Every message has `to_bytes`, and `decode`
+reads it.
+
+>>> import numpy as np
+>>> who = {name: Identity.generate() for name in ("ayr", "bern", "como", "delft")}
+>>> roster = Roster({name: identity.public for name, identity in who.items()})
+>>> session = Session.open(roster, list(who), check="c1", plan="p1", length=2)
+>>> server = SumServer(session, roster)
+>>> clients = {i: SumClient(who[server.name(i)], server.name(i), roster) for i in range(4)}
+>>> for client in clients.values():
+...     server.receive(client.advertise(session, plan="p1", length=2))
+>>> for i, adverts in server.advance().items():
+...     server.receive(clients[i].share(adverts))
+>>> for i, deliveries in server.advance().items():
+...     server.receive(clients[i].mask(deliveries, np.array([1, 10 + i])))
+>>> for i, survivors in server.advance().items():
+...     server.receive(clients[i].agree(survivors))
+>>> for i, request in server.advance().items():
+...     server.receive(clients[i].unmask(request))
+>>> server.advance()
+{}
+>>> server.result().reveal()
+array([ 4, 46], dtype=uint32)
+"""
+
+from flwr_kld.secure_aggregation.client import SumClient
+from flwr_kld.secure_aggregation.decoding import decode
+from flwr_kld.secure_aggregation.errors import SecureSumError
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.identity import Identity, Roster
+from flwr_kld.secure_aggregation.memory import Phase
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.ring import from_ring, require_room, to_ring
+from flwr_kld.secure_aggregation.server import SumResult, SumServer
+from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.secure_aggregation.tolerance import Collusion, Tolerance, choose_shape
+
+__all__ = [
+    "ClientPolicy",
+    "Collusion",
+    "Identity",
+    "Phase",
+    "Roster",
+    "SecureSumError",
+    "Session",
+    "Shape",
+    "SumClient",
+    "SumResult",
+    "SumServer",
+    "Tolerance",
+    "choose_shape",
+    "decode",
+    "from_ring",
+    "require_room",
+    "to_ring",
+]

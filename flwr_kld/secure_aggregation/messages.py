@@ -1,0 +1,182 @@
+"""The messages of a sum and how they are written; `decoding` reads them.
+
+A client's messages carry its cohort index and its Ed25519 signature over session, kind, index and
+content. The server's carry none: nothing that it says is believed without the clients' own keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from flwr_kld.secure_aggregation.identity import SIGNATURE
+from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD
+from flwr_kld.secure_aggregation.shamir import SHARE
+from flwr_kld.secure_aggregation.wire import MAGIC, Slots, number
+
+ADVERT = 2 * PUBLIC + SIGNATURE
+BOX = 2 * SHARE + SEAL_OVERHEAD
+SESSION_TAG = 16
+
+
+def signed_text(session: bytes, kind: int, sender: int, body: bytes) -> bytes:
+    """Return what a client signs: bound to the session's digest, kind and sender."""
+    head = b"flwr-kld secure-sum 1 message\0" + bytes([kind]) + session + number(sender)
+    return head + hashlib.sha256(body).digest()
+
+
+@dataclass(frozen=True)
+class _Message:
+    kind: ClassVar[int]
+    session: bytes
+
+    def body(self) -> bytes:
+        """Content without header and signature."""
+        raise NotImplementedError
+
+    def to_bytes(self) -> bytes:
+        """Write the message."""
+        return MAGIC + bytes([self.kind]) + self.session + self.body()
+
+
+@dataclass(frozen=True)
+class _Signed(_Message):
+    sender: int
+    signature: bytes = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        """Write the message."""
+        head = MAGIC + bytes([self.kind]) + self.session + number(self.sender)
+        return head + self.body() + self.signature
+
+
+@dataclass(frozen=True)
+class Advert(_Signed):
+    """Phase 0, client: its two one-use public keys."""
+
+    kind: ClassVar[int] = 1
+    mask_key: bytes
+    seal_key: bytes
+
+    def body(self) -> bytes:
+        """Both keys."""
+        return self.mask_key + self.seal_key
+
+
+@dataclass(frozen=True)
+class Adverts(_Message):
+    """Phase 1, server: the adverts (keys and signature) of the client's neighbours."""
+
+    kind: ClassVar[int] = 2
+    adverts: Slots
+
+    def body(self) -> bytes:
+        """Slots of 128 bytes."""
+        return self.adverts.to_bytes()
+
+
+@dataclass(frozen=True)
+class SealedShares(_Signed):
+    """Phase 1, client: a share of its seed and of its mask key, sealed for each neighbour."""
+
+    kind: ClassVar[int] = 3
+    commitment: bytes
+    boxes: Slots
+
+    def body(self) -> bytes:
+        """Seed commitment, then slots of 84 bytes."""
+        return self.commitment + self.boxes.to_bytes()
+
+
+@dataclass(frozen=True)
+class Deliveries(_Message):
+    """Phase 2, server: the boxes that the client's neighbours sealed for it."""
+
+    kind: ClassVar[int] = 4
+    boxes: Slots
+
+    def body(self) -> bytes:
+        """Slots of 84 bytes."""
+        return self.boxes.to_bytes()
+
+
+@dataclass(frozen=True)
+class MaskedVector(_Signed):
+    """Phase 2, client: its vector under all its masks, little-endian words."""
+
+    kind: ClassVar[int] = 5
+    values: bytes = field(repr=False)
+
+    def body(self) -> bytes:
+        """Length in bytes, then the words."""
+        return number(len(self.values)) + self.values
+
+
+@dataclass(frozen=True)
+class Survivors(_Message):
+    """Phase 3, server: whose vectors are in the sum, a bitmap over the cohort."""
+
+    kind: ClassVar[int] = 6
+    size: int
+    alive: bytes
+
+    def body(self) -> bytes:
+        """Cohort size, then the bitmap."""
+        return number(self.size) + self.alive
+
+
+@dataclass(frozen=True)
+class Agreement(_Signed):
+    """Phase 3, client: it saw this list; a tag tells each surviving neighbour so."""
+
+    kind: ClassVar[int] = 7
+    survivors: bytes
+    tags: Slots
+
+    def body(self) -> bytes:
+        """Digest of the list, then slots of 16 bytes."""
+        return self.survivors + self.tags.to_bytes()
+
+
+@dataclass(frozen=True)
+class UnmaskRequest(_Message):
+    """Phase 4, server: whose seeds, whose mask keys, and the neighbours' tags on the list."""
+
+    kind: ClassVar[int] = 8
+    seeds: Slots
+    mask_keys: Slots
+    tags: Slots
+
+    def body(self) -> bytes:
+        """Two bitmaps over the slots, then slots of 16 bytes."""
+        return self.seeds.to_bytes() + self.mask_keys.to_bytes() + self.tags.to_bytes()
+
+
+@dataclass(frozen=True)
+class Reveal(_Signed):
+    """Phase 4, client: a share of its own seed, of survivors' seeds, of dropouts' mask keys."""
+
+    kind: ClassVar[int] = 9
+    own: bytes = field(repr=False)
+    seeds: Slots
+    mask_keys: Slots
+
+    def body(self) -> bytes:
+        """Own share, then two times slots of 34 bytes."""
+        return self.own + self.seeds.to_bytes() + self.mask_keys.to_bytes()
+
+
+Message: TypeAlias = (
+    Advert
+    | Adverts
+    | SealedShares
+    | Deliveries
+    | MaskedVector
+    | Survivors
+    | Agreement
+    | UnmaskRequest
+    | Reveal
+)
+ClientMessage: TypeAlias = Advert | SealedShares | MaskedVector | Agreement | Reveal
+ServerMessage: TypeAlias = Adverts | Deliveries | Survivors | UnmaskRequest

@@ -1,0 +1,183 @@
+"""What everybody signs: the public parameters of one sum."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.arguments import keep, whole
+from flwr_kld.secure_aggregation.errors import Malformed, ThresholdTooLow
+from flwr_kld.secure_aggregation.graph import Shape, ring_order
+from flwr_kld.secure_aggregation.identity import Roster
+from flwr_kld.secure_aggregation.ring import check_bits
+from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
+from flwr_kld.secure_aggregation.wire import MAGIC, Reader, number, pack_bits, text, unpack_bits
+
+_KIND = 0
+_LONGEST_TEXT = 255
+_LONGEST_VECTOR = 1 << 28
+_SPARSE = 16  # a roster this many times the cohort: positions are shorter than a bitmap
+
+
+@dataclass(frozen=True)
+class Session:
+    """Public parameters of one sum. Its digest is in everything signed, derived or sealed.
+
+    Parameters
+    ----------
+    check : str
+        Random id of the check, fresh for each.
+    plan : str
+        Fingerprint of what is counted.
+    roster : bytes
+        Fingerprint of the pinned list of clients.
+    listed : int
+        Length of that list.
+    cohort : tuple[int, ...]
+        Positions in that list, rising; a client's place in this tuple is its *index*.
+    bits : int
+        32 or 64: the sum is modulo 2^bits.
+    length : int
+        Numbers in a vector.
+    shape : Shape
+        Neighbours of each client, and shares that open a secret.
+    min_survivors : int
+        Fewest clients that the sum may hold; more than half of the cohort.
+    """
+
+    check: str
+    plan: str
+    roster: bytes
+    listed: int
+    cohort: tuple[int, ...]
+    bits: int
+    length: int
+    shape: Shape
+    min_survivors: int
+
+    def __post_init__(self) -> None:
+        positions = np.asarray(self.cohort)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise Malformed("a cohort is a list of positions in the roster")
+        keep(
+            self,
+            listed=whole("listed", self.listed, least=0),
+            cohort=tuple(positions.tolist()),
+            bits=check_bits(self.bits),
+            length=whole("length", self.length),
+            min_survivors=whole("min_survivors", self.min_survivors),
+        )
+        n = len(self.cohort)
+        if not (0 < len(self.check.encode()) <= _LONGEST_TEXT and len(self.plan) <= _LONGEST_TEXT):
+            raise Malformed("a session needs a check id and a plan of at most 255 bytes")
+        if len(self.roster) != 32 or not 0 < self.length <= _LONGEST_VECTOR:
+            raise Malformed("the session's roster or vector length is out of range")
+        if n < 2 or positions[0] < 0 or positions[-1] >= self.listed:
+            raise Malformed("a cohort is two clients or more of the roster")
+        if (positions[1:] <= positions[:-1]).any():
+            raise Malformed("a cohort names each client once, in the roster's order")
+        self.shape.require_ring(n)
+        if not n < 2 * self.min_survivors <= 2 * n:
+            raise ThresholdTooLow("the survivors of a sum are more than half of its cohort")
+
+    @classmethod
+    def open(
+        cls,
+        roster: Roster,
+        cohort: list[str],
+        *,
+        check: str,
+        plan: str,
+        length: int,
+        bits: int = 32,
+        tolerance: Tolerance | None = None,
+        shape: Shape | None = None,
+        min_survivors: int = 0,
+    ) -> Session:
+        """Set up a sum over named clients of the roster.
+
+        Parameters
+        ----------
+        tolerance : Tolerance, optional
+            What the graph must withstand.
+        shape : Shape, optional
+            The graph itself, instead.
+        min_survivors : int
+            Raised to a majority of the cohort and to three.
+        """
+        positions = tuple(sorted(roster.position(name) for name in cohort))
+        n = len(positions)
+        shape = shape or choose_shape(n, tolerance or Tolerance())
+        least = max(min_survivors, n // 2 + 1, min(n, 3))
+        return cls(
+            check, plan, roster.fingerprint, len(roster), positions, bits, length, shape, least
+        )
+
+    @property
+    def size(self) -> int:
+        """n, clients in the cohort."""
+        return len(self.cohort)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything above."""
+        return hashlib.sha256(b"flwr-kld secure-sum 1 session\0" + self.to_bytes()).digest()
+
+    @property
+    def tag(self) -> bytes:
+        """First half of the digest: names the session in messages."""
+        return self.digest[:16]
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """Places around the circle, drawn from the digest."""
+        seed = hashlib.sha256(b"flwr-kld secure-sum 1 circle\0" + self.digest).digest()
+        return ring_order(seed, self.size)
+
+    def survivors_digest(self, alive: bytes) -> bytes:
+        """SHA-256 of a list of survivors (bitmap over the cohort) in this session."""
+        return hashlib.sha256(b"flwr-kld secure-sum 1 alive\0" + self.digest + alive).digest()
+
+    def to_bytes(self) -> bytes:
+        """Write the parameters; also the first message to each client."""
+        cohort = np.array(self.cohort, dtype="<u4")
+        if self.listed <= _SPARSE * self.size:
+            mask = np.zeros(self.listed, dtype=bool)
+            mask[cohort] = True
+            members = pack_bits(mask)
+        else:
+            members = cohort.tobytes()
+        head = MAGIC + bytes([_KIND, self.bits]) + text(self.check) + text(self.plan) + self.roster
+        sizes = (self.length, self.shape.neighbours, self.shape.threshold, self.min_survivors)
+        numbers = b"".join(map(number, (*sizes, self.listed, self.size)))
+        return head + numbers + members
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Session:
+        """Read `to_bytes`.
+
+        Raises
+        ------
+        Malformed, ThresholdTooLow, TooFewNeighbours
+            If these are not the parameters of a sound session.
+        """
+        reader = Reader(data)
+        if reader.take(4) != MAGIC or reader.number(1) != _KIND:
+            raise Malformed("not the opening of a secure sum, or of another version")
+        bits = reader.number(1)
+        check, plan, roster = reader.text(), reader.text(), reader.take(32)
+        length, neighbours, threshold, least, listed, n = (reader.number() for _ in range(6))
+        if listed <= _SPARSE * n:
+            positions = np.flatnonzero(unpack_bits(reader.bits(listed), listed))
+        else:
+            positions = np.frombuffer(reader.take(4 * n), dtype="<u4").astype(np.int64)
+        reader.end()
+        if len(positions) != n or bits not in (32, 64):
+            raise Malformed("the session's ring or number of clients is wrong")
+        shape = Shape(neighbours, threshold)
+        cohort = tuple(positions.tolist())
+        return cls(check, plan, roster, listed, cohort, bits, length, shape, least)

@@ -1,0 +1,188 @@
+"""How many neighbours it takes: exact tails of who happens to stand beside whom.
+
+Bell, Bonawitz, Gascón, Lepoint, Raykova, "Secure single-server aggregation with (poly)logarithmic
+overhead" (CCS 2020), §3, with exact hypergeometric tails in place of their bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+
+from flwr_kld.arguments import keep, real, whole
+from flwr_kld.secure_aggregation.errors import TooFewNeighbours
+from flwr_kld.secure_aggregation.graph import Shape
+
+FEWEST_NEIGHBOURS = 24
+"""Floor for large cohorts: below it the tails rest on a handful of clients."""
+
+MOST_BITS = 256
+"""Of security or of aborting, that can be asked for: more than any key has."""
+
+
+class Collusion(StrEnum):
+    """What corrupted clients may do together with the server.
+
+    A server that lies *without* corrupted clients is withstood either way, with certainty.
+    """
+
+    CURIOUS = "curious"
+    """They pass on all they know to a server that follows the protocol, as they do."""
+    LYING = "lying"
+    """They and the server lie: about dropouts, and by confirming two lists of survivors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """What a graph must withstand.
+
+    Parameters
+    ----------
+    corrupted : float
+        γ: fraction of the cohort that works with the server, fixed before the order is drawn.
+    dropout : float
+        δ: fraction that may drop out, independently of the order.
+    collusion : Collusion
+        What the corrupted clients do.
+    security_bits : int
+        σ: a coalition succeeds with probability at most 2^−σ, over all clients.
+    abort_bits : int
+        η = 2^−abort_bits: probability that δ dropouts make the check abort.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    corrupted: float = 0.04
+    dropout: float = 0.05
+    collusion: Collusion = Collusion.CURIOUS
+    security_bits: int = 40
+    abort_bits: int = 30
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            corrupted=real("corrupted", self.corrupted, least=0, below=1),
+            dropout=real("dropout", self.dropout, least=0, below=1),
+            collusion=Collusion(self.collusion),
+            security_bits=whole("security_bits", self.security_bits, least=1, most=MOST_BITS),
+            abort_bits=whole("abort_bits", self.abort_bits, least=1, most=MOST_BITS),
+        )
+
+
+def tail(population: int, marked: int, drawn: int, least: int) -> Fraction:
+    """Exact P[at least `least` marked] among `drawn` of `population` without replacement."""
+    top = min(marked, drawn)
+    if least <= max(0, drawn - (population - marked)):
+        return Fraction(1)
+    if least > top:
+        return Fraction(0)
+    plain = population - marked
+    ways = math.comb(marked, least) * math.comb(plain, drawn - least)
+    total = 0
+    for hit in range(least, top + 1):
+        total += ways
+        ways = ways * (marked - hit) * (drawn - hit) // ((hit + 1) * (plain - drawn + hit + 1))
+    return Fraction(total, math.comb(population, drawn))
+
+
+def leak_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fraction:
+    """Bound, over all clients, the probability that the order serves a coalition.
+
+    `CURIOUS`: some client has t corrupted neighbours. `LYING`: in addition, some client's
+    neighbourhood could confirm two lists (2t ≤ m + X), or t of it lie on one side of a cut
+    through the circle.
+    """
+    k, t = shape.neighbours, shape.threshold
+    corrupted = math.floor(tolerance.corrupted * cohort)
+    if k == cohort - 1:  # everybody is a neighbour: nothing is left to chance
+        needed = 2 * t - cohort if tolerance.collusion is Collusion.LYING else t
+        return Fraction(int(corrupted >= needed))
+    gathered = tail(cohort - 1, corrupted, k, t)
+    if tolerance.collusion is Collusion.CURIOUS:
+        return cohort * gathered
+    twice = tail(cohort - 1, corrupted, k, 2 * t - k - 1)
+    beside = tail(cohort - 1, corrupted, k // 2, t - k // 2 - 1)
+    return cohort * (gathered + twice + 2 * beside)
+
+
+def abort_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fraction:
+    """Bound the probability that δ dropouts leave a client fewer than t holders, or one side."""
+    dropped = math.floor(tolerance.dropout * cohort)
+    least = shape.neighbours - shape.threshold + 1
+    few = tail(cohort - 1, dropped, shape.neighbours, least)
+    if shape.neighbours == cohort - 1:
+        return cohort * few
+    half = shape.neighbours // 2
+    return cohort * (few + 2 * tail(cohort - 1, dropped, half, half))
+
+
+def require_secure(cohort: int, shape: Shape, tolerance: Tolerance) -> None:
+    """Refuse a graph that is weaker than `tolerance`; dropouts are the server's concern.
+
+    Raises
+    ------
+    ThresholdTooLow, TooFewNeighbours
+        If it is no sound graph (`Shape.require_ring`), or a coalition would succeed too often.
+    """
+    shape.require_ring(cohort)
+    if leak_probability(cohort, shape, tolerance) * 2**tolerance.security_bits > 1:
+        raise TooFewNeighbours(
+            f"{shape.neighbours} neighbours with threshold {shape.threshold} do not withstand "
+            f"a corrupted fraction of "
+            f"{tolerance.corrupted:g} ({tolerance.collusion}) at {tolerance.security_bits} bits"
+        )
+
+
+def least_threshold(cohort: int, k: int, tolerance: Tolerance) -> int:
+    """Return the smallest majority t of m = k + 1 holders that leaks with at most 2^−σ.
+
+    m + 1, which never opens, where no t does.
+    """
+    low, high = (k + 1) // 2 + 1, k + 2
+    while low < high:
+        middle = (low + high) // 2
+        leak = leak_probability(cohort, Shape(k, middle), tolerance)
+        if leak * 2**tolerance.security_bits <= 1:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def choose_shape(cohort: int, tolerance: Tolerance) -> Shape:
+    """Return the fewest neighbours that withstand `tolerance`; everybody if no fewer do.
+
+    At least `FEWEST_NEIGHBOURS`, where the cohort has that many.
+
+    Raises
+    ------
+    ValueError
+        If no threshold withstands both the corrupted and the dropped clients.
+    """
+    return _fewest(whole("cohort", cohort, least=2, unit="clients"), tolerance)
+
+
+@lru_cache(maxsize=64)
+def _fewest(cohort: int, tolerance: Tolerance) -> Shape:
+    liars = replace(tolerance, collusion=Collusion.LYING)
+    for k in range(FEWEST_NEIGHBOURS, cohort - 1, 2):
+        for stated in (liars, tolerance):  # withstand liars wherever that costs nothing
+            shape = Shape(k, least_threshold(cohort, k, stated))
+            if abort_probability(cohort, shape, tolerance) * 2**tolerance.abort_bits <= 1:
+                return shape
+    corrupted = math.floor(tolerance.corrupted * cohort)
+    alive = cohort - math.floor(tolerance.dropout * cohort)
+    threshold = max(cohort // 2 + 1, min((cohort + corrupted) // 2 + 1, alive))
+    shape = Shape(cohort - 1, threshold)
+    if threshold > alive or leak_probability(cohort, shape, tolerance):
+        raise ValueError(
+            f"no threshold among {cohort} clients withstands a corrupted fraction of "
+            f"{tolerance.corrupted:g} ({tolerance.collusion}) and {tolerance.dropout:g} dropouts"
+        )
+    return shape

@@ -1,0 +1,147 @@
+"""The distributed model: each client adds a share of the noise, and nobody sees a clean sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flwr_kld.accounting import Cost
+from flwr_kld.arguments import keep, whole
+from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, Unit
+from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.privacy.clip import Ball, Clip
+from flwr_kld.privacy.convolve import on_coarser_grid
+from flwr_kld.privacy.share_event import Mechanism
+from flwr_kld.query import QueryPlan
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """Noise shares that add up to the guarantee (PRIEST-KLD, Algorithm 3, corrected).
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0, for each check.
+    min_survivors : int
+        Honest clients whose shares must be in the sum; the check is given up below.
+    delta : float
+        In (0, 1). Default 1e-9: discrete Laplace shares use next to nothing of it.
+    noise : {"discrete-laplace", "skellam", "discrete-gaussian"}
+        Law that the shares add up to.
+    adjacency : Adjacency
+        Replace-one (default; the number of records is public) or add-remove.
+    corrupted : int
+        Clients who may tell the server their share: their noise is not counted on.
+    clip : Clip, optional
+        Protect whole clients, whose vectors are clipped so, instead of single records.
+
+    Raises
+    ------
+    ValueError
+        If no shares serve these numbers, before anything is asked or spent.
+    """
+
+    epsilon: float
+    min_survivors: int
+    delta: float = 1e-9
+    noise: Mechanism = "discrete-laplace"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    corrupted: int = 0
+    clip: Clip | None = None
+
+    name = "distributed"
+    release_terms = None
+    """No aggregator adds noise."""
+
+    def __post_init__(self) -> None:
+        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
+        keep(
+            self,
+            epsilon=epsilon,
+            delta=delta,
+            min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
+            corrupted=whole("corrupted", self.corrupted, least=0, unit="clients"),
+        )
+        if self.clip is not None and not isinstance(self.clip, Clip):
+            raise ValueError(f"clip must be a Clip, got {self.clip!r}: write Clip(…)")
+        if not isinstance(self.adjacency, Adjacency):
+            raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
+        self.noise_terms.event()  # verified now: a bad pair fails before anything is asked
+
+    @property
+    def noise_terms(self) -> NoiseTerms:
+        """From which clients compute their share."""
+        clip = self.clip
+        return NoiseTerms(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            adjacency=str(self.adjacency),
+            n_min=self.min_survivors,
+            mechanism=self.noise,
+            clip=0 if clip is None else clip.bound,
+            norm=1 if clip is None else clip.norm,
+        )
+
+    @property
+    def unit(self) -> Unit:
+        """For whom."""
+        return Unit.RECORD if self.clip is None else Unit.CLIENT
+
+    @property
+    def least_clients(self) -> int:
+        """Fewest clients in a sum."""
+        return self.min_survivors + self.corrupted
+
+    @property
+    def most_records(self) -> int:
+        """Records a client may count: clients clip their own vector."""
+        return 0
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs at most if so many clients are in the sum.
+
+        They are rounded down to an eighth of the fewest: more noise is post-processing, and a
+        ledger composes checks of a few kinds better than of one kind for each number of survivors.
+        """
+        least = self.least_clients
+        more = 0 if survivors is None else survivors - least
+        counted = least + more - more % max(least // 8, 1)
+        return Cost.of_shares(self.noise_terms.event(), counted, self.corrupted)
+
+    def prepare(self, plan: QueryPlan, clients: int) -> None:
+        """Refuse nothing: noised counts fit every plan."""
+
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts:
+        """State what the clients' own noise delivers; add none.
+
+        Raises
+        ------
+        CheckFailed
+            If fewer survived than the guarantee needs.
+        """
+        if clear.clients < self.least_clients:
+            raise CheckFailed(
+                f"{clear.clients} clients survived; the noise needs {self.least_clients}"
+            )
+        share = self.noise_terms.event()
+        honest = clear.clients - self.corrupted
+        values, table = clear.reveal(), share.noise(clear.clients)
+        if share.grid > 1:
+            values, table = on_coarser_grid(values, table, share.grid)
+        ball = isinstance(share.moves, Ball)
+        event = PrivacyEvent(
+            mechanism=f"distributed {share.mechanism}",
+            table=table,
+            shifts=(share.moves.l1,) if isinstance(share.moves, Ball) else share.moves,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            unit=share.unit,
+            any_l1_move=ball,
+            delivered=share.delivered_epsilon(honest, honest),
+        )
+        records = clear.records if clear.records is not None else int(values.sum())
+        return NoisyCounts(values, max(float(records), 1.0), event, clear.plan, private=True)

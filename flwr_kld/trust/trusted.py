@@ -1,0 +1,156 @@
+"""The Trusted model: the server sees exact counts, what it publishes is private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from flwr_kld.accounting import Cost
+from flwr_kld.arguments import keep, whole
+from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.counts.scalar import NoisyScalar, Scalar, ScalarRelease
+from flwr_kld.messages.published import Published
+from flwr_kld.privacy import (
+    Adjacency,
+    BitSource,
+    PrivacyEvent,
+    Unit,
+    calibrated_gaussian,
+    calibrated_laplace,
+)
+from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.query import QueryPlan
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """Central noise, added once by a server that everybody trusts (PRIEST-KLD, Algorithm 1).
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0, for each check.
+    delta : float
+        In [0, 1). Default 0: pure epsilon, from discrete Laplace noise.
+    noise : {"laplace", "gaussian"}
+        Discrete Laplace (default), or discrete Gaussian, which needs ``delta > 0``.
+    adjacency : Adjacency
+        Replace-one (default; the number of records is public) or add-remove (it is protected;
+        who took part is public).
+    release : "counts" or Scalar
+        Noised counts (default; estimates are post-processing and measure better), or the paper's
+        single noised number.
+    clip : int, optional
+        Protect whole clients of at most this many records each instead of single records. Needs
+        add-remove adjacency; clients with more records count a uniform sample of theirs. Which
+        clients took part is public.
+
+    Raises
+    ------
+    ValueError
+        If the arguments contradict each other, before anything is asked or spent.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    release: Literal["counts"] | Scalar = "counts"
+    clip: int | None = None
+
+    def __post_init__(self) -> None:
+        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
+        keep(self, epsilon=epsilon, delta=delta)
+        if self.noise not in ("laplace", "gaussian"):
+            raise ValueError(f"noise must be 'laplace' or 'gaussian', got {self.noise!r}")
+        if not isinstance(self.adjacency, Adjacency):
+            raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
+        if not isinstance(self.release, Scalar) and self.release != "counts":
+            raise ValueError(f"release must be 'counts' or a Scalar, got {self.release!r}")
+        if self.clip is not None:
+            keep(self, clip=whole("clip", self.clip, least=1, unit="records"))
+            if self.adjacency is not Adjacency.ADD_REMOVE:
+                raise ValueError("client-level privacy (clip=…) needs Adjacency.ADD_REMOVE")
+        if isinstance(self.release, Scalar):
+            needs_records = self.adjacency is Adjacency.ADD_REMOVE
+            if needs_records != (self.release.records is not None):
+                raise ValueError(
+                    "give Scalar(records=…), a public number, under add-remove adjacency, "
+                    "and only there"
+                )
+            if self.noise == "gaussian" and self.delta == 0:
+                raise ValueError("Gaussian noise needs delta > 0")
+        else:
+            self._counts_event()  # calibrated now: a bad pair fails before anything is asked
+
+    name = "trusted"
+    noise_terms = None
+    """Clients add no noise."""
+    release_terms = None
+    """Nor does an aggregator."""
+    least_clients = 1
+    """Fewest clients in a sum."""
+
+    @property
+    def unit(self) -> Unit:
+        """For whom."""
+        return Unit.RECORD if self.clip is None else Unit.CLIENT
+
+    @property
+    def most_records(self) -> int:
+        """Records a client may count; 0 for no limit."""
+        return self.clip or 0
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs; how many survive changes nothing."""
+        if isinstance(self.release, Scalar):  # its grid depends on the plan
+            return Cost.claimed("scalar", self.epsilon, self.delta, self.adjacency, self.unit)
+        return Cost.of(self._counts_event())
+
+    def prepare(self, plan: QueryPlan, clients: int) -> None:
+        """Refuse a plan whose release could fail for some counts, before anything is counted.
+
+        Raises
+        ------
+        ValueError
+            Why; from public numbers only.
+        """
+        if isinstance(self.release, Scalar):
+            self._scalar(self.release).prepare(plan, clients)
+
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
+        """Add the noise: the one place where privacy is spent."""
+        if isinstance(self.release, Scalar):
+            return self._scalar(self.release).release(clear, bits)
+        return clear.release(self._counts_event(), bits)
+
+    def restore(self, told: Published, plan: QueryPlan) -> NoisyCounts | NoisyScalar:
+        """Rebuild what `publish` returned at an aggregator from the numbers that travelled.
+
+        Raises
+        ------
+        InvalidReply
+            If they are not such numbers.
+        """
+        if isinstance(self.release, Scalar):
+            scalar = self._scalar(self.release)
+            return scalar.describe(told.number(), told.records, plan, private=told.private)
+        counts = told.counts(plan.length)
+        return NoisyCounts(counts, told.records, self._counts_event(), plan, told.private)
+
+    def _scalar(self, options: Scalar) -> ScalarRelease:
+        return ScalarRelease(
+            options, self.epsilon, self.delta, self.adjacency, self.clip, self.noise
+        )
+
+    def _counts_event(self) -> PrivacyEvent:
+        calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
+        if self.clip is None:
+            return calibrated(self.epsilon, self.delta, self.adjacency)
+        if self.noise == "gaussian" or self.delta > 0:
+            raise ValueError(
+                "client-level counts are protected by pure discrete Laplace noise only: "
+                "leave noise='laplace' and delta=0"
+            )
+        event = calibrated(self.epsilon, 0.0, self.adjacency, shifts=(self.clip,), unit=Unit.CLIENT)
+        return replace(event, any_l1_move=True)

@@ -1,0 +1,113 @@
+"""The aggregator model: a node of its own sees the counts and adds the noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from flwr_kld.accounting import Cost
+from flwr_kld.arguments import keep
+from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.counts.scalar import NoisyScalar, Scalar
+from flwr_kld.messages.release_terms import TRUST, ReleaseTerms
+from flwr_kld.messages.sealing import check_public
+from flwr_kld.privacy import Adjacency, BitSource, Unit
+from flwr_kld.query import QueryPlan
+from flwr_kld.trust.trusted import Trusted
+
+
+@dataclass(frozen=True)
+class TrustedAggregator:
+    """Central noise, added once by a node of its own that clients trust in the server's place.
+
+    Clients seal their counts to the aggregator's public key, which they pinned; the server relays
+    boxes that it cannot open, and receives noised numbers. The noise is the aggregator's: a
+    strategy's `seed` does not reach it.
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0, for each check.
+    aggregator : bytes
+        The aggregator's 32-byte public key, ``AggregatorKey.public``.
+    delta, noise, adjacency, release, clip
+        As in `Trusted`.
+
+    Raises
+    ------
+    ValueError
+        If the arguments contradict each other, before anything is asked or spent.
+    """
+
+    epsilon: float
+    aggregator: bytes = field(kw_only=True)
+    delta: float = 0.0
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    release: Literal["counts"] | Scalar = "counts"
+    clip: int | None = None
+
+    name = TRUST
+    noise_terms = None
+    """Clients add no noise."""
+    least_clients = 1
+    """Fewest clients in a sum; the aggregator has a minimum of its own."""
+
+    def __post_init__(self) -> None:
+        check_public(self.aggregator)
+        # Calibrated now: a bad pair fails before anything is asked.
+        alike = trusted_of(self.release_terms)
+        keep(self, epsilon=alike.epsilon, delta=alike.delta, clip=alike.clip)
+
+    @property
+    def release_terms(self) -> ReleaseTerms:
+        """What clients seal their counts for, and the aggregator is told to do."""
+        return ReleaseTerms(
+            aggregator=self.aggregator.hex(),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            noise=self.noise,
+            adjacency=self.adjacency,
+            release=self.release,
+            clip=self.clip,
+        )
+
+    @property
+    def unit(self) -> Unit:
+        """For whom."""
+        return self.release_terms.unit
+
+    @property
+    def most_records(self) -> int:
+        """Records a client may count; 0 for no limit."""
+        return self.clip or 0
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs; how many survive changes nothing."""
+        return trusted_of(self.release_terms).cost()
+
+    def prepare(self, plan: QueryPlan, clients: int) -> None:
+        """Refuse what the aggregator would."""
+        trusted_of(self.release_terms).prepare(plan, clients)
+
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
+        """Do what the aggregator does; the server never holds a clear sum."""
+        return trusted_of(self.release_terms).publish(clear, bits)
+
+
+def trusted_of(terms: ReleaseTerms) -> Trusted:
+    """Return the central model that an aggregator plays for these terms.
+
+    Raises
+    ------
+    ValueError
+        If they contradict each other.
+    """
+    return Trusted(
+        terms.epsilon,
+        terms.delta,
+        noise=terms.noise,
+        adjacency=terms.adjacency,
+        release=terms.release,
+        clip=terms.clip,
+    )

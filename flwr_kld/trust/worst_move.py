@@ -1,0 +1,80 @@
+"""How far one protected unit moves the vector that a client is about to count.
+
+The client computes this itself, from the message alone: what a server claims to protect must not
+move further than the noise hides.
+"""
+
+from __future__ import annotations
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.messages.question import Question
+from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.privacy.clip import Ball, Clip
+from flwr_kld.privacy.event import Adjacency, Unit
+
+Move = tuple[int, ...] | Ball
+"""Of single records: the cells that move and by how much; of whole clients: a ball."""
+
+
+def worst_move(question: Question, noise: NoiseTerms | None) -> Move:
+    """Return the worst move of exactly what a client counts for a question, in counts.
+
+    A record that changes its value leaves one cell and enters another. One that comes or goes moves
+    one cell, unless a uniform sample of the records is counted (``question.clip``): then another
+    record takes its place, and two cells move. A whole client's vector is bounded by its clip, or
+    by nothing.
+
+    Parameters
+    ----------
+    question : Question
+        What is counted.
+    noise : NoiseTerms or None
+        The share that the client adds, with its clip of the vector.
+
+    Raises
+    ------
+    QueryRefused
+        If whole clients are to be hidden and nothing bounds their vectors.
+    """
+    adjacency = Adjacency(question.adjacency)
+    if question.unit == Unit.CLIENT:
+        clip = noise.clipped if noise else Clip(question.clip) if question.clip else None
+        if clip is None:
+            raise QueryRefused("the server claims client-level privacy and clips nobody's records")
+        return clip.moves(adjacency)
+    return Adjacency.REPLACE_ONE.count_shifts if question.clip else adjacency.count_shifts
+
+
+def hidden_move(question: Question, noise: NoiseTerms | None) -> Move:
+    """Return the move that the noise of a question hides at the claimed epsilon, in counts.
+
+    Where a server or an aggregator adds the noise, that is what `Trusted` calibrates for: the
+    adjacency's move of a record, or a client of at most ``question.clip`` records that comes or
+    goes.
+    """
+    if noise is not None:
+        return noise.event().moves
+    if question.unit == Unit.CLIENT:
+        return Clip(question.clip).moves(Adjacency.ADD_REMOVE)
+    return Adjacency(question.adjacency).count_shifts
+
+
+def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
+    """Refuse a question whose worst move is not the one that its noise hides.
+
+    Raises
+    ------
+    QueryRefused
+        If the two differ, nothing bounds the move, or no noise serves the terms.
+    """
+    if noise is not None and question.clip and question.adjacency != Adjacency.REPLACE_ONE:
+        raise QueryRefused("the server clips records by the question, and the noise by its terms")
+    try:
+        hidden = worst_move(question, noise) == hidden_move(question, noise)
+    except ValueError as error:
+        raise QueryRefused(f"no noise share serves these terms: {error}") from None
+    if not hidden:
+        raise QueryRefused(
+            "what this client would count moves further than the claimed noise hides: "
+            f"{question.unit} level, {question.adjacency}, at most {question.clip} records"
+        )

@@ -1,0 +1,82 @@
+"""Shorthands for charges in tests."""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from flwr_kld.accounting import Charge, Clients, Cost, Everyone, sums, window
+from flwr_kld.accounting.books import keep_cost
+from flwr_kld.accounting.parts import pack
+from flwr_kld.accounting.schema import checks, spends
+from flwr_kld.privacy import Adjacency, Unit
+
+DAY = 86_400
+REPORT = {"schema": 1, "estimate": 0.1}
+
+
+def pure(epsilon: float, adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD, delta=0.0) -> Cost:
+    return Cost.claimed("discrete-laplace", epsilon, delta, adjacency, unit)
+
+
+def ask(epsilon: float, *names: str) -> list[Charge]:
+    """One release to some clients, or to everyone."""
+    return [Charge(pure(epsilon), Clients(names) if names else Everyone())]
+
+
+def narrow(monkeypatch) -> None:
+    """Make blocks of 2 and 4 checks, so that few checks fill many."""
+    for module in (sums, window):
+        monkeypatch.setattr(module, "WIDTH", 2)
+        monkeypatch.setattr(module, "LEVELS", 2)
+
+
+def insert_checks(connection, cohorts, cost, population="default", since=0, state="settled"):
+    """Write checks of these clients' numbers, one a minute, without the sums."""
+    kept = keep_cost(connection, cost)
+    first = 1 + (connection.execute(sa.select(sa.func.max(checks.c.number))).scalar() or 0)
+    connection.execute(
+        checks.insert(),
+        [
+            {"number": first + i, "population": population, "purpose": "check", "state": state,
+             "key": f"old {first + i}", "started": since + 60 * i, "report": json.dumps(REPORT)}
+            for i in range(len(cohorts))
+        ],
+    )  # fmt: skip
+    connection.execute(
+        spends.insert(),
+        [
+            {"check": first + i, "asked": kept, "family": "clients", "members": pack(asked)}
+            for i, asked in enumerate(cohorts)
+        ],
+    )
+
+
+def stored(connection):
+    """The sums as they are kept."""
+    rows = connection.execute(sa.select(sums.sums)).all()
+    return {row[:4]: sums.unpack_tally(row.packed).tolist() for row in rows}
+
+
+def forked(work: Callable[[], None]) -> int:
+    """Run `work` in a process of its own; it inherits what is imported."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def joined(*pids: int) -> list[int]:
+    """Exit codes; a negative one is a signal."""
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]

@@ -1,0 +1,221 @@
+"""The most-charged person's spend, against a recomputation person by person."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from accounting.books import pure
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flwr_kld.accounting import Budget, Clients, Cost, LedgerUnavailable, RecordBuckets
+from flwr_kld.accounting.afford import _crossing
+from flwr_kld.accounting.budget import UNBOUNDED
+from flwr_kld.accounting.composition import Spend, worst
+from flwr_kld.accounting.parts import pack, unpack
+from flwr_kld.accounting.pld import composed_epsilon
+from flwr_kld.accounting.window import touched_by
+from flwr_kld.privacy import Adjacency, calibrated_gaussian, calibrated_laplace
+
+SUM = Budget(1.0, 1e-6, 30, composition="sum")
+PLD = Budget(1.0, 1e-6, 30)
+KINDS = [pure(0.25), pure(0.5), pure(0.125, delta=3e-7), pure(0.0625, delta=5e-7)]
+FAMILIES = {"clients": 5, "records 3 key": 3, "everyone": 1}
+
+
+def spend(cost, members=(0,), family="clients"):
+    return Spend(cost, family, np.array(sorted(members)))
+
+
+def persons():
+    """Everybody there can be: one part of each family."""
+    return [
+        dict(zip(FAMILIES, parts, strict=True)) for parts in product(*map(range, FAMILIES.values()))
+    ]
+
+
+def asked_of(person, spends):
+    return [s for s in spends if person[s.family] in s.members]
+
+
+def added(spends, budget):
+    epsilon, delta = sum(s.cost.epsilon for s in spends), sum(s.cost.delta for s in spends)
+    return epsilon if delta <= budget.atto_delta else UNBOUNDED
+
+
+@st.composite
+def spends_in_window(draw, least=0, most=8):
+    found = []
+    for _ in range(draw(st.integers(least, most))):
+        family = draw(st.sampled_from(list(FAMILIES)))
+        members = draw(st.sets(st.integers(0, FAMILIES[family] - 1), min_size=1))
+        found.append(spend(draw(st.sampled_from(KINDS)), members, family))
+    return found
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(spends=spends_in_window())
+def test_the_sum_is_that_of_the_most_charged_person(spends):
+    truth = max(added(asked_of(person, spends), SUM) for person in persons())
+    assert worst(spends, SUM).epsilon == truth
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(spends=spends_in_window(), new=spends_in_window(least=1, most=3))
+def test_only_the_touched_count_for_a_check(spends, new):
+    together = [*spends, *new]
+    touched = [p for p in persons() if asked_of(p, new)]
+    truth = max(added(asked_of(p, together), SUM) for p in touched)
+    assert worst(together, SUM, touched=new).epsilon == truth
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(spends=spends_in_window(), new=spends_in_window(least=1, most=3))
+def test_parts_that_a_check_does_not_touch_may_be_left_out(spends, new):
+    together = worst([*spends, *new], SUM, touched=new)
+    touched = touched_by(new)
+    few = [s.among(touched[s.family]) if s.family in touched else s for s in spends]
+    kept = [s for s in few if s.members.size]
+    assert worst([*kept, *new], SUM, touched=new).epsilon == together.epsilon
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 50) | st.just(UNBOUNDED), st.integers(1, 1000)),
+                   min_size=1, max_size=130),
+    most=st.integers(0, 2000),
+)  # fmt: skip
+def test_where_a_check_fits_is_found_in_few_compositions(steps, most):
+    falls, sizes = zip(*steps, strict=True)
+    values = [sum(falls[i + 1 :]) for i in range(len(falls))]  # the last is 0
+    before = sum(falls)
+    if before <= most:
+        return
+    asked = []
+
+    def value(i):
+        asked.append(i)
+        return values[i]
+
+    last, above, at = _crossing(value, sizes, before, 0, most)
+    assert last == next(i for i, v in enumerate(values) if v <= most)
+    assert (above, at) == ([before, *values][last], values[last])
+    assert len(asked) <= 4 + 7
+
+
+def test_an_even_fall_is_found_at_once():
+    asked = []
+
+    def value(i):
+        asked.append(i)
+        return 100 * (99 - i)
+
+    assert _crossing(value, [1] * 100, 10_000, 0, 3333)[0] == 66
+    assert len(asked) <= 3
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(spends=spends_in_window())
+def test_with_distributions_it_is_the_tighter_bound_of_the_worst_person(spends):
+    def needed(person):
+        own = asked_of(person, spends)
+        if not own:
+            return 0.0
+        counts = {cost: sum(s.cost is cost for s in own) for cost in KINDS}
+        several = tuple((cost, n) for cost, n in counts.items() if n)
+        sum_ = added(own, PLD) / 1e9
+        return min(sum_, composed_epsilon(several, 1e-6))
+
+    truth = max(map(needed, persons()))
+    found = worst(spends, PLD)
+    assert found.epsilon / 1e9 == pytest.approx(truth, rel=1e-9, abs=2e-9)
+    assert found.epsilon >= truth * 1e9 - 1
+
+
+def test_whoever_needs_no_more_than_enough_is_not_composed(monkeypatch):
+    monkeypatch.setattr(
+        "flwr_kld.accounting.composition.composed_epsilon", lambda *_: pytest.fail("composed")
+    )
+    spends = [spend(pure(0.25))] * 4
+    assert worst(spends, PLD, at_least=10**9).epsilon == 10**9
+
+
+def test_distributions_let_more_checks_in_than_sums():
+    cost = Cost.of(calibrated_laplace(0.05, 0.0, Adjacency.REPLACE_ONE))
+    spends = [spend(cost)] * 45
+    assert worst(spends, SUM).epsilon == 2_250_000_000
+    found = worst(spends, PLD)
+    assert found.composition == "pld"
+    assert found.epsilon < 10**9
+    assert found.delta == PLD.atto_delta
+
+
+def test_two_halves_rotating_are_composed_as_what_each_person_was_asked():
+    """Who is in the first half of even checks is in the second half of odd ones, or vice versa."""
+    a, b = (Cost.of(calibrated_laplace(e, 0.0, Adjacency.REPLACE_ONE)) for e in (0.05, 0.04))
+    spends = []
+    for check in range(20):
+        even = range(check % 2, 100, 2)
+        odd = range(1 - check % 2, 100, 2)
+        spends += [spend(a, even), spend(b, odd)]
+    truth = composed_epsilon(((a, 10), (b, 10)), 1e-6)
+    assert worst(spends, PLD).epsilon == pytest.approx(truth * 1e9, abs=2)
+
+
+def test_gaussian_releases_share_the_budgets_delta():
+    cost = Cost.of(calibrated_gaussian(0.2, 1e-6, Adjacency.REPLACE_ONE))
+    assert worst([spend(cost)] * 2, SUM).epsilon == UNBOUNDED
+    assert worst([spend(cost)] * 10, PLD).epsilon < 10**9
+
+
+def test_a_pure_budget_adds_up_only():
+    pure_budget = Budget(1.0, 0.0, 30)
+    assert worst([spend(pure(0.25))] * 3, pure_budget).epsilon == 75 * 10**7
+    assert worst([spend(pure(0.25, delta=1e-12))], pure_budget).epsilon == UNBOUNDED
+
+
+def test_many_kinds_are_composed_by_their_guarantee_alone():
+    """Thirty tables that differ and promise the same: one kind of thirty bare releases."""
+    costs = [Cost.claimed(f"m{i}", 0.05, 0.0, Adjacency.REPLACE_ONE) for i in range(30)]
+    found = worst([spend(cost) for cost in costs], PLD)
+    expected = composed_epsilon(((costs[0].bare(), 30),), 1e-6)
+    assert found.epsilon == pytest.approx(expected * 1e9, abs=2)
+    many = [spend(pure(0.01 + i * 1e-4)) for i in range(30)]
+    assert worst(many, PLD).composition == "sum"
+
+
+def test_many_incomparable_profiles_have_their_maximum():
+    """Everybody was asked different things: nobody's spend is understated."""
+    kinds = [pure(0.01 * 2**i) for i in range(8)]
+    rng = np.random.default_rng(0)
+    spends = [
+        spend(kind, np.flatnonzero(rng.random(1000) < 0.5)) for kind in kinds for _ in range(12)
+    ]
+    truth = max(added(asked_of({"clients": i}, spends), SUM) for i in range(1000))
+    found = worst(spends, SUM).epsilon
+    assert truth <= found <= sum(12 * kind.epsilon for kind in kinds)
+
+
+# --------------------------------------------------------------------------------------- parts
+
+
+def test_parts_are_checked():
+    for wrong in ([], ["a", "a"]):
+        with pytest.raises(ValueError, match="each once"):
+            Clients(wrong)
+    for modulus, residues in ((0, [0]), (2**21, [0]), (4, []), (4, [1, 1]), (4, [4]), (4, [-1])):
+        with pytest.raises(ValueError, match=r"must be|each once"):
+            RecordBuckets("key", modulus, residues)
+    assert RecordBuckets("a", 4, [1]).family != RecordBuckets("a", 8, [1]).family
+    assert RecordBuckets("1 a", 4, [1]).family != RecordBuckets("a", 4, [1]).family
+
+
+@given(st.sets(st.integers(0, 2**32 - 1), max_size=50))
+def test_members_survive_packing(members):
+    assert unpack(pack(np.array(sorted(members), dtype=np.int64))).tolist() == sorted(members)
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", pack(np.arange(9))[:-2]])
+def test_damaged_members_are_noticed(damage):
+    with pytest.raises(LedgerUnavailable, match="damaged"):
+        unpack(damage)

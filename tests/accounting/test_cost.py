@@ -1,0 +1,161 @@
+"""Kinds of releases: what they say of themselves, what they cost a budget, and their rows."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from accounting.books import pure
+
+from flwr_kld.accounting import Budget, Cost, LedgerUnavailable
+from flwr_kld.accounting.budget import UNBOUNDED
+from flwr_kld.privacy import Adjacency, PrivacyEvent, Unit, calibrated_laplace
+from flwr_kld.privacy.clip import Clip
+from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.share_event import calibrate_shares
+
+LAPLACE = calibrated_laplace(0.5, 0.0, Adjacency.REPLACE_ONE)
+
+
+def budget(adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD):
+    return Budget(1.0, 1e-6, 30, adjacency=adjacency, unit=unit)
+
+
+def test_amounts_are_whole_and_rounded_up():
+    cost = pure(0.1 + 1e-12, delta=1e-18 + 1e-19)
+    assert (cost.epsilon, cost.delta) == (100_000_001, 2)
+    assert pure(0.1).epsilon == 100_000_000
+
+
+def test_a_budget_is_rounded_down_and_checked():
+    assert Budget(0.1 + 1e-12, 1e-6, 30).nano_epsilon == 100_000_000
+    assert (Budget(1, 1e-6, 0.1).seconds, Budget(1, 1e-6, 365).seconds) == (8640, 31_536_000)
+    for wrong in (
+        {"epsilon": 0.0}, {"epsilon": math.inf}, {"epsilon": 1e-10}, {"epsilon": 1e7},
+        {"delta": 1.0}, {"delta": -0.1}, {"window_days": 0.0}, {"window_days": math.nan},
+        {"window_days": 40_000.0}, {"population": ""}, {"composition": "max"},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"must be|needs a name"):
+            Budget(**{"epsilon": 1.0, "delta": 0.0, "window_days": 1.0, **wrong})
+
+
+def test_what_clients_noise_delivered_counts_and_not_its_table():
+    event = PrivacyEvent(
+        "distributed discrete-laplace", LAPLACE.table, (1, -1), 0.5, 1e-9,
+        Adjacency.REPLACE_ONE, delivered=0.75,
+    )  # fmt: skip
+    assert (Cost.of(event).epsilon, Cost.of(event).table) == (75 * 10**7, None)
+    assert Cost.of(LAPLACE).table == LAPLACE.table
+
+
+def test_a_whole_clients_counts_have_no_known_worst_move():
+    event = PrivacyEvent(
+        "discrete-laplace", discrete_laplace(20.0), (10,), 0.5, 0.0, Adjacency.ADD_REMOVE,
+        Unit.CLIENT, any_l1_move=True,
+    )  # fmt: skip
+    assert Cost.of(event).table is None
+    share = calibrate_shares(1.0, 1e-6, Adjacency.ADD_REMOVE, n_min=10, clip=Clip(3))
+    assert Cost.of_shares(share, 10).table is None
+    assert Cost.of_shares(share, 10).epsilon == 10**9
+
+
+def test_a_table_too_long_to_keep_counts_by_epsilon():
+    long = PrivacyEvent("x", discrete_laplace(400.0), (1,), 0.5, 0.0, Adjacency.ADD_REMOVE)
+    assert Cost.of(long).table is None
+
+
+def test_without_an_honest_survivor_nothing_is_promised():
+    share = calibrate_shares(1.0, 1e-6, Adjacency.REPLACE_ONE, n_min=5)
+    assert Cost.of_shares(share, 5, corrupted=5).epsilon == UNBOUNDED
+
+
+@pytest.mark.parametrize(
+    ("own", "promised", "factor"),
+    [
+        ((Adjacency.REPLACE_ONE, Unit.RECORD), (Adjacency.REPLACE_ONE, Unit.RECORD), 1),
+        ((Adjacency.ADD_REMOVE, Unit.RECORD), (Adjacency.REPLACE_ONE, Unit.RECORD), 2),
+        ((Adjacency.ADD_REMOVE, Unit.RECORD), (Adjacency.ADD_REMOVE, Unit.RECORD), 1),
+        ((Adjacency.REPLACE_ONE, Unit.RECORD), (Adjacency.ADD_REMOVE, Unit.RECORD), None),
+        ((Adjacency.REPLACE_ONE, Unit.CLIENT), (Adjacency.REPLACE_ONE, Unit.RECORD), 1),
+        ((Adjacency.ADD_REMOVE, Unit.CLIENT), (Adjacency.REPLACE_ONE, Unit.RECORD), 2),
+        ((Adjacency.ADD_REMOVE, Unit.CLIENT), (Adjacency.ADD_REMOVE, Unit.RECORD), 2),
+        ((Adjacency.ADD_REMOVE, Unit.CLIENT), (Adjacency.REPLACE_ONE, Unit.CLIENT), 2),
+        ((Adjacency.ADD_REMOVE, Unit.CLIENT), (Adjacency.ADD_REMOVE, Unit.CLIENT), 1),
+        ((Adjacency.REPLACE_ONE, Unit.CLIENT), (Adjacency.ADD_REMOVE, Unit.CLIENT), None),
+        ((Adjacency.REPLACE_ONE, Unit.CLIENT), (Adjacency.ADD_REMOVE, Unit.RECORD), None),
+        ((Adjacency.REPLACE_ONE, Unit.RECORD), (Adjacency.REPLACE_ONE, Unit.CLIENT), None),
+        ((Adjacency.ADD_REMOVE, Unit.RECORD), (Adjacency.REPLACE_ONE, Unit.CLIENT), None),
+    ],
+)
+def test_costs_in_a_budgets_terms(own, promised, factor):
+    cost = Cost.claimed("m", 0.5, 1e-9, *own)
+    if factor is None:
+        with pytest.raises(ValueError, match="set a budget with"):
+            cost.toward(budget(*promised))
+        return
+    toward = cost.toward(budget(*promised))
+    assert toward.epsilon == factor * 5 * 10**8
+    # Two steps at (ε, δ): (2ε, (1 + e**ε) δ).
+    expected = {1: 1e9, 2: (1 + math.exp(0.5)) * 1e9}[factor]
+    assert expected <= toward.delta <= expected + 1
+
+
+def test_two_steps_without_any_promise_promise_nothing():
+    toward = Cost.claimed("m", math.inf, 0.1, Adjacency.ADD_REMOVE).toward(budget())
+    assert (toward.epsilon, toward.delta) == (UNBOUNDED, 10**18)
+
+
+def test_a_table_is_not_used_for_two_steps():
+    """One step's worst move does not say what two steps are: a scalar's may be twice as long."""
+    event = calibrated_laplace(0.5, 0.0, Adjacency.ADD_REMOVE)
+    assert Cost.of(event).toward(budget()).table is None
+
+
+# --------------------------------------------------------------------------------------- rows
+
+
+def row(cost, **changed):
+    return SimpleNamespace(**{**cost.to_row(), **changed})
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        pure(0.25, delta=1e-7),
+        Cost.of(LAPLACE),
+        Cost.of_shares(calibrate_shares(1.0, 1e-6, Adjacency.REPLACE_ONE, n_min=5), 5),
+    ],
+)
+def test_a_row_holds_all_that_accounting_reads(cost):
+    again = Cost.from_row(row(cost))
+    assert again == cost
+    assert vars(again) | {"digest": "", "noise": b""} == vars(cost) | {"digest": "", "noise": b""}
+    assert {type(value) for value in cost.to_row().values()} <= {int, str, bytes}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 1},
+        {"delta": 1},
+        {"unit": "client"},
+        {"unit": "nobody"},
+        {"shifts": "[2, -2]"},
+        {"shifts": "["},
+        {"noise": Cost.of(LAPLACE).noise[:-17]},
+        {"noise": Cost.of(LAPLACE).noise.replace(b"\x01", b"\x02")},
+        {"noise": b""},
+    ],
+)
+def test_a_damaged_row_is_noticed(change):
+    with pytest.raises(LedgerUnavailable, match="damaged: restore it from a backup"):
+        Cost.from_row(row(Cost.of(LAPLACE), **change))
+
+
+def test_kinds_differ_by_all_that_accounting_reads():
+    kinds = [
+        pure(0.25), pure(0.5), pure(0.25, delta=1e-9), pure(0.25, Adjacency.ADD_REMOVE),
+        pure(0.25, unit=Unit.CLIENT), Cost.of(LAPLACE), Cost.of(LAPLACE).bare(),
+        Cost.of(PrivacyEvent("discrete-laplace", LAPLACE.table, (1,), 0.5, 0.0,
+                             Adjacency.REPLACE_ONE)),
+    ]  # fmt: skip
+    assert len({cost.digest for cost in kinds}) == len(set(kinds)) == len(kinds)

@@ -1,0 +1,431 @@
+"""Reserve, settle, refuse: one process, one check after the other."""
+
+from datetime import UTC, datetime
+
+import pytest
+from accounting.books import DAY, REPORT, ask, pure
+from accounting.conftest import NOW
+
+from flwr_kld.accounting import (
+    AlreadyChecked,
+    Budget,
+    BudgetExhausted,
+    Charge,
+    CheckUnfinished,
+    Clients,
+    Everyone,
+    Ledger,
+    LedgerError,
+    RecordBuckets,
+    State,
+)
+from flwr_kld.privacy import Adjacency, Unit
+
+
+def spent(ledger, now=NOW):
+    return ledger.spent(now=now).epsilon
+
+
+def run(ledger, key, charges, now=NOW, **settled):
+    reservation = ledger.reserve(key, charges, now=now)
+    ledger.settle(reservation, REPORT, now=now, **settled)
+
+
+# ------------------------------------------------------------------------------ one check's life
+
+
+def test_a_reservation_is_a_spend_before_anything_is_asked(ledger, url):
+    ledger.reserve("monday", ask(0.25, "a"), now=NOW)
+    assert spent(Ledger(url)) == 0.25
+    entry = Ledger(url).check("monday")
+    assert (entry.state, entry.report, entry.ended) == ("reserved", None, None)
+    assert entry.started == datetime.fromtimestamp(NOW, UTC)
+
+
+def test_history_tells_what_was_asked_delivered_and_reported(ledger):
+    run(ledger, "monday", ask(0.25, "a", "b"), delivered=[pure(0.2)])
+    run(ledger, "tuesday", ask(0.125), NOW + DAY)
+    first, second = ledger.history()
+    assert (first.number, first.key, first.state, first.report) == (1, "monday", "settled", REPORT)
+    (release,) = first.releases
+    assert (release.asked.epsilon, release.delivered.epsilon) == (25 * 10**7, 2 * 10**8)
+    assert (release.family, release.parts) == ("clients", 2)
+    assert second.releases[0].delivered is None
+    assert second.releases[0].family == "everyone"
+    assert ledger.history("another") == []
+
+
+def test_a_settled_key_gives_its_report_and_spends_once(ledger):
+    run(ledger, "monday", ask(0.25))
+    for _ in range(3):
+        with pytest.raises(AlreadyChecked, match="is settled: it does not run twice") as caught:
+            ledger.reserve("monday", ask(0.25), now=NOW + DAY)
+        assert caught.value.entry.report == REPORT
+    assert spent(ledger) == 0.25
+
+
+def test_a_key_that_was_cut_off_has_spent_and_never_runs_again(ledger):
+    ledger.reserve("monday", ask(0.25), now=NOW)
+    with pytest.raises(CheckUnfinished, match=r"cut off\. Its budget is spent"):
+        ledger.reserve("monday", ask(0.25), now=NOW + 3 * DAY)
+    run(ledger, "tuesday", ask(0.25))
+    assert spent(ledger) == 0.5
+
+
+def test_a_check_that_failed_after_asking_has_spent(ledger):
+    reservation = ledger.reserve("monday", ask(0.25), now=NOW)
+    ledger.fail(reservation, "2 clients answered and 5 are needed", now=NOW)
+    assert spent(ledger) == 0.25
+    assert ledger.check("monday").note == "2 clients answered and 5 are needed"
+    with pytest.raises(AlreadyChecked, match="is failed"):
+        ledger.reserve("monday", ask(0.25), now=NOW)
+
+
+def test_a_check_that_asked_nobody_is_given_back_and_may_run_again(ledger):
+    ledger.abandon(ledger.reserve("monday", ask(1.0), now=NOW), "no cohort", now=NOW)
+    assert spent(ledger) == 0
+    assert ledger.check("monday").state == "abandoned"
+    run(ledger, "monday", ask(0.25))
+    assert [entry.state for entry in ledger.history()] == ["settled"]
+    assert spent(ledger) == 0.25
+
+
+@pytest.mark.parametrize("close", ["settle", "fail", "abandon"])
+def test_a_check_is_closed_once(ledger, close):
+    reservation = ledger.reserve("monday", ask(0.25), now=NOW)
+    ledger.settle(reservation, REPORT, now=NOW)
+    with pytest.raises(LedgerError, match="not open"):
+        getattr(ledger, close)(reservation, REPORT if close == "settle" else "why", now=NOW)
+    assert spent(ledger) == 0.25
+
+
+def test_what_was_delivered_counts_whether_more_or_less(ledger):
+    run(ledger, "less", ask(0.5), delivered=[pure(0.375)])
+    assert spent(ledger) == 0.375
+    run(ledger, "more", ask(0.125), delivered=[pure(2.0)])
+    assert spent(ledger) == 2.375
+    with pytest.raises(BudgetExhausted, match="has epsilon 0 left"):
+        ledger.reserve("next", ask(0.001), now=NOW)
+
+
+def test_a_settlement_is_all_or_nothing(ledger):
+    reservation = ledger.reserve("monday", [*ask(0.25), *ask(0.25)], now=NOW)
+    with pytest.raises(ValueError, match="2 charges were reserved"):
+        ledger.settle(reservation, REPORT, delivered=[pure(0.1)], now=NOW)
+    with pytest.raises(TypeError):
+        ledger.settle(reservation, {"no": object()}, delivered=[pure(0.1)] * 2, now=NOW)
+    assert (ledger.check("monday").state, spent(ledger)) == ("reserved", 0.5)
+
+
+def test_a_stale_reservation_closes_nobody_elses_check(ledger):
+    """Its number was never given to anybody else, however often the key was given back."""
+    stale = ledger.reserve("monday", ask(0.25), now=NOW)
+    numbers = [stale.number]
+    for _ in range(3):
+        ledger.abandon(stale, "no cohort", now=NOW)
+        again = ledger.reserve("monday", ask(0.25), now=NOW)
+        numbers.append(again.number)
+        for close in (ledger.abandon, ledger.fail):
+            with pytest.raises(LedgerError, match="not open"):
+                close(stale, "a retry", now=NOW)
+        with pytest.raises(LedgerError, match="not open"):
+            ledger.settle(stale, REPORT, delivered=[pure(0.01)], now=NOW)
+        stale = again
+    assert len(set(numbers)) == 4
+    assert spent(ledger) == 0.25
+    ledger.settle(again, REPORT, now=NOW)
+    assert ledger.check("monday").number == max(numbers)
+    assert ledger.reserve("tuesday", ask(0.25), now=NOW).number > max(numbers)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("number", [NAN, float("inf"), -float("inf")])
+def test_what_json_does_not_hold_is_not_stored(ledger, number):
+    """A report was paid for, and is kept without it; a state that somebody computes with is not."""
+    reservation = ledger.reserve("monday", ask(0.25), now=NOW)
+    with pytest.raises(ValueError, match="cannot be kept as JSON, which has no NaN"):
+        ledger.settle(reservation, REPORT, states=[State("a", number)], now=NOW)
+    with pytest.raises(ValueError, match="state 'a' cannot be kept as JSON"):
+        ledger.keep_state(State("a", {"sum": number}), now=NOW)
+    assert (ledger.check("monday").state, ledger.state("a"), spent(ledger)) == (
+        "reserved", None, 0.25,
+    )  # fmt: skip
+    ledger.settle(reservation, {"estimate": [0.1, number]}, now=NOW)
+    with ledger._database.reading() as connection:
+        text = connection.exec_driver_sql("SELECT report FROM checks").scalar()
+    assert text == '{"estimate": [0.1, null]}'
+    assert ledger.check("monday").report == {"estimate": [0.1, None]}
+
+
+def test_nan_that_an_older_version_stored_is_read_as_null(ledger):
+    ledger.settle(ledger.reserve("monday", ask(0.25), now=NOW), REPORT, now=NOW)
+    with ledger._database.writing() as connection:
+        connection.exec_driver_sql("""UPDATE checks SET report = '{"estimate": NaN}'""")
+    assert ledger.check("monday").report == {"estimate": None}
+
+
+# ----------------------------------------------------------------------------------- the budget
+
+
+def test_the_budget_is_exact_and_a_refusal_leaves_no_trace(ledger):
+    for i in range(10):
+        run(ledger, f"{i}", ask(0.1, "a"))
+    with pytest.raises(BudgetExhausted, match=r"has epsilon 0 left and would come to 1\.000000001"):
+        ledger.reserve("next", ask(1e-9, "a", "new"), now=NOW)
+    assert ledger.check("next") is None
+    assert list(ledger.rotation().last_asked(["new"])) == [0]
+    run(ledger, "next", ask(1.0, "new"))
+
+
+def test_a_refusal_says_what_is_short_and_when_it_frees(ledger):
+    run(ledger, "1", ask(0.5, "a", "b"))
+    run(ledger, "2", ask(0.3, "b", "c"), NOW + 10 * DAY)
+    with pytest.raises(BudgetExhausted) as caught:
+        ledger.reserve("3", ask(0.4, "b"), now=NOW + 20 * DAY)
+    frees = NOW + 30 * DAY + 1
+    assert ledger.spent(now=NOW + 20 * DAY).frees_at == datetime.fromtimestamp(frees, UTC)
+    assert caught.value.left == pytest.approx(0.2)
+    assert caught.value.frees_at == datetime.fromtimestamp(frees, UTC)
+    assert str(caught.value) == (
+        "the budget of 'default' (epsilon 1, delta 1e-06 in 30 days) has no room: of those whom "
+        "this check asks, the most-charged has epsilon 0.2 left and would come to 1.2; it fits "
+        "from 2033-06-17 03:33:21 UTC on"
+    )
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("3", ask(0.4, "b"), now=frees - 1)
+    run(ledger, "3", ask(0.4, "b"), frees)
+
+
+def test_a_refusal_waits_for_as_many_spends_as_it_takes(ledger):
+    for i in range(4):
+        run(ledger, f"{i}", ask(0.25), NOW + i * DAY)
+    with pytest.raises(BudgetExhausted) as caught:
+        ledger.reserve("next", ask(0.7), now=NOW + 4 * DAY)
+    assert caught.value.frees_at == datetime.fromtimestamp(NOW + 32 * DAY + 1, UTC)
+
+
+def test_a_check_dearer_than_the_budget_never_fits(ledger):
+    run(ledger, "1", ask(0.5))
+    with pytest.raises(BudgetExhausted, match="it never fits") as caught:
+        ledger.reserve("2", ask(1.5), now=NOW)
+    assert caught.value.frees_at is None
+
+
+def test_a_spend_counts_for_its_whole_window_and_no_longer(ledger):
+    run(ledger, "1", ask(1.0))
+    assert ledger.spent(now=NOW).frees_at == datetime.fromtimestamp(NOW + 30 * DAY + 1, UTC)
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", ask(0.1), now=NOW + 30 * DAY)
+    assert spent(ledger, NOW + 30 * DAY) == 1
+    run(ledger, "2", ask(1.0), NOW + 30 * DAY + 1)
+    assert ledger.spent(now=NOW + 90 * DAY).frees_at is None
+    assert spent(ledger, NOW + 90 * DAY) == 0
+
+
+def test_a_clock_that_goes_backwards_frees_nothing(ledger):
+    run(ledger, "1", ask(1.0), NOW + 100 * DAY)
+    for wrong in (0.0, NOW, -5.0):
+        with pytest.raises(BudgetExhausted):
+            ledger.reserve("2", ask(0.1), now=wrong)
+        assert spent(ledger, wrong) == 1
+    ledger.set_budget(Budget(2.0, 1e-6, 30, composition="sum"), now=0.0)
+    run(ledger, "2", ask(1.0), 0.0)
+    assert ledger.check("2").started == datetime.fromtimestamp(NOW + 100 * DAY, UTC)
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("3", ask(0.1), now=NOW + 130 * DAY)
+
+
+def test_a_time_seen_at_a_refusal_is_kept(ledger):
+    run(ledger, "1", ask(1.0, "a"))
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", ask(0.1, "a"), now=NOW + 5 * DAY)
+    ledger.reserve("2", ask(0.1, "b"), now=NOW)
+    assert ledger.check("2").started == datetime.fromtimestamp(NOW + 5 * DAY, UTC)
+
+
+def test_populations_have_budgets_of_their_own(ledger):
+    with pytest.raises(LedgerError, match=r"no budget: set one with Ledger.set_budget\(Budget"):
+        ledger.reserve("1", ask(0.1), population="phones", now=NOW)
+    ledger.set_budget(Budget(0.5, 0.0, 7, population="phones"), now=NOW)
+    run(ledger, "1", ask(1.0))
+    ledger.reserve("1", ask(0.5), population="phones", now=NOW)
+    assert ledger.spent("phones", now=NOW).left == 0
+    assert ledger.budget("phones") == Budget(0.5, 0.0, 7, population="phones")
+
+
+def test_a_smaller_budget_holds_from_the_next_check_on(ledger):
+    run(ledger, "1", ask(0.8, "a"))
+    ledger.set_budget(Budget(0.5, 1e-6, 30, composition="sum"), now=NOW)
+    assert ledger.spent(now=NOW).left == 0
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", ask(0.1, "a"), now=NOW)
+    run(ledger, "2", ask(0.5, "b"))  # somebody else's excess is not this check's
+
+
+def test_setting_the_same_budget_again_changes_nothing(ledger):
+    def rows():
+        with ledger._database.reading() as connection:
+            return connection.exec_driver_sql("SELECT count(*) FROM budgets").scalar()
+
+    awkward = Budget(1 / 3, 1e-7 / 3, 0.1)
+    for _ in range(3):
+        ledger.set_budget(awkward, now=NOW)
+    assert rows() == 2
+    assert ledger.budget().epsilon == 0.333333333
+    ledger.set_budget(Budget(1 / 3, 1e-7 / 3, 0.1, composition="sum"), now=NOW)
+    assert rows() == 3
+
+
+def test_only_those_asked_are_held_against_the_budget(ledger):
+    run(ledger, "1", ask(1.0, "a"))
+    run(ledger, "2", ask(1.0, "b"))
+    for names in (("a",), ("b", "c"), ()):
+        with pytest.raises(BudgetExhausted):
+            ledger.reserve("3", ask(0.1, *names), now=NOW)
+    run(ledger, "3", ask(1.0, "c"))
+
+
+def test_delta_has_a_budget_too(ledger):
+    charges = [Charge(pure(0.01, delta=4e-7), Everyone())]
+    run(ledger, "1", charges)
+    run(ledger, "2", charges)
+    assert ledger.spent(now=NOW).delta <= 1e-6
+    with pytest.raises(BudgetExhausted, match="would come to more than delta allows"):
+        ledger.reserve("3", charges, now=NOW)
+
+
+# ------------------------------------------------------------------------- who and what is asked
+
+
+def test_two_halves_of_a_cohort_compose_in_parallel(ledger):
+    run(
+        ledger,
+        "1",
+        [
+            Charge(pure(0.9), Clients(["a", "b"])),
+            Charge(pure(0.5), Clients(["c", "d"])),
+            Charge(pure(0.3), Clients(["c", "d"])),
+        ],
+    )
+    assert spent(ledger) == 0.9
+    assert [r.parts for r in ledger.check("1").releases] == [2, 2, 2]
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", [*ask(0.1, "e"), *ask(0.3, "d")], now=NOW)
+    run(ledger, "2", [*ask(0.1, "b"), *ask(0.2, "d")])
+    assert spent(ledger) == 1
+
+
+def test_buckets_of_one_hash_compose_in_parallel(ledger):
+    for i in range(4):
+        run(ledger, f"{i}", [Charge(pure(0.9), RecordBuckets("salt", 4, [i]))])
+    assert spent(ledger) == 0.9
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("5", [Charge(pure(0.2), RecordBuckets("salt", 4, [0, 3]))], now=NOW)
+
+
+@pytest.mark.parametrize("parts", [RecordBuckets("new", 4, [1]), RecordBuckets("salt", 8, [1])])
+def test_another_hash_cuts_the_records_anew(ledger, parts):
+    run(ledger, "1", [Charge(pure(0.6), RecordBuckets("salt", 4, [0]))])
+    run(ledger, "2", [Charge(pure(0.3), parts)])
+    assert spent(ledger) == 0.9
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("3", ask(0.2, "a"), now=NOW)
+
+
+def test_what_everyone_was_asked_is_charged_to_each(ledger):
+    run(ledger, "1", ask(0.5))
+    run(ledger, "2", ask(0.5, "a"))
+    run(ledger, "3", ask(0.25, "b"))
+    assert spent(ledger) == 1
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("4", ask(0.01), now=NOW)
+    run(ledger, "4", ask(0.25, "b"))
+
+
+def test_releases_that_hide_less_than_the_budget_are_refused(ledger):
+    ledger.set_budget(
+        Budget(1.0, 1e-6, 30, population="there", adjacency=Adjacency.ADD_REMOVE), now=NOW
+    )
+    with pytest.raises(ValueError, match=r"use Adjacency.ADD_REMOVE for both"):
+        ledger.reserve("1", ask(0.1), population="there", now=NOW)
+    ledger.set_budget(Budget(1.0, 1e-6, 30, population="whole", unit=Unit.CLIENT), now=NOW)
+    with pytest.raises(ValueError, match="protects whole clients and this release single records"):
+        ledger.reserve("1", ask(0.1), population="whole", now=NOW)
+    whole = pure(0.1, unit=Unit.CLIENT)
+    with pytest.raises(ValueError, match="buckets divide records"):
+        ledger.reserve(
+            "1", [Charge(whole, RecordBuckets("k", 2, [0]))], population="whole", now=NOW
+        )
+    ledger.reserve("1", [Charge(whole, Everyone())], population="whole", now=NOW)
+
+
+def test_a_budget_that_the_window_cannot_be_charged_to_is_not_put_in_force(ledger):
+    """Or nothing could be reserved or shown until the window is over."""
+    run(ledger, "early", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())])
+    run(ledger, "monday", ask(0.1, "a"), NOW + DAY)
+    run(ledger, "tuesday", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())], NOW + 2 * DAY)
+    before = ledger.budget()
+    for change in ({"adjacency": Adjacency.ADD_REMOVE}, {"unit": Unit.CLIENT}):
+        hides_more = Budget(1.0, 1e-6, 30, **change)
+        with pytest.raises(ValueError, match="cannot be put in force before") as caught:
+            ledger.set_budget(hides_more, now=NOW + 2 * DAY)
+        assert ledger.budget() == before
+    assert "until then the check 'tuesday' counts, which cannot be charged" in str(caught.value)
+    assert spent(ledger, NOW + 2 * DAY) == pytest.approx(0.5)
+    ledger.reserve("wednesday", ask(0.1, "a"), now=NOW + 2 * DAY)
+
+
+def test_the_refusal_says_when_such_a_budget_may_be_set(ledger):
+    run(ledger, "monday", ask(0.1, "a"))
+    run(ledger, "tuesday", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())], NOW + DAY)
+    budget = Budget(1.0, 0.0, 30, adjacency=Adjacency.ADD_REMOVE)
+    frees = datetime.fromtimestamp(NOW + 30 * DAY + 1, UTC)
+    with pytest.raises(ValueError, match=f"before {frees:%Y-%m-%d %H:%M:%S} UTC: .* 'monday'"):
+        ledger.set_budget(budget, now=frees.timestamp() - 1)
+    ledger.set_budget(budget, now=frees.timestamp())
+    assert spent(ledger, frees.timestamp()) == 0.1
+    # A longer window takes the first check in again.
+    with pytest.raises(ValueError, match="the check 'monday' counts"):
+        ledger.set_budget(Budget(1.0, 1e-6, 60, adjacency=Adjacency.ADD_REMOVE))
+
+
+def test_a_budget_of_clients_takes_no_buckets_that_were_asked_before(ledger):
+    whole = pure(0.1, unit=Unit.CLIENT)
+    for i in range(2):
+        run(ledger, f"{i}", [Charge(whole, RecordBuckets("k", 2, [i]))])
+    with pytest.raises(ValueError, match="buckets divide records"):
+        ledger.set_budget(Budget(1.0, 1e-6, 30, unit=Unit.CLIENT), now=NOW)
+
+
+def test_what_was_delivered_hides_what_the_budget_promises(ledger):
+    there = Budget(1.0, 0.0, 30, population="there", adjacency=Adjacency.ADD_REMOVE)
+    ledger.set_budget(there, now=NOW)
+    charges = [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())]
+    reservation = ledger.reserve("1", charges, population="there", now=NOW)
+    with pytest.raises(ValueError, match="hides whether a record or client is there"):
+        ledger.settle(reservation, REPORT, delivered=[pure(0.1)], now=NOW)
+    assert ledger.check("1", population="there").state == "reserved"
+    assert ledger.spent("there", now=NOW).epsilon == 0.1
+
+
+def test_mixed_adjacency_is_charged_in_the_budgets_terms(ledger):
+    run(ledger, "1", [Charge(pure(0.25, Adjacency.ADD_REMOVE), Everyone())])
+    run(ledger, "2", [Charge(pure(0.5, Adjacency.REPLACE_ONE), Everyone())])
+    assert spent(ledger) == 1
+
+
+def test_a_check_needs_a_key_and_a_charge(ledger):
+    for key, charges in (("", ask(0.1)), ("1", [])):
+        with pytest.raises(ValueError, match="a key and at least one charge"):
+            ledger.reserve(key, charges, now=NOW)
+
+
+def test_names_in_any_alphabet_and_many_of_them(ledger):
+    names = [f"Krankenhaus Düsseldorf №{i} 日本" for i in range(12_000)]
+    run(ledger, "1", [Charge(pure(0.5), Clients(names[:7_000]))])
+    run(ledger, "2", [Charge(pure(0.5), Clients(names[6_999:]))])
+    assert spent(ledger) == 1
+    assert [r.parts for e in ledger.history() for r in e.releases] == [7_000, 5_001]
+    assert list(ledger.rotation().last_asked([names[0], names[6_999], "x"])) == [1, 2, 0]

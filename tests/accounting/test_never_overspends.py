@@ -1,0 +1,128 @@
+"""Whatever is tried in whatever order: nobody is charged more than the budget in any window."""
+
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from accounting.books import DAY, REPORT, narrow, pure
+from accounting.conftest import NOW
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flwr_kld.accounting import (
+    AlreadyChecked,
+    Budget,
+    BudgetExhausted,
+    Charge,
+    CheckUnfinished,
+    Clients,
+    Cost,
+    Everyone,
+    Ledger,
+    RecordBuckets,
+)
+from flwr_kld.accounting.pld import composed_epsilon
+from flwr_kld.privacy import Adjacency, calibrated_laplace
+
+WINDOW = 10
+NAMES = "abcd"
+LAPLACE = Cost.of(calibrated_laplace(0.25, 0.0, Adjacency.REPLACE_ONE))
+COSTS = [pure(0.25), pure(0.5, Adjacency.ADD_REMOVE), pure(0.125, delta=4e-7), LAPLACE]
+
+parts = st.one_of(
+    st.sets(st.sampled_from(NAMES), min_size=1).map(sorted).map(Clients),
+    st.sets(st.integers(0, 2), min_size=1).map(sorted).map(lambda r: RecordBuckets("k", 3, r)),
+    st.just(Everyone()),
+)
+charges = st.lists(st.builds(Charge, st.sampled_from(COSTS), parts), min_size=1, max_size=2)
+attempts = st.lists(
+    st.tuples(
+        st.integers(-3, 5),  # days that the clock moves
+        st.integers(0, 15),  # key
+        charges,
+        st.sampled_from(["settle", "less", "fail", "abandon", "crash"]),
+    ),
+    max_size=25,
+)
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory) -> Path:
+    """A ledger's file, to copy."""
+    path = tmp_path_factory.mktemp("empty") / "drift.db"
+    Ledger(f"sqlite:///{path}")
+    return path
+
+
+def touches(part, person):
+    name, bucket = person
+    if isinstance(part, Clients):
+        return name in part.names
+    return isinstance(part, Everyone) or bucket in part.residues
+
+
+def needed(spends, budget):
+    """A person's guarantee by exact sums, or by distributions if those are allowed."""
+    own = [cost.toward(budget) for cost in spends]
+    epsilon = sum(Fraction(cost.epsilon, 10**9) for cost in own)
+    bounds = [epsilon] if sum(c.delta for c in own) <= budget.atto_delta else []
+    if budget.composition == "pld" and own:
+        kinds = {cost: own.count(cost) for cost in own}
+        bounds.append(composed_epsilon(tuple(kinds.items()), budget.delta))
+    return min(bounds, default=float("inf"))
+
+
+@pytest.mark.parametrize("composition", ["sum", "pld"])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(tried=attempts)
+def test_nobody_is_charged_more_than_the_budget(
+    empty, quick_folder, composition, tried, monkeypatch
+):
+    narrow(monkeypatch)
+    shutil.copy(empty, quick_folder / "drift.db")
+    url, clock, seen = f"sqlite:///{quick_folder}/drift.db", NOW, NOW
+    budget = Budget(1.0, 1e-6, WINDOW, composition=composition)
+    ledger = Ledger(url)
+    ledger.set_budget(budget, now=NOW)
+    books, closed = [], {}  # (time, charges), and the state of each key
+    for days, key, asked, end in tried:
+        clock += days * DAY
+        seen = max(seen, clock)
+        try:
+            reservation = ledger.reserve(f"{key}", asked, now=clock)
+        except (BudgetExhausted, AlreadyChecked, CheckUnfinished) as refused:
+            why = type(refused)
+        else:
+            why = None
+        ran = {True: [AlreadyChecked], False: [CheckUnfinished]}
+        assert why in ran.get(closed.get(key), [None, BudgetExhausted])
+        if why is not None:
+            continue
+        if end == "abandon":
+            ledger.abandon(reservation, "nothing was asked", now=clock)
+            continue
+        if end == "settle":
+            ledger.settle(reservation, REPORT, now=clock)
+        elif end == "less":
+            asked = [Charge(pure(0.0625), charge.parts) for charge in asked]
+            ledger.settle(reservation, REPORT, delivered=[c.cost for c in asked], now=clock)
+        elif end == "fail":
+            ledger.fail(reservation, "why", now=clock)
+        closed[key] = end != "crash"
+        books.append((seen, asked))
+
+    def spends_of(person, since, until):
+        inside = (c for time, charges in books if since <= time <= until for c in charges)
+        return [c.cost for c in inside if touches(c.parts, person)]
+
+    people = [(name, bucket) for name in NAMES for bucket in range(3)]
+    for end in {time for time, _ in books}:
+        for person in people:
+            assert needed(spends_of(person, end - WINDOW * DAY, end), budget) <= 1
+    now = [needed(spends_of(person, seen - WINDOW * DAY, seen), budget) for person in people]
+    assert Ledger(url).spent(now=clock).epsilon == pytest.approx(float(max(now)), abs=1e-8)

@@ -1,0 +1,89 @@
+"""Whose turn it is, over restarts; and what monitors remember."""
+
+import pytest
+from accounting.books import DAY, REPORT, ask, pure
+from accounting.conftest import NOW
+
+from flwr_kld.accounting import Charge, Ledger, LedgerError, RecordBuckets, State
+
+CLIENTS = [f"c{i}" for i in range(10)]
+
+
+def test_whoever_was_asked_longest_ago_comes_first_after_every_restart(url, ledger):
+    turns = []
+    for check in range(8):
+        again = Ledger(url)
+        last = again.rotation().last_asked(CLIENTS)
+        cohort = [CLIENTS[i] for i in sorted(range(10), key=lambda i: last[i])[:3]]
+        again.reserve(f"{check}", ask(0.1, *cohort), now=NOW + check * DAY)
+        turns.append(cohort)
+    assert turns[:4] == [CLIENTS[:3], CLIENTS[3:6], CLIENTS[6:9], [CLIENTS[9], *CLIENTS[:2]]]
+    asked = [sum(client in turn for turn in turns) for client in CLIENTS]
+    assert max(asked) - min(asked) == 1
+    assert ledger.spent(now=NOW + 8 * DAY).epsilon == pytest.approx(0.3)
+
+
+def test_clients_that_were_never_asked_are_known_by_no_check(ledger):
+    assert ledger.rotation().last_asked(["a", "b"]).tolist() == [0, 0]
+    assert ledger.rotation().last_asked([]).tolist() == []
+    ledger.reserve("1", ask(0.1, "b"), now=NOW)
+    ledger.reserve("2", ask(0.1, "c", "d"), now=NOW)
+    assert ledger.rotation().last_asked(["a", "b", "d"]).tolist() == [0, 1, 2]
+    assert ledger.rotation("other").last_asked(["b"]).tolist() == [0]
+
+
+def test_an_abandoned_check_asked_nobody(ledger):
+    ledger.abandon(ledger.reserve("1", ask(0.1, "a"), now=NOW), "why", now=NOW)
+    assert ledger.rotation().last_asked(["a"]).tolist() == [0]
+    names = [f"n{i}" for i in range(20)]
+    ledger.reserve("2", ask(0.1, "a"), now=NOW)
+    ledger.abandon(ledger.reserve("3", ask(0.1, *names), now=NOW), "why", now=NOW)
+    assert ledger.rotation().last_asked(["n19", "a", "n0", "n19"]).tolist() == [0, 2, 0, 0]
+    ledger.reserve("3", ask(0.1, "n19"), now=NOW)
+    assert ledger.rotation().last_asked(["n19", "a", "n0"]).tolist() == [4, 2, 0]
+
+
+def test_buckets_take_turns_over_restarts(url, ledger):
+    turns = []
+    for check in range(7):
+        buckets = Ledger(url).rotation().next_buckets("salt", 6, 2)
+        charge = Charge(pure(0.25), RecordBuckets("salt", 6, buckets))
+        Ledger(url).reserve(f"{check}", [charge], now=NOW)
+        turns.append(buckets)
+    assert turns == [(0, 1), (2, 3), (4, 5), (0, 1), (2, 3), (4, 5), (0, 1)]
+    assert ledger.rotation().next_buckets("salt", 6, 6) == (2, 3, 4, 5, 0, 1)
+    assert ledger.rotation().next_buckets("other", 6) == (0,)
+    for size in (0, 7):
+        with pytest.raises(ValueError, match="whole number of buckets from 1 to 6"):
+            ledger.rotation().next_buckets("salt", 6, size)
+
+
+# ---------------------------------------------------------------------------------- states
+
+
+def test_a_state_is_kept_by_name_and_version(url, ledger):
+    assert ledger.state("alarm") is None
+    assert ledger.keep_state(State("alarm", {"sum": 0.5}), now=NOW).version == 1
+    read = Ledger(url).state("alarm")
+    assert read == State("alarm", {"sum": 0.5}, 1)
+    assert ledger.keep_state(State("alarm", [1, None, "é"], read.version), now=NOW).version == 2
+    assert ledger.state("alarm").value == [1, None, "é"]
+    assert ledger.state("other") is None
+
+
+def test_two_writers_do_not_lose_a_state(ledger):
+    ledger.keep_state(State("alarm", 1), now=NOW)
+    for stale in (0, 2):
+        with pytest.raises(LedgerError, match=f"read at version {stale} and is at 1"):
+            ledger.keep_state(State("alarm", 2, stale), now=NOW)
+    assert ledger.state("alarm").value == 1
+
+
+def test_states_are_written_with_the_report_or_not_at_all(ledger):
+    reservation = ledger.reserve("1", ask(0.1), now=NOW)
+    with pytest.raises(LedgerError, match="read at version 7"):
+        ledger.settle(reservation, REPORT, states=[State("a", 1), State("b", 1, 7)], now=NOW)
+    assert ledger.state("a") is None
+    assert ledger.check("1").state == "reserved"
+    ledger.settle(reservation, REPORT, states=[State("a", 1), State("b", 1)], now=NOW)
+    assert ledger.state("b") == State("b", 1, 1)

@@ -1,0 +1,179 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators import ESTIMATORS, estimate
+from flwr_kld.privacy import Adjacency
+from flwr_kld.query import MonteCarlo
+
+
+def hybrid(counts, theta=0.01):
+    return estimate(counts, estimator="hybrid", theta=theta)
+
+
+def lognormal(p, amount, seed=5):
+    q = p * np.exp(amount * np.random.default_rng(seed).standard_normal(len(p)))
+    return q / q.sum()
+
+
+def test_only_hybrid_is_about_the_population(plan_for, release, zipf):
+    counts = release(plan_for(zipf(30)), np.full(30, 100), 1.0)
+    targets = {name: estimate(counts, estimator=name).target for name in ESTIMATORS}
+    assert targets.pop("hybrid") == "population"
+    assert set(targets.values()) == {"cohort"}
+
+
+@pytest.mark.parametrize("cells", [600, 65_536])
+def test_a_small_undrifted_cohort_reads_zero(plan_for, release, zipf, cells):
+    p = zipf(65_536)
+    plan = plan_for(p, cells=cells)
+    for seed in range(3):
+        h = np.random.default_rng(seed).multinomial(20_000, p)
+        counts = release(plan, h, 1.0, seed)
+        assert estimate(counts).value > 0.9
+        assert abs(hybrid(counts).value) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("amount", "records", "epsilon", "cells", "within"),
+    [
+        (0.5, 20_000, 1.0, 600, 0.05),
+        (1.0, 350_000, 0.5, 600, 0.1),
+        (1.0, 350_000, 1.0, 65_536, 0.02),
+        (1.0, 1_000_000, 0.05, 65_536, 0.1),
+    ],
+)
+def test_recovers_known_drift_within_the_stated_error(
+    plan_for, release, zipf, amount, records, epsilon, cells, within
+):
+    p = zipf(65_536)
+    scaled = []
+    for seed in range(4):
+        q = lognormal(p, amount, seed)
+        h = np.random.default_rng(seed).multinomial(records, q)
+        got = hybrid(release(plan_for(p, cells=cells, seed=seed), h, epsilon, seed))
+        off = got.value - skewed_divergence(p, q, 0.01)
+        assert abs(off) < within
+        scaled.append(off / got.error.total)
+    assert np.sqrt(np.mean(np.square(scaled))) < 2
+
+
+def test_drift_of_rare_symbols_shows_in_remainders_alone(plan_for, release, zipf):
+    # Rare symbols hardly meet the query one by one; what their bins hold together tells.
+    p = zipf(65_536)
+    q = np.arange(1, 65_537) ** -1.5
+    q /= q.sum()
+    h = np.random.default_rng(0).multinomial(20_000, q)
+    counts = release(plan_for(p, cells=200), h, 0.5)
+    truth = skewed_divergence(p, q, 0.01)
+    assert hybrid(counts).value == pytest.approx(truth, abs=0.05)
+    shut = np.where(counts.plan.weight == 0, counts.values[counts.plan.weight == 0].mean(), 0)
+    blind = replace(
+        counts, values=np.where(counts.plan.weight == 0, shut, counts.values).astype(int)
+    )
+    assert abs(hybrid(blind).value - truth) > 0.05
+
+
+def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
+    # Half of P lies where the reference says nothing is: r is 1/2 everywhere else.
+    p = np.append(zipf(300), 0.0)
+    read = []
+    for seed in range(6):
+        h = np.append(np.random.default_rng(seed).multinomial(10_000, zipf(300)), 10_000)
+        counts = release(plan_for(p), h, 0.05, seed)
+        read.append(hybrid(counts).value)
+        event = replace(counts.event, adjacency=Adjacency.ADD_REMOVE)
+        # Where N itself is the sum of the noisy counts it may not be trusted as much.
+        assert hybrid(replace(counts, event=event)).error.total > hybrid(counts).error.total
+    assert np.mean(read) == pytest.approx(np.log(2), abs=0.06)
+    assert np.std(read) < 0.1
+
+
+def test_order_within_a_stratum_does_not_matter(plan_for, release, zipf):
+    p = np.repeat(zipf(50) / 40, 40)
+    plan = plan_for(p)
+    h = np.random.default_rng(1).multinomial(5_000, lognormal(p, 1.0))
+    counts = release(plan, h, 1.0)
+    mass, rng = plan.mass, np.random.default_rng(0)
+    order = np.arange(plan.cells)
+    for level in np.unique(mass):
+        order[mass == level] = rng.permutation(order[mass == level])
+    turned = replace(counts, values=counts.values[order])
+    assert (turned.values != counts.values).any()
+    assert hybrid(turned).value == pytest.approx(hybrid(counts).value, abs=1e-9)
+    # Across strata it does: the same counts at other masses are another drift.
+    moved = replace(counts, values=counts.values[np.argsort(mass)[::-1]][np.argsort(mass)])
+    assert abs(hybrid(moved).value - hybrid(counts).value) > 0.1
+
+
+def test_finite_at_theta_zero(plan_for, release, zipf):
+    p = zipf(2000)
+    q = lognormal(p, 1.0)
+    h = np.random.default_rng(0).multinomial(50_000, q)
+    assert (h == 0).any()
+    counts = release(plan_for(p), h, 1.0)
+    assert hybrid(counts, theta=0.0).value == pytest.approx(skewed_divergence(p, q, 0.0), abs=0.1)
+    assert hybrid(counts, theta=0.0).value > hybrid(counts, theta=0.1).value + 0.05
+
+
+def test_error_grows_with_the_noise_and_shrinks_with_records(plan_for, release, zipf):
+    p = zipf(5000)
+    plan, q = plan_for(p, cells=300), lognormal(p, 1.0)
+    small, large = (
+        np.random.default_rng(0).multinomial(records, q) for records in (20_000, 500_000)
+    )
+    loud, quiet = hybrid(release(plan, small, 0.1)).error, hybrid(release(plan, small, 3.0)).error
+    assert loud.privacy > 2 * quiet.privacy
+    assert loud.sampling < loud.privacy
+    assert quiet.sampling > 1.5 * hybrid(release(plan, large, 3.0)).error.sampling
+    silent = hybrid(release(plan, large, np.inf)).error
+    assert silent.privacy == pytest.approx(0, abs=1e-9)
+    assert silent.monte_carlo > 0
+
+
+def test_large_counts_are_read_without_the_bias_of_the_logarithm(plan_for, release):
+    # E[-ln h] is 1 / 2h above -ln E[h]: 0.0033 nats at 150 records a symbol.
+    p = np.full(1000, 0.001)
+    read = []
+    for seed in range(4):
+        h = np.random.default_rng(seed).multinomial(150_000, p)
+        read.append(hybrid(release(plan_for(p), h, 3.0, seed)).value)
+    assert abs(np.mean(read)) < 0.001
+
+
+def test_monte_carlo_plans(plan_for, release, zipf):
+    p = zipf(5000)
+    q = lognormal(p, 1.0)
+    h = np.random.default_rng(2).multinomial(100_000, q)
+    for seed in range(3):
+        plan = plan_for(p, recipe=MonteCarlo(draws=2000), seed=seed)
+        got = hybrid(release(plan, h, 1.0, seed))
+        assert abs(got.value - skewed_divergence(p, q, 0.01)) < 3 * got.error.total < 0.4
+        assert (got.contribution[plan.weight == 0] == 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    size=st.integers(2, 60),
+    epsilon=st.sampled_from([0.05, 1.0, 6.0, np.inf]),
+    theta=st.sampled_from([0.0, 1e-6, 0.01, 0.9]),
+    recipe=st.sampled_from([None, MonteCarlo(1), MonteCarlo(20)]),
+)
+def test_any_counts_give_finite_numbers(plan_for, release, data, size, epsilon, theta, recipe):
+    masses = data.draw(
+        st.lists(st.sampled_from([0.0, 1e-12, 1e-4, 1.0, 50.0]), min_size=size, max_size=size)
+    )
+    h = data.draw(st.lists(st.sampled_from([0, 1, 7, 1000, 10**6]), min_size=size, max_size=size))
+    masses[0], h[0] = 1.0, h[0] + 1
+    p = np.array(masses) / sum(masses)
+    got = hybrid(release(plan_for(p, cells=16, recipe=recipe), np.array(h), epsilon, 1), theta)
+    assert np.isfinite([got.value, got.error.total]).all()
+    assert got.value == pytest.approx(got.contribution.sum())
+    if theta:
+        assert got.value <= np.log(1 / theta) * (1 + 1e-12) + 1e-9

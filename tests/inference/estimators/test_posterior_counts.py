@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flwr_kld.inference.estimators import estimate
+from flwr_kld.query import MonteCarlo
+
+
+def drifted(p, amount, records, seed):
+    rng = np.random.default_rng(seed)
+    q = p * np.exp(amount * np.random.default_rng(5).standard_normal(len(p)))
+    return rng.multinomial(records, q / q.sum())
+
+
+@pytest.mark.parametrize("theta", [0.01, 0.2])
+def test_without_noise_it_is_exact(plan_for, release, exact, zipf, theta):
+    p = np.append(zipf(300), 0.0)  # the last symbol is impossible under the reference
+    h = drifted(np.append(zipf(300), 0.02) / 1.02, 2.0, 2000, 1)
+    assert (h == 0).any()
+    got = estimate(release(plan_for(p), h, np.inf), theta=theta)
+    assert got.value == pytest.approx(exact(p, h, theta), abs=1e-12)
+    assert got.error.privacy == pytest.approx(0, abs=1e-8)
+    assert got.error.monte_carlo == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "slope", "records", "epsilon", "within"),
+    [
+        (2, 0.0, 1_000, 1.0, 0.02),
+        (100, 0.5, 20_000, 0.5, 0.02),
+        (1000, 0.0, 20_000, 0.05, 0.12),
+        (1000, 1.0, 20_000, 1.0, 0.03),
+        (1000, 1.0, 1_000_000, 0.05, 0.02),
+        (65_536, 2.0, 1_000_000, 1.0, 0.01),
+    ],
+)
+def test_null_reads_what_the_cohort_is(
+    plan_for, release, exact, zipf, size, slope, records, epsilon, within
+):
+    p = zipf(size, slope)
+    plan = plan_for(p)
+    off = []
+    for seed in range(3):
+        h = np.random.default_rng(seed).multinomial(records, p)
+        off.append(estimate(release(plan, h, epsilon, seed + 9)).value - exact(p, h))
+    assert abs(np.mean(off)) < within
+
+
+def test_beats_plain_readings_by_far_where_counts_are_small(plan_for, release, exact, zipf):
+    p = zipf(400)
+    errors = {"posterior_counts": [], "skew_plugin": [], "paper": []}
+    for seed in range(6):
+        h = drifted(p, 2.0, 4000, seed)
+        plan = plan_for(p)
+        for name, kept in errors.items():
+            value = estimate(release(plan, h, 0.5, seed), estimator=name).value
+            kept.append((value - exact(p, h)) ** 2)
+    mse = {name: np.mean(kept) for name, kept in errors.items()}
+    assert mse["posterior_counts"] < 0.15**2
+    assert mse["posterior_counts"] < mse["skew_plugin"] / 1.5
+    assert mse["posterior_counts"] < mse["paper"] / 10
+
+
+def test_the_known_total_speaks_where_single_counts_cannot(plan_for, release, exact, zipf):
+    # Half the cohort lies where the reference says nothing is; only the last cell shows it.
+    p = np.append(zipf(300), 0.0)
+    seeds = range(6)
+    read, truth = [], []
+    for seed in seeds:
+        h = np.append(np.random.default_rng(seed).multinomial(10_000, zipf(300)), 10_000)
+        read.append(estimate(release(plan_for(p), h, 0.05, seed)).value)
+        truth.append(exact(p, h))
+    assert np.mean(truth) == pytest.approx(np.log(2), abs=0.06)
+    assert np.mean(read) == pytest.approx(np.mean(truth), abs=0.15)
+    assert np.std(read) < 0.15
+
+
+def test_order_of_cells_does_not_matter(plan_for, release, zipf):
+    p = zipf(200)
+    h = drifted(p, 1.0, 3000, 3)
+    turn = np.random.default_rng(0).permutation(200)
+    plan, turned = plan_for(p), plan_for(p[turn])
+    one = release(plan, h, 1.0, 4)
+    by_symbol = one.values[plan.cell_of]
+    values = np.empty(turned.cells, dtype=np.int64)
+    values[turned.cell_of] = by_symbol[turn]
+    two = type(one)(values, one.records, one.event, turned, one.private)
+    a, b = estimate(one), estimate(two)
+    assert b.value == pytest.approx(a.value, abs=1e-9)
+    assert a.contribution[plan.cell_of][turn] == pytest.approx(b.contribution[turned.cell_of])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_grows_with_drift(plan_for, release, zipf, epsilon):
+    p = zipf(300)
+    readings = [
+        estimate(release(plan_for(p), drifted(p, d, 50_000, 1), epsilon, 2)).value
+        for d in (0.0, 0.3, 0.8, 1.5, 3.0)
+    ]
+    assert np.diff(readings).min() > 0.01
+
+
+def test_theta_zero_is_refused_where_a_symbol_may_be_unseen(plan_for, release):
+    p = np.full(20, 0.05)
+    full = np.full(20, 5000)
+    assert estimate(release(plan_for(p), full, 1.0), theta=0.0).value == pytest.approx(0, abs=0.01)
+    with pytest.raises(ValueError, match="theta=0"):
+        estimate(release(plan_for(p), np.where(np.arange(20) == 3, 0, 5000), 1.0), theta=0.0)
+    with pytest.raises(ValueError, match="theta=0"):
+        estimate(release(plan_for(p), np.where(np.arange(20) == 3, 0, 9), np.inf), theta=0.0)
+
+
+def test_privacy_deviation_matches_fresh_noise(plan_for, release, zipf):
+    p = zipf(300)
+    h = drifted(p, 1.0, 5000, 8)
+    plan = plan_for(p)
+    runs = [estimate(release(plan, h, 1.0, seed)) for seed in range(60)]
+    told = np.sqrt(np.mean([run.error.privacy**2 for run in runs]))
+    seen = np.std([run.value for run in runs])
+    assert 0.6 < told / seen < 1.7
+
+
+def test_partition_and_monte_carlo_plans(plan_for, release, exact, zipf):
+    p = zipf(5000)
+    h = drifted(p, 1.0, 100_000, 2)
+    for recipe, within in ((None, 0.15), (MonteCarlo(draws=2000), 0.25)):
+        for seed in range(3):
+            plan = plan_for(p, cells=400, recipe=recipe, seed=seed)
+            got = estimate(release(plan, h, 1.0, seed))
+            assert abs(got.value - exact(p, h)) < within
+            assert got.error.monte_carlo > 0
+            assert (got.contribution[plan.weight == 0] == 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    size=st.integers(2, 40),
+    epsilon=st.sampled_from([0.05, 1.0, 6.0, np.inf]),
+    theta=st.sampled_from([1e-6, 0.01, 0.9]),
+)
+def test_any_counts_give_finite_numbers(plan_for, release, data, size, epsilon, theta):
+    masses = data.draw(
+        st.lists(st.sampled_from([1e-12, 1e-4, 1.0, 50.0]), min_size=size, max_size=size)
+    )
+    h = data.draw(st.lists(st.sampled_from([0, 1, 7, 1000, 10**6]), min_size=size, max_size=size))
+    p = np.array(masses) / sum(masses)
+    h[0] += 1
+    got = estimate(release(plan_for(p), np.array(h), epsilon, 1), theta=theta)
+    assert np.isfinite([got.value, got.error.total]).all()
+    assert got.value <= np.log(1 / theta) * (1 + 1e-12) + 1e-9
+    assert got.value == pytest.approx(got.contribution.sum())

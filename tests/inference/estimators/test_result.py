@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+
+from flwr_kld.inference.estimators import ESTIMATORS, ErrorSplit, estimate
+from flwr_kld.inference.estimators.score import score
+from flwr_kld.query import MonteCarlo
+
+
+def test_total_is_the_root_of_the_sum_of_squares():
+    assert ErrorSplit(sampling=2.0, monte_carlo=3.0, privacy=6.0).total == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("records", [60, 3000])
+def test_sampling_deviation_matches_fresh_cohorts(plan_for, release, exact, zipf, records):
+    p = zipf(20)
+    q = p[::-1] * 0.3 + p * 0.7
+    rng = np.random.default_rng(0)
+    cohorts = rng.multinomial(records, q, size=400)
+    plan = plan_for(p)
+    told = [estimate(release(plan, h, np.inf)).error.sampling for h in cohorts[:100]]
+    seen = np.std([exact(p, h) for h in cohorts])
+    assert 0.75 < np.sqrt(np.mean(np.square(told))) / seen < 1.35
+
+
+@pytest.mark.parametrize(
+    ("recipe", "cells"), [(MonteCarlo(draws=300), None), (None, 300), (None, 1350)]
+)
+def test_monte_carlo_deviation_matches_fresh_plans(plan_for, release, zipf, recipe, cells):
+    p = zipf(1500)
+    q = p * np.exp(np.random.default_rng(1).standard_normal(1500))
+    h = np.random.default_rng(2).multinomial(3_000_000, q / q.sum())
+    runs = [
+        estimate(release(plan_for(p, cells=cells, recipe=recipe, seed=seed), h, np.inf))
+        for seed in range(60)
+    ]
+    told = np.sqrt(np.mean([run.error.monte_carlo**2 for run in runs]))
+    assert 0.7 < told / np.std([run.value for run in runs]) < 1.5
+
+
+def test_score_is_the_skewed_divergence_of_a_pair():
+    p, q = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.4, 0.0])
+    mixed = 0.9 * q + 0.1 * p
+    assert p @ score(q / p, 0.1) == pytest.approx((p * np.log(p / mixed)).sum())
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_names_itself_and_adds_up(plan_for, release, zipf, name):
+    p = zipf(30)
+    counts = release(plan_for(p), np.full(30, 100), 1.0)
+    got = estimate(counts, estimator=name)
+    assert got.estimator == name
+    assert got.value == pytest.approx(got.contribution.sum())
+    assert got.contribution.shape == (counts.plan.cells,)
+
+
+def test_refuses_unknown_names_and_thetas(plan_for, release, zipf):
+    counts = release(plan_for(zipf(20)), np.full(20, 100), 1.0)
+    with pytest.raises(ValueError, match="unknown estimator 'plugin'"):
+        estimate(counts, estimator="plugin")
+    for theta in (-0.1, 1.0):
+        with pytest.raises(ValueError, match="theta must be"):
+            estimate(counts, theta=theta)

@@ -1,0 +1,151 @@
+"""Question and answer: what survives the wire and what is turned away."""
+
+import json
+
+import pytest
+from flwr.app import ConfigRecord
+
+from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.messages.question import ANSWER, Answer, Question
+
+QUESTION = Question(
+    check="00ff",
+    domain="d",
+    reference="r",
+    plan="p",
+    cells=7,
+    wire=b"\x00\xff",
+    members=[0, 4],
+    trust="trusted",
+    epsilon=0.5,
+    delta=1e-9,
+    unit="record",
+    adjacency="replace-one",
+    asked=20,
+)
+ANSWERED = Answer("00ff", "p", [0, 4], ["no"])
+
+
+@pytest.mark.parametrize("clip", [0, 12])
+def test_a_question_survives_a_flower_record(clip):
+    question = Question(**{**vars(QUESTION), "clip": clip})
+    assert Question.from_config(ConfigRecord(question.to_config())) == question
+
+
+@pytest.mark.parametrize("version", [None, 0, 3, 5, "4"])
+def test_another_version_says_what_to_install(version):
+    config = {**QUESTION.to_config(), "version": version}
+    with pytest.raises(QueryRefused, match="install the same flwr-kld on both sides"):
+        Question.from_config(config)
+
+
+def test_an_empty_record_is_another_version():
+    with pytest.raises(QueryRefused, match="another version"):
+        Question.from_config({})
+
+
+@pytest.mark.parametrize("name", sorted(vars(QUESTION)))
+def test_an_incomplete_question_says_what_it_lacks(name):
+    config = QUESTION.to_config()
+    del config[name]
+    with pytest.raises(QueryRefused, match=f"question's {name} is missing") as refusal:
+        Question.from_config(config)
+    assert refusal.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("check", ""),
+        ("check", "x" * 65),
+        ("check", "a\nb"),
+        ("reference", "x" * 65),
+        ("plan", ""),
+        ("members", [0, "0"]),
+        ("members", [True]),
+        ("epsilon", 0.0),
+        ("epsilon", -1.0),
+        ("epsilon", float("nan")),
+        ("epsilon", float("inf")),
+        ("delta", -1e-9),
+        ("delta", 1.0),
+        ("delta", float("nan")),
+        ("unit", "household"),
+        ("adjacency", "swap"),
+        ("asked", 0),
+        ("asked", 2**31),
+        ("cells", 0),
+        ("cells", 2**31),
+        ("clip", -1),
+        ("clip", 2**31),
+        ("members", [0, 0]),
+        ("members", [-1]),
+        ("members", [2**31]),
+        ("trust", "everybody"),
+    ],
+)
+def test_a_question_out_of_range_is_refused(name, value):
+    with pytest.raises(QueryRefused, match=f"question's {name} is out of range"):
+        Question.from_config({**QUESTION.to_config(), name: value})
+
+
+def test_an_integer_epsilon_is_not_a_float():
+    with pytest.raises(QueryRefused, match="epsilon is missing or not of its type"):
+        Question.from_config({**QUESTION.to_config(), "epsilon": 1})
+
+
+def test_fields_that_are_not_ours_are_ignored():
+    assert Question.from_config({**QUESTION.to_config(), "more": 1}) == QUESTION
+
+
+@pytest.mark.parametrize(
+    "answer", [ANSWERED, Answer("c", "p", [], []), Answer("", "", [], ["käse ✓"])]
+)
+def test_an_answer_survives_a_flower_record(answer):
+    assert Answer.from_config(ConfigRecord(answer.to_config())) == answer
+
+
+def altered(**changes) -> dict[str, str]:
+    return {ANSWER: json.dumps({**vars(ANSWERED), **changes})}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {ANSWER: "no JSON"},
+        {ANSWER: 3.5},
+        {ANSWER: None},
+        {ANSWER: b"\xff"},
+        {ANSWER: "null"},
+        {ANSWER: "[]"},
+        {ANSWER: "{}"},
+        {ANSWER: "[" * 100_000},
+        {ANSWER: '{"check": ' + "9" * 10_000 + "}"},
+        altered(check=5),
+        altered(plan=None),
+        altered(answered=None),
+        altered(answered=["0"]),
+        altered(answered=[0.0]),
+        altered(answered=[True]),
+        altered(answered=[[0]]),
+        altered(answered={}),
+        altered(answered=""),
+        altered(reasons=None),
+        altered(reasons=[1]),
+        altered(reasons="text"),
+        altered(reasons={}),
+        altered(reasons={"a": 1}),
+        altered(more=1),
+    ],
+)
+def test_what_is_not_an_answer_is_turned_away(config):
+    with pytest.raises(InvalidReply, match="not an answer to a drift question"):
+        Answer.from_config(config)
+
+
+def test_the_refusal_does_not_repeat_what_was_sent():
+    with pytest.raises(InvalidReply) as refusal:
+        Answer.from_config({ANSWER: '{"secret-8675309": 8675309}'})
+    assert "8675309" not in str(refusal.value)
+    assert refusal.value.__context__ is None

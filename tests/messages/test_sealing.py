@@ -1,0 +1,144 @@
+"""Boxes open with one key, in one context, unchanged; and show nothing else."""
+
+import json
+import pickle
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flwr_kld.messages.sealing import (
+    OVERHEAD,
+    AggregatorKey,
+    NotOpened,
+    SealContext,
+    check_public,
+    open_sealed,
+    seal,
+)
+
+KEY = AggregatorKey(bytes(range(32)))
+CONTEXT = SealContext(1, "check", "reference", "plan", '{"epsilon":1.0}', "1000:0")
+COUNTS = bytes(range(40))
+VECTOR = json.loads(Path(__file__).with_name("sealing_vector.json").read_text())
+
+
+def test_what_was_sealed_opens():
+    assert open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT), CONTEXT) == COUNTS
+
+
+def test_known_answer():
+    context = SealContext(**VECTOR["context"])
+    hexes = {name: bytes.fromhex(VECTOR[name]) for name in ("key", "one_use", "counts", "box")}
+    key = AggregatorKey(hexes["key"])
+    assert key.public.hex() == VECTOR["public"]
+    assert context.to_bytes().hex() == VECTOR["associated_data"]
+    one_use = AggregatorKey(hexes["one_use"])
+    assert seal(key.public, hexes["counts"], context, one_use=one_use) == hexes["box"]
+    assert open_sealed(key, hexes["box"], context) == hexes["counts"]
+
+
+def test_the_construction_is_the_one_of_the_proof_note():
+    """X25519, HKDF-SHA256 and ChaCha20-Poly1305, put together once more from other parts."""
+    import hashlib
+    import hmac
+
+    from cryptography.hazmat.primitives.asymmetric import x25519
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    box = bytes.fromhex(VECTOR["box"])
+    private = x25519.X25519PrivateKey.from_private_bytes(bytes.fromhex(VECTOR["key"]))
+    agreed = private.exchange(x25519.X25519PublicKey.from_public_bytes(box[:32]))
+    salt = box[:32] + bytes.fromhex(VECTOR["public"])
+    extracted = hmac.digest(salt, agreed, hashlib.sha256)
+    key = hmac.digest(extracted, b"flwr-kld sealed counts 1\0\x01", hashlib.sha256)
+    data = bytes.fromhex(VECTOR["associated_data"])
+    assert ChaCha20Poly1305(key).decrypt(bytes(12), box[32:], data).hex() == VECTOR["counts"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run": 2},
+        {"check": "another check"},
+        {"reference": "another reference"},
+        {"plan": "another plan"},
+        {"terms": '{"epsilon":9.0}'},
+        {"sender": "1001:0"},
+        {"check": "checkr", "reference": "eference"},  # the same letters, divided otherwise
+    ],
+)
+def test_a_box_opens_in_no_other_context(change):
+    with pytest.raises(NotOpened, match="sealed for another check, sender or key"):
+        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT), replace(CONTEXT, **change))
+
+
+def test_every_changed_bit_is_noticed():
+    box = seal(KEY.public, COUNTS, CONTEXT)
+    for bit in range(8 * len(box)):
+        if bit == 255:
+            continue  # X25519 ignores it in a public key; the salt does not (next test)
+        changed = bytearray(box)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(NotOpened):
+            open_sealed(KEY, bytes(changed), CONTEXT)
+
+
+def test_the_spare_bit_of_the_one_use_key_is_noticed_too():
+    box = bytearray(seal(KEY.public, COUNTS, CONTEXT))
+    box[31] ^= 0x80
+    with pytest.raises(NotOpened):
+        open_sealed(KEY, bytes(box), CONTEXT)
+
+
+@pytest.mark.parametrize("length", [0, 1, 31, 32, 33, OVERHEAD - 1, OVERHEAD, OVERHEAD + 39])
+def test_cut_boxes_do_not_open(length):
+    with pytest.raises(NotOpened):
+        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT)[:length], CONTEXT)
+
+
+def test_longer_boxes_do_not_open():
+    with pytest.raises(NotOpened):
+        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT) + b"\0", CONTEXT)
+
+
+def test_another_key_opens_nothing():
+    with pytest.raises(NotOpened):
+        open_sealed(AggregatorKey.generate(), seal(KEY.public, COUNTS, CONTEXT), CONTEXT)
+
+
+def test_low_order_points_are_refused_on_both_sides():
+    for point in (bytes(32), b"\1" + bytes(31)):
+        with pytest.raises(NotOpened):
+            open_sealed(KEY, point + bytes(56), CONTEXT)
+        with pytest.raises(ValueError, match="low-order"):
+            check_public(point)
+
+
+@pytest.mark.parametrize("public", [b"", bytes(31), bytes(33), "aa" * 32, None])
+def test_a_public_key_is_32_bytes(public):
+    with pytest.raises(ValueError, match=r"32 bytes: AggregatorKey\.public"):
+        check_public(public)
+
+
+def test_sealing_twice_shares_nothing_and_lengths_tell_nothing():
+    boxes = [seal(KEY.public, counts, CONTEXT) for counts in (COUNTS, COUNTS, bytes(40))]
+    assert len({len(box) for box in boxes}) == 1 == len({OVERHEAD + 40, len(boxes[0])})
+    assert len({box[:32] for box in boxes}) == 3
+    assert len({box[32:] for box in boxes}) == 3
+
+
+def test_a_key_survives_a_file_that_only_its_owner_reads(tmp_path):
+    key, file = AggregatorKey.generate(), tmp_path / "key"
+    key.save(file)
+    assert AggregatorKey.load(file).public == key.public
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        key.save(file)
+
+
+def test_a_key_shows_nothing():
+    assert repr(KEY) == "AggregatorKey(<private>)"
+    with pytest.raises(TypeError, match="must not be pickled"):
+        pickle.dumps(KEY)

@@ -1,0 +1,180 @@
+"""Private objects show nothing to whoever looks at them from outside, and cannot be copied."""
+
+import copy
+import dataclasses
+import importlib
+import io
+import json
+import pickle
+import pkgutil
+import pprint
+
+import numpy as np
+import pytest
+import rich
+from integral.laws import finite_base
+from numbered import Numbered
+from privacy.forks import in_a_fork
+from rich.console import Console
+from secure_aggregation.summing import EASY, Sum, people, session_of
+
+import flwr_kld
+from flwr_kld.clients.own_records import Records
+from flwr_kld.counts import ClearSum, ClientCounts
+from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
+from flwr_kld.integral.boosting import Boosted, Points, Round
+from flwr_kld.integral.categorical import Categorical
+from flwr_kld.messages.sealing import AggregatorKey
+from flwr_kld.messages.sum_terms import SumVector
+from flwr_kld.privacy.private import Held, OneProcess, Private
+from flwr_kld.privacy.table import TOTAL
+from flwr_kld.query import Partition
+from flwr_kld.reference import Reference
+from flwr_kld.secure_aggregation import Identity, Phase, SumClient
+from flwr_kld.secure_aggregation.keys import OneUseKey
+
+REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
+PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
+COUNT = 486_113
+"""Digits that nothing else shows."""
+NEEDLE = b"NEEDLE_IN_A_KEY_"
+KEY = 2 * NEEDLE
+
+
+def counts() -> ClientCounts:
+    return ClientCounts(np.array([COUNT, 1, 0, 2], dtype=np.int32), cells=4)
+
+
+def advertised() -> SumClient:
+    who, roster = people(3)
+    client = SumClient(who["c000"], "c000", roster, EASY, random=lambda n: (NEEDLE * n)[:n])
+    client.advertise(session_of(3), plan="plan", length=4)
+    assert client.state()["seed"] == KEY
+    return client
+
+
+def summed() -> Sum:
+    total = Sum(session_of(3), np.array([[COUNT] * 4] + 2 * [[0] * 4], dtype=np.uint32))
+    assert total.run().reveal()[0] == COUNT
+    return total
+
+
+def boosted() -> Boosted:
+    outcome = Boosted(1.0, 2)
+    outcome.add(1.0, lambda _: np.full(2, COUNT), np.full(2, COUNT), Round(*[float(COUNT)] * 6))
+    return outcome
+
+
+def private_objects() -> list[Private]:
+    base = finite_base([0.5, 0.3, 0.2])
+    records = np.repeat([0, 1, 2], [20, 20, 160])
+    box, rejection = mollify(records, base, Mollifier.asymmetric(0.5, 0.2)), mbde(records, base, 1)
+    points = np.array([COUNT, 0.0])
+    client, total = advertised(), summed()
+    counted = Records(Held(np.array([COUNT, COUNT])))
+    counted.name(Held(np.array([COUNT, 1], dtype=np.uint64)), None)
+    return [
+        Held(COUNT),
+        counted,
+        SumVector(np.array([COUNT, 0])),
+        counts(),
+        ClearSum([counts()], PLAN),
+        Categorical([COUNT, TOTAL - COUNT]),
+        box,
+        rejection,
+        Sampler(box, 3),
+        Points(points[:, None], points, points, COUNT),
+        boosted(),
+        Identity(KEY),
+        AggregatorKey(KEY),
+        OneUseKey(KEY),
+        client,
+        client._memory,
+        total.server,
+        total.server._collected,
+        total.server.result(),
+    ]
+
+
+OBJECTS = private_objects()
+each = pytest.mark.parametrize("private", OBJECTS, ids=lambda p: type(p).__name__)
+
+
+def descendants(base: type) -> set[type]:
+    return {base}.union(*(descendants(kind) for kind in base.__subclasses__()))
+
+
+def test_every_private_type_is_looked_at():
+    for module in pkgutil.walk_packages(flwr_kld.__path__, "flwr_kld."):
+        if ".cli" not in module.name and ".ledger" not in module.name:
+            importlib.import_module(module.name)
+    kinds = {k for k in descendants(Private) if k.__module__.startswith("flwr_kld.")}
+    assert kinds - {Private, OneProcess} == {type(private) for private in OBJECTS}
+
+
+def inspected(private: Private) -> str:
+    console = Console(file=io.StringIO(), width=10_000)
+    rich.inspect(private, console=console, private=True, methods=True, dunder=False)
+    console.print(private)
+    rich.pretty.pprint(private, console=console)
+    return console.file.getvalue()
+
+
+@each
+def test_no_usual_look_at_it_shows_a_value(private):
+    texts = [
+        repr(private),
+        f"{private!s:>60}",
+        str([private]),
+        pprint.pformat(private),
+        json.dumps({"x": private}, default=str),
+        inspected(private),
+        *(repr(getattr(private, name)) for name in dir(private)),
+    ]
+    for text in texts:
+        assert str(COUNT) not in text
+        assert f"{COUNT:.1f}" not in text
+        assert "NEEDLE" not in text
+        assert KEY.hex() not in text
+    assert repr(private).startswith(type(private).__name__)
+
+
+@each
+def test_it_has_no_state_to_copy_or_store(private):
+    with pytest.raises(TypeError, match=r"vars\(\)"):
+        vars(private)
+    with pytest.raises(TypeError, match="is private"):
+        private.__getstate__()
+    assert not dataclasses.is_dataclass(private)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(TypeError, match="must not be pickled or copied"):
+            pickle.dumps(private, protocol)
+    for duplicate in (copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="must not be pickled or copied"):
+            duplicate(private)
+
+
+def tried(work) -> bytes:
+    try:
+        work()
+    except RuntimeError as refusal:
+        return type(refusal).__name__.encode() + b": " + str(refusal).encode()
+    return b"went on"
+
+
+def test_a_fork_of_a_sampler_draws_nothing():
+    """Two processes with one budget would draw twice as often as was paid for."""
+    sampler = Sampler(mollify([0, 1, 2], finite_base([0.5, 0.3, 0.2]), Mollifier.symmetric(1.0)), 2)
+    told = in_a_fork(lambda: tried(sampler.draw))
+    assert told.startswith(b"RuntimeError: this Sampler belongs to the process that made it")
+    assert (len(sampler.draw(2)), sampler.left) == (2, 0)
+
+
+@pytest.mark.parametrize("phase", [Phase.ADVERTISE, Phase.MASK, Phase.AGREE, Phase.UNMASK])
+def test_a_fork_of_a_client_answers_nothing(phase):
+    """Two answers to one phase would show a difference of vectors, or both of its secrets."""
+    total = Sum(session_of(3), np.zeros((3, 4), dtype=np.uint32)).until(phase)
+    total.client(0)
+    told = in_a_fork(lambda: tried(lambda: total.answer(0, phase, total.requests[0])))
+    assert told.startswith(b"RuntimeError: this SumClient belongs to the process that made it")
+    assert total.answer(0, phase, total.requests[0])
