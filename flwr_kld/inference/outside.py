@@ -7,6 +7,7 @@ Proof note: ``docs/proofs/outside-share.md``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ from flwr_kld.inference.witness import Witness, check_level, in_groups
 if TYPE_CHECKING:
     from flwr_kld.counts import NoisyCounts
 
+_CLEAR = 5.0
+"""Standard deviations of its noise that the size of the median group is above; below, the groups'
+shares would be ratios of noise to noise."""
 _NEARLY_EMPTY = 0.1
 """Part of the median group's size; the share of a smaller group is mostly noise."""
 
@@ -63,9 +67,10 @@ def outside_limits(
     if not outside.any():
         return None
     size = counts.sum(axis=0).astype(np.float64)
-    full = size > max(_NEARLY_EMPTY * float(np.median(size)), 0.0)
-    if full.sum() < 2:
+    usual = float(np.median(size))
+    if usual <= _CLEAR * math.sqrt(len(counts) * noisy.noise.variance):
         return OutsideLimits(0.0, 1.0, 0.0, level)
+    full = size > _NEARLY_EMPTY * usual
     share = outside.astype(np.float64) @ counts[:, full] / size[full]
     alike = np.ones_like(share)
     upper = ratio_limit(share, alike, level).upper

@@ -88,6 +88,16 @@ def test_one_group_of_huge_size_decides_nothing(check, publish):
     assert limits.upper > 0.1
 
 
+def test_groups_of_few_records_are_noise_and_say_nothing(check, publish):
+    """Of 4 records each at ε = .2: a ratio of noise to noise would often be a large share."""
+    witness, _ = check(0.0, 0)
+    counts = np.zeros((len(witness.values), GROUPS), dtype=np.int64)
+    counts[0] = 4
+    for seed in range(20):
+        limits = outside_limits(witness, publish(witness.query_plan(), counts, 0.2, seed))
+        assert (limits.lower, limits.upper) == (0.0, 1.0)
+
+
 def test_an_empty_group_is_no_obstacle_and_no_records_are(check, publish):
     witness, _ = check(0.3, 0)
     counts = np.full((len(witness.values), GROUPS), 50)
