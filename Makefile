@@ -14,9 +14,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/ready
 	$(BIN)/python -m flwr_kld.simulations.demo --out out/demo
 
-# Two at a time; what takes minutes is marked slow.
+# Two files at a time, in the order of tests/conftest.py; what takes minutes is marked slow.
 test: $(VENV)/ready
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # What `make test` leaves out: long Monte Carlo, every pattern of dropouts, real deployments.
 test-slow: $(VENV)/ready
