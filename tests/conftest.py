@@ -1,4 +1,4 @@
-"""For all tests: a busy machine is slow, and that is no failure; and what takes longest comes first."""
+"""For all tests: a busy machine is slow, and that is no failure; the longest files come first."""
 
 from pathlib import Path
 
