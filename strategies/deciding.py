@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from dataclasses import dataclass, field
 
@@ -25,6 +26,9 @@ _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
 again for the share outside the reference; the rest is the detector's. A check that stands alone has
 little use for that."""
+_EVIDENCE = 1
+"""Version of the fields that evidence is remembered under. A new field of `Alarm` joins them, and
+restarts all evidence, only if evidence that was gathered without it does not count with it."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,16 @@ class Decider:
         return Decided(verdict, (state,), bound.design_effect.upper)
 
     def _name(self, budget: str) -> str:
-        """Evidence adds up under one reference, θ and threshold."""
-        against = f"{self.reference.fingerprint} {self.theta!r} {self.threshold!r} {self.alarm!r}"
-        return f"{budget}/alarm/{hashlib.sha256(against.encode()).hexdigest()[:16]}"
+        """Evidence adds up under one reference, θ, threshold and alarm."""
+        against = {
+            "version": _EVIDENCE,
+            "reference": self.reference.fingerprint,
+            "theta": self.theta,
+            "threshold": self.threshold,
+            "rate": self.alarm.rate,
+            "horizon": self.alarm.horizon,
+            "level": self.alarm.level,
+            "resolution": self.alarm.resolution,
+        }
+        digest = hashlib.sha256(json.dumps(against).encode()).hexdigest()
+        return f"{budget}/alarm/{digest[:16]}"

@@ -1,6 +1,8 @@
 """Checks that decide, in every trust model, and what the ledger keeps of them."""
 
 import json
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
+from flwr_kld.strategies.deciding import Decider
 
 KEY = AggregatorKey.generate()
 SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
@@ -140,6 +143,34 @@ def test_evidence_adds_up_over_checks_and_restarts(ledger):
     assert outcomes[0] is not Outcome.DRIFT
     assert outcomes[-1] is Outcome.DRIFT
     assert "evidence of" in report.verdict.reason or "errs with" in report.verdict.reason
+
+
+@dataclass(frozen=True)
+class Later(Alarm):
+    """What a later release may make of `Alarm`."""
+
+    patience: int = 3
+
+
+def remembered_as(alarm=ALONE, **changed):
+    """Name under which a ledger keeps the evidence of a monitor."""
+    values = {"threshold": 0.05, "outside": 0.05, "theta": 0.01, "print": "f00d", **changed}
+    reference = SimpleNamespace(fingerprint=values.pop("print"))
+    return Decider(alarm=alarm, reference=reference, **values)._name("default")
+
+
+def test_evidence_outlives_a_new_field_of_the_alarm():
+    assert remembered_as(Later(horizon=1)) == remembered_as(Alarm(horizon=1))
+    # What this version keeps, the next ones find.
+    assert remembered_as(Alarm()) == "default/alarm/e8d2ce8536a57862"
+
+
+def test_evidence_adds_up_only_under_what_it_was_gathered_for():
+    other = {"rate": 0.01, "horizon": 2, "level": 0.9, "resolution": 0.2}
+    names = [remembered_as(replace(ALONE, **{name: value})) for name, value in other.items()]
+    names += [remembered_as(**{name: 0.1}) for name in ("theta", "threshold")]
+    names += [remembered_as(print="beef"), remembered_as()]
+    assert len(set(names)) == 8
 
 
 def test_a_report_with_a_verdict_survives_json(ledger):
