@@ -14,7 +14,7 @@ from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasure
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.evidence import Evidence
 from flwr_kld.inference.interval import two_sided_interval
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.power import Power
 from flwr_kld.inference.witness import check_level
@@ -152,16 +152,16 @@ class Decider:
             return Decided(unmeasured(self.threshold, self.alarm.level, why))
         counts = measured.second.values
         if not isinstance(counts, NoisyCounts):
-            raise TypeError("a bound is certified from counts")
+            raise TypeError("a bound needs counts")
         theta, threshold = self.theta, self.threshold
-        bound = certified_lower_bound(witness, counts, theta=theta, level=self.alarm.level)
+        bound = lower_confidence_bound(witness, counts, theta=theta, level=self.alarm.level)
         standing = self._detector.update(
             Evidence.of(witness, counts, theta=theta, threshold=threshold)
         )
         at_once, resolution = self.alarm.level_at_once, self.alarm.resolution
         verdict = decide(
             bound,
-            certified_lower_bound(witness, counts, theta=theta, level=at_once),
+            lower_confidence_bound(witness, counts, theta=theta, level=at_once),
             two_sided_interval(first, bound, theta=theta, level=self.alarm.level),
             standing,
             Power(

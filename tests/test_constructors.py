@@ -38,7 +38,7 @@ from flwr_kld.inference.design_effect import DesignEffect
 from flwr_kld.inference.e_detector import EDetector, Standing
 from flwr_kld.inference.evidence import Evidence
 from flwr_kld.inference.interval import Interval, two_sided_interval
-from flwr_kld.inference.lower_bound import CertifiedBound, certified_lower_bound
+from flwr_kld.inference.lower_bound import LowerBound, lower_confidence_bound
 from flwr_kld.inference.power import Power
 from flwr_kld.inference.witness import Witness
 from flwr_kld.reference import Reference
@@ -56,7 +56,7 @@ COUNTS = NoisyCounts(np.arange(1, PLAN.cells + 1), 200.0, EVENT, PLAN, True)
 WITNESS = Witness.from_counts(COUNTS)
 LEVELS = WITNESS.query_plan().over(query.Selection(groups=10))
 SECOND = NoisyCounts(np.arange(LEVELS.length) + 9, 500.0, EVENT, LEVELS, True)
-BOUND = certified_lower_bound(WITNESS, SECOND, theta=0.01)
+BOUND = lower_confidence_bound(WITNESS, SECOND, theta=0.01)
 BASE, BOX = integral.FiniteBase.uniform(DOMAIN), integral.Mollifier.symmetric(1.0)
 HYPOTHESES = predictors.Hypotheses({"even": EVEN, "odd": ODD})
 MIXTURE = predictors.BayesMixture(HYPOTHESES, 1.0)
@@ -79,7 +79,7 @@ EXAMPLES = {
     alerts.Command: {"argv": ["true"]},
     alerts.Webhook: {"url": "https://example.org"},
     Power: {"mass": np.full(4, 0.25), "records": 9.0, "noise": 1.0},
-    certified_lower_bound: {"witness": WITNESS, "noisy": SECOND, "theta": 0.01},
+    lower_confidence_bound: {"witness": WITNESS, "noisy": SECOND, "theta": 0.01},
     two_sided_interval: {"counts": COUNTS, "bound": BOUND, "theta": 0.01},
     clients.AggregatorLimits: {"most_epsilon": 1.0},
     domain.Binned: {"edges": [0.0, 1.0]},
@@ -180,7 +180,7 @@ EXAMPLES = {
 """Arguments that are right, for everything public that takes a number, or a list of any."""
 
 ANSWERS = {
-    CertifiedBound, DesignEffect, Interval, NoisyCounts, Standing, accounting.BudgetExhausted,
+    LowerBound, DesignEffect, Interval, NoisyCounts, Standing, accounting.BudgetExhausted,
     accounting.Entry, accounting.Release, accounting.Reservation, accounting.Spent,
     accounting.State, alerts.Delivery, estimators.ErrorSplit, estimators.Estimate,
     explanation.Movement, guard.Receipt, integral.IntegralEvent, integral.Recommendation,
@@ -200,8 +200,8 @@ FROM_ELSEWHERE = {
 }  # fmt: skip
 
 BY_MODULE = (
-    DesignEffect, EDetector, Standing, Evidence, Interval, two_sided_interval, CertifiedBound,
-    certified_lower_bound, Power, Witness,
+    DesignEffect, EDetector, Standing, Evidence, Interval, two_sided_interval, LowerBound,
+    lower_confidence_bound, Power, Witness,
 )  # fmt: skip
 """Public in modules of ``flwr_kld.inference``, which loads none of them: clients do without."""
 

@@ -52,7 +52,7 @@ def plan(
         typer.Option(min=0, max=1, help="How alike a client's records are: 0 independent, 1 same."),
     ] = 0.0,
     theta: Annotated[float, typer.Option(min=0, max=1, help="Of the skewed divergence.")] = 0.01,
-    level: Annotated[float, typer.Option(help="Confidence of the certified bound.")] = 0.95,
+    level: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
     power: Annotated[float, typer.Option(help="With which a drift is to be found.")] = 0.8,
     population: Annotated[
         int | None, typer.Option(help="Clients among whom cohorts rotate; default those asked.")

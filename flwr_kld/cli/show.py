@@ -47,16 +47,16 @@ def report_lines(report: Report) -> Iterator[str]:
         yield verdict.reason
         if verdict.resolve:
             yield f"what would resolve it: {verdict.resolve}"
-        certified = (
-            "nothing"
+        bound = (
+            "none"
             if verdict.lower_bound is None
             else f"at least {_nats(report.lower_bound)} nats, probability {verdict.level:g}"
         )
-        yield f"certified: {certified}; threshold {verdict.threshold:g}"
+        yield f"lower bound: {bound}; threshold {verdict.threshold:g}"
         if verdict.interval:
             yield f"interval: {verdict.interval[0]:.3f} to {verdict.interval[1]:.3f} nats"
     if report.outside is not None:
-        yield f"outside the reference: {report.outside}{_certified_outside(verdict)}"
+        yield f"outside the reference: {report.outside}{_outside_bound(verdict)}"
     theta = "" if report.theta is None else f", θ = {report.theta:.3g}"
     if report.estimate is None:
         yield f"estimate: none: {report.note}"
@@ -87,12 +87,12 @@ def report_lines(report: Report) -> Iterator[str]:
         yield f"left out: {missing}"
 
 
-def _certified_outside(verdict: Verdict | None) -> str:
-    """Say what is certified of the share outside the reference, and tolerated."""
+def _outside_bound(verdict: Verdict | None) -> str:
+    """Say how large the share outside the reference is at least, and what is tolerated."""
     if verdict is None or verdict.outside_lower is None or verdict.outside_tolerated is None:
         return ""
     return (
-        f"; certified: at least {100 * verdict.outside_lower:.3g} %, probability "
+        f"; lower bound: at least {100 * verdict.outside_lower:.3g} %, probability "
         f"{verdict.level:g}; {100 * verdict.outside_tolerated:.3g} % are tolerated"
     )
 

@@ -1,8 +1,8 @@
 """The decision of one check: drift, no drift, or inconclusive and what would resolve it.
 
-Drift is said on certified grounds only: one check's lower bound of the divergence or of the share
+Drift is said only on a lower confidence bound: one check's of the divergence or of the share
 of records outside the reference, or evidence added up over checks. The point estimate never alarms.
-Proof notes: ``docs/proofs/certified-bound.md``, ``docs/proofs/outside-share.md``,
+Proof notes: ``docs/proofs/lower-bound.md``, ``docs/proofs/outside-share.md``,
 ``docs/proofs/e-detector.md``.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.interval import Interval, NoInterval
-from flwr_kld.inference.lower_bound import CertifiedBound
+from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.outside_share import OutsideShare
 from flwr_kld.inference.power import Power, errors_for_one_check
@@ -49,8 +49,8 @@ class Outside:
 
 
 def decide(
-    bound: CertifiedBound,
-    at_once: CertifiedBound,
+    bound: LowerBound,
+    at_once: LowerBound,
     interval: Interval | NoInterval,
     standing: Standing,
     power: Power,
@@ -64,9 +64,9 @@ def decide(
 
     Parameters
     ----------
-    bound : CertifiedBound
+    bound : LowerBound
         Of the second half, as reports show it.
-    at_once : CertifiedBound
+    at_once : LowerBound
         The same at the higher level at which a single check alarms.
     interval : Interval or NoInterval
         Two-sided, or why there is none.
@@ -182,23 +182,23 @@ _Found = tuple[Outcome, str, str | None]
 
 
 def _found(
-    bound: CertifiedBound,
-    at_once: CertifiedBound,
+    bound: LowerBound,
+    at_once: LowerBound,
     standing: Standing,
     outside: Outside,
     threshold: float,
 ) -> _Found | None:
-    """Return what is certified to be too much, first what alarms."""
+    """Return what is too much, first what alarms."""
     if at_once.lower > threshold:
         reason = (
-            f"a divergence above {threshold:g} nats is certified: the bound by which single checks "
+            f"the divergence is above {threshold:g} nats: the bound by which single checks "
             f"alarm errs with probability {1 - at_once.level:.1g} and is {at_once.lower:.3f} nats"
         )
         return Outcome.DRIFT, reason, None
     tolerated = f"{100 * outside.tolerated:.3g} %"
     if outside.at_once is not None and outside.at_once.lower > outside.tolerated:
         reason = (
-            f"more records outside the reference than tolerated are certified: {tolerated}, and "
+            f"more records are outside the reference than the tolerated {tolerated}: "
             "the bound by which single checks alarm errs with probability "
             f"{1 - outside.at_once.level:.1g} and is {100 * outside.at_once.lower:.3g} %"
         )
@@ -212,15 +212,15 @@ def _found(
         return Outcome.DRIFT, reason, None
     if bound.lower > threshold:
         reason = (
-            f"the divergence is at least {bound.lower:.3f} nats, above {threshold:g}, but this is "
-            f"certified at {100 * bound.level:g} % only; evidence over checks stands at "
+            f"the divergence is at least {bound.lower:.3f} nats, above {threshold:g}, but only "
+            f"with confidence {100 * bound.level:g} %; evidence over checks stands at "
             f"{standing.evidence:.2g} of {standing.alarm_at:.3g}"
         )
         return Outcome.INCONCLUSIVE, reason, "the next checks, if it is a drift"
     if outside.limits is not None and outside.limits.lower > outside.tolerated:
         reason = (
             f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
-            f"reference, above {tolerated}, but this is certified at {100 * bound.level:g} % only"
+            f"reference, above {tolerated}, but only with confidence {100 * bound.level:g} %"
         )
         return Outcome.INCONCLUSIVE, reason, "more clients or records, or a larger epsilon"
     return None
@@ -241,7 +241,7 @@ def _with_outside(reason: str, outside: Outside) -> _Found:
 
 
 def _none(
-    bound: CertifiedBound,
+    bound: LowerBound,
     interval: Interval | NoInterval,
     power: Power,
     threshold: float,
@@ -255,13 +255,13 @@ def _none(
     found = power.detectable(threshold, errors=errors)
     if found <= excluded:
         reason = (
-            f"the certified bound, {max(bound.lower, 0.0):.3f} nats, is not above {threshold:g}; a "
+            f"the lower bound, {max(bound.lower, 0.0):.3f} nats, is not above {threshold:g}; a "
             f"divergence of {found:.2g} nats would have been found with probability {POWER:g}"
         )
         return Outcome.NO_DRIFT, reason, None
     seen = "no divergence" if math.isinf(found) else f"only a divergence of {found:.2g} nats"
     reason = (
-        f"the certified bound is not above {threshold:g} nats, but with probability {POWER:g} "
+        f"the lower bound is not above {threshold:g} nats, but with probability {POWER:g} "
         f"{seen} would have been found, not one of {excluded:.2g}"
     )
     return Outcome.INCONCLUSIVE, reason, _resolve(power, threshold, excluded, errors)

@@ -61,7 +61,7 @@ class Evidence:
         and Varadhan), so in each group ``Σ (m - f)`` over its records has a mean of at most 0,
         however many records the group has; noise on the counts leaves that mean as it is.
 
-        Parameters are those of `certified_lower_bound`, and the threshold in nats, >= 0.
+        Parameters are those of `lower_confidence_bound`, and the threshold in nats, >= 0.
 
         Raises
         ------

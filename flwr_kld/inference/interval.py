@@ -20,7 +20,7 @@ from flwr_kld.inference.witness import check_level
 
 if TYPE_CHECKING:
     from flwr_kld.counts import NoisyCounts
-    from flwr_kld.inference.lower_bound import CertifiedBound
+    from flwr_kld.inference.lower_bound import LowerBound
 
 _DEVIATIONS, _RECORDS = 3.0, 3.0
 """Noise deviations, and records, that θ N Π must reach in each cell."""
@@ -59,7 +59,7 @@ class NoInterval:
 
 
 def two_sided_interval(
-    counts: NoisyCounts, bound: CertifiedBound, *, theta: float, level: float = 0.95
+    counts: NoisyCounts, bound: LowerBound, *, theta: float, level: float = 0.95
 ) -> Interval | NoInterval:
     """Limit D_θ of the population over the plan's cells from both sides, or say why not.
 
@@ -72,7 +72,7 @@ def two_sided_interval(
     ----------
     counts : NoisyCounts
         Of the first half.
-    bound : CertifiedBound
+    bound : LowerBound
         Of the second half: its groups tell how far cohorts of these clients differ, which counts of
         the first half cannot.
     theta : float

@@ -1,10 +1,10 @@
-"""The certified lower bound: D_θ is at least this, whatever the witness, clients or noise.
+"""The lower confidence bound: D_θ is at least this, whatever the witness, clients or noise.
 
     D_θ = KL(Π || (1 - θ) P + θ Π)  >=  Σ Π ln f - ln((1 - θ) E_P f + θ E_Π f)
 
 for every f > 0 (Donsker and Varadhan 1983). f comes from one half of the cohort and is fixed when
 the other half is asked; E_P f is limited from above by that half's groups.
-Proof note: ``docs/proofs/certified-bound.md``.
+Proof note: ``docs/proofs/lower-bound.md``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CertifiedBound:
-    """What the second half certifies of D_θ, in nats.
+class LowerBound:
+    """Lower confidence bound of D_θ from the second half, in nats.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ class CertifiedBound:
     design_effect: DesignEffect
 
 
-def certified_lower_bound(
+def lower_confidence_bound(
     witness: Witness, noisy: NoisyCounts, *, theta: float, level: float = 0.95
-) -> CertifiedBound:
+) -> LowerBound:
     """Limit D_θ of the population from below.
 
     The population is the one that groups are independent draws from: of clients if whole clients
@@ -102,7 +102,7 @@ def certified_lower_bound(
     whole = (1 - theta) * point + theta * witness.reference_mean
     share = np.maximum(counts.sum(axis=1), 0) / max(int(counts.sum()), 1)
     spread = math.sqrt(float(share @ (f - point) ** 2) / noisy.records)
-    return CertifiedBound(
+    return LowerBound(
         lower=divergence(limit.upper),
         point=divergence(point),
         standard_error=(1 - theta) * limit.deviation / whole,

@@ -28,7 +28,7 @@ _NEARLY_EMPTY = 0.1
 
 @dataclass(frozen=True)
 class OutsideLimits:
-    """What the second half certifies of q, the share of records outside the reference.
+    """Confidence limits of q, the share of records outside the reference.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def outside_limits(
     Each group's share counts alike, however large the group is. The ratio of sums would be silent
     at high levels, because the sizes of hashed groups vary, and one heavy client could decide it.
 
-    The parameters, and the population, are those of `certified_lower_bound`.
+    The parameters, and the population, are those of `lower_confidence_bound`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How small a drift the certified bound finds: a closed-form forecast, before or after a check.
+"""How small a drift the lower bound finds: a closed-form forecast, before or after a check.
 
 The drift that is forecast is idiosyncratic: ln(P / Π) of the cells is normal and independent from
 cell to cell: hard for a witness, which can learn nothing of one cell from another, and not the

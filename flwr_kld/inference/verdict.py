@@ -30,8 +30,8 @@ class Verdict:
     threshold : float
         Nats that the operator tolerates.
     lower_bound : float or None
-        Certified: the divergence is at least this, with probability `level`, in nats. None if
-        nothing was certified.
+        Lower confidence bound: the divergence is at least this, with probability `level`, in nats.
+        None if there is none.
     level : float
         Of the bound.
     interval : tuple[float, float] or None
@@ -41,13 +41,13 @@ class Verdict:
     evidence, alarm_at : float or None
         Evidence for drift added up over checks, and where it alarms; None for a single check.
     outside_lower, outside_upper : float or None
-        Certified: at least, at most this share of the records lies outside the reference, each with
-        probability `level`. None if nothing was certified, or nothing can lie there.
+        Confidence limits, each with probability `level`: at least, at most this share of the
+        records lies outside the reference. None if there are none, or nothing can lie there.
     outside_tolerated : float or None
         Share of them that the operator tolerates.
     population : str or None
         Whose divergence the decision is about: of those from whom the cohort's clients were drawn,
-        or of these very clients. None if nothing was certified.
+        or of these very clients. None if nothing was bounded.
     """
 
     outcome: Outcome

@@ -1,9 +1,9 @@
-"""The witness of the certified bound: a public positive function of the symbol, of few values.
+"""The witness of the lower bound: a public positive function of the symbol, of few values.
 
 Donsker and Varadhan (1983): ``KL(Π || M) >= Σ Π ln f - ln E_M f`` for *every* f > 0, with equality
 at ``f = Π / M``. So a witness may be learnt from one half of a cohort and evaluated on the other,
-and however bad it is, what it certifies is true. PRIEST-KLD has no such bound.
-Proof note: ``docs/proofs/certified-bound.md``.
+and however bad it is, the bound holds. PRIEST-KLD has no such bound.
+Proof note: ``docs/proofs/lower-bound.md``.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Witness:
             error = (1 - theta) * np.sqrt(np.maximum(variance, 0.0)) / mixture
             expected = np.log(f) @ pi - np.log(mixture) - quantile * error
             offers.append((float(expected.max()), level_of, f[expected.argmax()], p))
-        # One level certifies 0 and learns nothing: what is below 0 today may add up over checks.
+        # One level bounds 0 and learns nothing: what is below 0 today may add up over checks.
         _, level_of, f, p = max(offers[1:] or offers, key=lambda offer: offer[0])
         values = tuple(Fraction(math.ceil(x * FIXED_POINT), FIXED_POINT) for x in f.tolist())
         return cls(plan, level_of, values, np.asarray(p, dtype=np.float64))
@@ -210,5 +210,5 @@ def in_groups(noisy: NoisyCounts, levels: int) -> NDArray[np.int64]:
     if noisy.plan.cells != levels or len(noisy.values) % levels:
         raise ValueError(f"the counts are not those of a witness of {levels} levels")
     if len(noisy.values) < 2 * levels:
-        raise ValueError("a certified bound needs counts in at least two groups")
+        raise ValueError("a lower bound needs counts in at least two groups")
     return noisy.values.reshape(levels, -1)

@@ -1,4 +1,4 @@
-"""The smallest drift that the certified bound will find: both halves, on cohorts that are drawn."""
+"""The smallest drift that the lower bound will find: both halves, on cohorts that are drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Drift, Law, largest_divergence
@@ -24,7 +24,7 @@ _PRECISION = 1.05
 
 
 def power_of(setting: Setting, plan: QueryPlan, law: Law) -> float:
-    """Probability that the certified bound exceeds the threshold; deterministic.
+    """Probability that the lower bound exceeds the threshold; deterministic.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def power_of(setting: Setting, plan: QueryPlan, law: Law) -> float:
             generator,
         ).reshape(_BOUNDS, setting.groups, len(q))
         for second in in_groups:
-            bound = certified_lower_bound(
+            bound = lower_confidence_bound(
                 witness,
                 published(second.T.reshape(-1), asked, event, bits),
                 theta=setting.theta,

@@ -46,7 +46,7 @@ class Setting:
         Of a check, in nats.
     threshold : float or None
         Divergence that is tolerated, in nats, >= 0: the check splits its records in two halves and
-        decides by the certified lower bound. None: it counts all of them and decides nothing.
+        decides by the lower confidence bound. None: it counts all of them and decides nothing.
     cells : int
         Budget of the partition.
     adjacency : Adjacency

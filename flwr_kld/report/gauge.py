@@ -1,4 +1,4 @@
-"""Where estimate, certified bound and threshold lie on one scale, in per cent of its width."""
+"""Where estimate, lower bound and threshold lie on one scale, in per cent of its width."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Gauge:
     Parameters
     ----------
     threshold : Mark
-        Beyond it, a certified bound is a drift.
+        Beyond it, a lower bound is a drift.
     bound : Mark or None
-        Certified lower bound; None if nothing was certified.
+        Lower confidence bound; None if there is none.
     estimate : Mark or None
         None if there is none.
     error : tuple[float, float]

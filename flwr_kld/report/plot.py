@@ -1,4 +1,4 @@
-"""The history plot: estimates, certified bounds and alarms over checks, and the budget below."""
+"""The history plot: estimates, lower bounds and alarms over checks, and the budget below."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plot_history(
 ) -> None:
     """Draw a series of checks.
 
-    Above, in nats: estimates with two standard deviations either way, the certified lower bound,
+    Above, in nats: estimates with two standard deviations either way, the lower confidence bound,
     the threshold, alarms, checks that failed or have not ended, and the truth where a simulation
     knows it. Below: epsilon of each check, and what the window had spent of the budget that was in
     force, if there is a ledger.
@@ -87,11 +87,11 @@ def _draw_divergence(axes: Any, checks: Sequence[Check], reports: _Reports, them
             markeredgewidth=2.5, linewidth=1, linestyle=":", label="truth (exact, this cohort)",
         )  # fmt: skip
     _draw_estimates(axes, checks, theme, band=crowded)
-    certified = [(n, r.lower_bound) for n, r in reports if r.lower_bound is not None]
-    if certified:
+    bounds = [(n, r.lower_bound) for n, r in reports if r.lower_bound is not None]
+    if bounds:
         axes.plot(
-            *zip(*certified, strict=True), color=theme.bound, marker="^",
-            markersize=3.5 if crowded else 6, linestyle="none", label="certified lower bound",
+            *zip(*bounds, strict=True), color=theme.bound, marker="^",
+            markersize=3.5 if crowded else 6, linestyle="none", label="lower confidence bound",
         )  # fmt: skip
     thresholds = [(n, r.threshold) for n, r in reports if r.threshold is not None]
     if thresholds:

@@ -58,7 +58,7 @@ _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     ),
     "kld_estimate_deviation": ("Standard deviation of the estimate, in nats", lambda r: r.error),
     "kld_lower_bound": (
-        "Certified lower bound, in nats; 0 where nothing above is certified",
+        "Lower confidence bound, in nats; 0 where there is nothing above",
         lambda r: r.lower_bound,
     ),
     "kld_threshold": ("Divergence that is tolerated, in nats", lambda r: r.threshold),
@@ -67,7 +67,7 @@ _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         lambda r: r.outside_share,
     ),
     "kld_outside_lower_bound": (
-        "Certified lower bound of the share of records outside the reference, 0 to 1",
+        "Lower confidence bound of the share of records outside the reference, 0 to 1",
         lambda r: r.outside_lower,
     ),
     "kld_epsilon": ("Epsilon of the last finished check, in nats", lambda r: r.epsilon),

@@ -131,7 +131,7 @@ class Report:
 
     @property
     def lower_bound(self) -> float | None:
-        """Certified lower bound in nats, if there is one: for people, who read one below 0 as 0."""
+        """Lower confidence bound in nats, if there is one; 0 where it is below 0."""
         bound = None if self.verdict is None else self.verdict.lower_bound
         return None if bound is None else max(0.0, bound)
 
@@ -142,7 +142,7 @@ class Report:
 
     @property
     def outside_lower(self) -> float | None:
-        """Certified lower bound of that share, if there is one."""
+        """Lower confidence bound of that share, if there is one."""
         return None if self.verdict is None else self.verdict.outside_lower
 
     @property

@@ -90,7 +90,7 @@ def require_counts(trust: Trust) -> None:
     """
     release = getattr(trust, "release", "counts")
     if release != "counts":
-        raise ValueError('a threshold needs release="counts": one number certifies no bound')
+        raise ValueError('a threshold needs release="counts": one number gives no bound')
 
 
 def require_known_sizes(trust: Trust) -> None:

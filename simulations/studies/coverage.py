@@ -1,4 +1,4 @@
-"""How often the certified bound and the two-sided interval hold.
+"""How often the lower bound and the two-sided interval hold.
 
 Run ``python -m flwr_kld.simulations.studies.coverage [--data writers.npz] [--runs 2000] [--out
 DIR]``. Each run draws two half-cohorts, publishes noisy counts of both, learns a witness from the
@@ -33,7 +33,7 @@ from scipy.stats import norm
 
 from flwr_kld._extras import require
 from flwr_kld.inference.interval import Interval, two_sided_interval
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import GROUPS, Witness
 from flwr_kld.simulations.studies.cohorts import Counts
 from flwr_kld.simulations.studies.coverage_settings import (
@@ -73,7 +73,7 @@ def bound_row(setting: Setting, runs: int) -> Row:
     lower, seen, old = (np.empty(runs) for _ in range(3))
     for i in range(runs):
         _, witness, exact, second = setting.check(GROUPS, rng)
-        lower[i] = certified_lower_bound(witness, second, theta=theta, level=LEVEL).lower
+        lower[i] = lower_confidence_bound(witness, second, theta=theta, level=LEVEL).lower
         mean = np.bincount(witness.level_of, shares) @ witness.f
         whole = (1 - theta) * mean + theta * witness.reference_mean
         seen[i] = witness.log_mean - math.log(whole)
@@ -100,7 +100,7 @@ def groups_row(setting: Setting, runs: int) -> Row:
         rng, total = generator(setting), 0.0
         for _ in range(runs):
             _, witness, _, second = setting.check(groups, rng)
-            bound = certified_lower_bound(witness, second, theta=setting.theta, level=LEVEL)
+            bound = lower_confidence_bound(witness, second, theta=setting.theta, level=LEVEL)
             total += bound.lower
         row[str(groups)] = total / runs
     return row
@@ -113,7 +113,7 @@ def interval_row(setting: Setting, runs: int) -> Row:
     width = 0.0
     for _ in range(runs):
         first, witness, _, second = setting.check(GROUPS, rng)
-        bound = certified_lower_bound(witness, second, theta=setting.theta, level=LEVEL)
+        bound = lower_confidence_bound(witness, second, theta=setting.theta, level=LEVEL)
         interval = two_sided_interval(first, bound, theta=setting.theta, level=LEVEL)
         if isinstance(interval, Interval):
             given += 1
@@ -151,7 +151,7 @@ def plot(bounds: Sequence[Row], intervals: Sequence[Row], path: Path) -> None:
     axes = figure.subplots(1, 2)
     given = [row for row in intervals if row["covers"] is not None]
     for ax, rows, title, series in (
-        (axes[0], bounds, "certified bound at most …", (
+        (axes[0], bounds, "lower bound at most …", (
             ("covers", "D_θ", "C0"),
             ("covers_seen", "what the witness sees", "C1"),
             ("classical_covers_seen", "the same, classical release", "#9a9a9a"),
@@ -182,8 +182,8 @@ def save(rows: Sequence[Row], path: Path) -> None:
 def tables(data: Path | None, runs: int) -> Iterator[tuple[str, str, list[Row]]]:
     """Yield each table's file, title and rows."""
     settings = bound_settings(data)
-    shown = track(settings, description="certified bound")
-    yield "coverage", f"certified bound, {runs} runs", [bound_row(s, runs) for s in shown]
+    shown = track(settings, description="lower bound")
+    yield "coverage", f"lower bound, {runs} runs", [bound_row(s, runs) for s in shown]
     few = max(runs // 10, 2)
     shown = track(settings, description="numbers of groups")
     yield "groups", f"mean bound by groups, {few} runs", [groups_row(s, few) for s in shown]

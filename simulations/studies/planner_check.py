@@ -34,7 +34,7 @@ from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
 from flwr_kld.domain import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators import estimate
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner import Setting, design_effect_of, forecast
 from flwr_kld.planner.drift import Drift, Law, Shape
@@ -101,7 +101,7 @@ class Federation:
         return self._publish(self.case.setting.answering, self.query)
 
     def bound(self) -> float:
-        """Run a check: its certified lower bound, in nats."""
+        """Run a check: its lower confidence bound, in nats."""
         setting = self.case.setting
         witness = Witness.from_counts(
             self.first_half(), theta=setting.theta, groups=setting.groups, level=setting.level
@@ -110,7 +110,7 @@ class Federation:
         many = setting.clients >= 20 * setting.groups
         grouped = Selection(groups=setting.groups, by="client" if many else "record")
         second = self._publish(rest, witness.query_plan().over(grouped))
-        return certified_lower_bound(
+        return lower_confidence_bound(
             witness, second, theta=setting.theta, level=setting.level
         ).lower
 

@@ -33,7 +33,7 @@ from flwr_kld._extras import require
 from flwr_kld.accounting import Budget
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.evidence import Evidence
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.simulations.studies.year_ledger import Price, price_of
 from flwr_kld.simulations.studies.year_world import COHORT, PEOPLE, THETA, World
 from flwr_kld.strategies.deciding import Alarm
@@ -106,7 +106,7 @@ def live(scenario: Scenario, year: int, detector: EDetector, *, until_alarm: boo
         witness, second = here.check(asked, scenario.part, rng)
         evidence = Evidence.of(witness, second, theta=THETA, threshold=THRESHOLD)
         standing = detector.update(evidence)
-        bound = certified_lower_bound(witness, second, theta=THETA, level=ALARM.level_at_once)
+        bound = lower_confidence_bound(witness, second, theta=THETA, level=ALARM.level_at_once)
         path.append(standing.evidence / standing.alarm_at)
         if standing.alarmed:
             by_evidence = by_evidence or day
@@ -171,7 +171,7 @@ def errors_above(part: float) -> float:
     for i in range(_TRIALS):
         witness, second = here.check(people[i % len(people)], part, rng)
         seen[i] = here.seen(witness, part)
-        read[i] = certified_lower_bound(witness, second, theta=THETA).point
+        read[i] = lower_confidence_bound(witness, second, theta=THETA).point
     return float((seen.mean() - THRESHOLD) / np.sqrt(np.mean((read - seen) ** 2)))
 
 

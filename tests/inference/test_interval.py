@@ -4,7 +4,7 @@ from scipy.stats import binom
 
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.interval import Interval, NoInterval, two_sided_interval
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
 
 THETA, GROUPS = 0.05, 10
@@ -23,7 +23,7 @@ def check(plan_for, publish, zipf):
         merged = np.zeros((len(witness.values), GROUPS), dtype=np.int64)
         np.add.at(merged, witness.level_of, cells)
         second = publish(witness.query_plan(), merged, epsilon, seed + 1)
-        bound = certified_lower_bound(witness, second, theta=theta)
+        bound = lower_confidence_bound(witness, second, theta=theta)
         return plan, two_sided_interval(first, bound, theta=theta)
 
     return run

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
 
 
@@ -48,7 +48,7 @@ def exact_divergence(p, h, theta):
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), size=st.integers(2, 8), theta=st.sampled_from([0.0, 0.01, 0.5]))
-def test_no_witness_certifies_more_than_there_is(plain_witness, publish, data, size, theta):
+def test_no_witness_says_more_than_there_is(plain_witness, publish, data, size, theta):
     # Groups that are all the same leave no margin: what is left is the inequality itself.
     def draw(low, high):
         return data.draw(st.lists(st.integers(low, high), min_size=size, max_size=size))
@@ -59,20 +59,20 @@ def test_no_witness_certifies_more_than_there_is(plain_witness, publish, data, s
     witness = plain_witness(p, f)
     h = h[plan_order(witness.plan)]
     second = publish(witness.query_plan(), np.repeat(h[:, None], 3, axis=1))
-    bound = certified_lower_bound(witness, second, theta=theta)
+    bound = lower_confidence_bound(witness, second, theta=theta)
     assert Decimal(bound.lower) <= exact_divergence(witness.plan.mass, h, theta)
     assert bound.lower <= bound.point < bound.lower + 1e-6
     assert bound.standard_error == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("theta", [0.0, 0.01, 0.3])
-def test_the_best_witness_certifies_all_of_it(plain_witness, publish, theta):
+def test_the_best_witness_says_all_of_it(plain_witness, publish, theta):
     p, h = np.array([0.4, 0.3, 0.2, 0.1]), np.array([100, 200, 300, 400])
     q = h / h.sum()
     witness = plain_witness(p, p / ((1 - theta) * q + theta * p))
     order = plan_order(witness.plan)
     second = publish(witness.query_plan(), np.repeat(h[order][:, None], 4, axis=1))
-    bound = certified_lower_bound(witness, second, theta=theta)
+    bound = lower_confidence_bound(witness, second, theta=theta)
     truth = skewed_divergence(p, h, theta)
     assert truth - 1e-6 < bound.lower <= truth
 
@@ -80,7 +80,7 @@ def test_the_best_witness_certifies_all_of_it(plain_witness, publish, theta):
 def test_counts_are_read_level_by_level(plain_witness, publish):
     witness = plain_witness([0.5, 0.5], [0.5, 2.0])
     counts = np.array([[10, 12, 14], [90, 88, 86]])
-    right = certified_lower_bound(witness, publish(witness.query_plan(), counts), theta=0.0)
+    right = lower_confidence_bound(witness, publish(witness.query_plan(), counts), theta=0.0)
     means = witness.f @ counts / counts.sum(axis=0)
     assert right.point == pytest.approx(witness.log_mean - math.log(means.mean()), abs=1e-9)
     whole = means.mean()
@@ -89,15 +89,15 @@ def test_counts_are_read_level_by_level(plain_witness, publish):
     assert right.records == 300
 
 
-def test_noise_beyond_all_reason_certifies_nothing_wrong(plain_witness, publish):
+def test_noise_beyond_all_reason_says_nothing_wrong(plain_witness, publish):
     witness = plain_witness([0.5, 0.5], [0.5, 2.0])
     for counts in ([[-500, 3, 2], [4, -700, 1]], [[0, 0, 0], [0, 0, 0]], [[-9, -9, -9], [3, 3, 3]]):
-        bound = certified_lower_bound(
+        bound = lower_confidence_bound(
             witness, publish(witness.query_plan(), np.array(counts)), theta=0.01
         )
         assert -2 < bound.lower <= bound.point <= math.log(100)
     # E_P f cannot be below the least f: noise that says so is not believed.
-    lucky = certified_lower_bound(
+    lucky = lower_confidence_bound(
         witness,
         publish(witness.query_plan(), np.array([[900, 900, 900], [-90, -90, -90]])),
         theta=0.0,
@@ -116,7 +116,7 @@ def test_covers_what_the_witness_sees(plan_for, publish, zipf, spread, in_cells)
     seen = witness.log_mean - math.log(0.99 * mean + 0.01 * witness.reference_mean)
     runs = 3_000
     bounds = [
-        certified_lower_bound(
+        lower_confidence_bound(
             witness, publish(asked, rng.multinomial(4_000, each), 1.0, seed=i), theta=0.01
         )
         for i in range(runs)
@@ -131,7 +131,7 @@ def test_covers_what_the_witness_sees(plan_for, publish, zipf, spread, in_cells)
     # noise and records each have their share of the error
     independent = np.mean([bound.independent_error for bound in bounds])
     assert 0.3 < independent / errors.mean() < 0.9
-    higher = certified_lower_bound(
+    higher = lower_confidence_bound(
         witness, publish(asked, rng.multinomial(4_000, each), 1.0), theta=0.01, level=0.999
     )
     assert higher.lower < higher.point - 3 * higher.standard_error
@@ -146,8 +146,8 @@ def test_what_does_not_fit_is_refused(plain_witness, publish):
         ({"level": 0.4}, "level"),
     ):
         with pytest.raises(ValueError, match=message):
-            certified_lower_bound(witness, good, **{"theta": 0.01, **changes})
+            lower_confidence_bound(witness, good, **{"theta": 0.01, **changes})
     with pytest.raises(ValueError, match="two groups"):
-        certified_lower_bound(witness, publish(asked, [50, 50]), theta=0.01)
+        lower_confidence_bound(witness, publish(asked, [50, 50]), theta=0.01)
     with pytest.raises(ValueError, match="2 levels"):
-        certified_lower_bound(witness, publish(asked, np.full(9, 50)), theta=0.01)
+        lower_confidence_bound(witness, publish(asked, np.full(9, 50)), theta=0.01)

@@ -1,4 +1,4 @@
-"""The certified bound holds, is not vacuous, and is rounded the safe way."""
+"""The lower bound holds, is not vacuous, and is rounded the safe way."""
 
 import math
 from fractions import Fraction
@@ -11,7 +11,7 @@ from scipy.stats import binom
 from flwr_kld import Reference
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import GROUPS, Witness
 from flwr_kld.privacy import Adjacency, calibrated_laplace
 from flwr_kld.query import Partition, Selection
@@ -42,7 +42,7 @@ def check(p, rng, alike=0.0):
     laws = rng.dirichlet(own / alike, GROUPS) if alike else np.tile(own, (GROUPS, 1))
     counts = np.stack([rng.multinomial(RECORDS // GROUPS, x) for x in laws], axis=1)
     second = noised(counts, plan, rng)
-    return witness, certified_lower_bound(witness, second, theta=THETA)
+    return witness, lower_confidence_bound(witness, second, theta=THETA)
 
 
 def drifted(nats):
@@ -86,14 +86,14 @@ def test_public_means_are_rounded_the_safe_way():
     assert exact - witness.log_mean < 1e-9
 
 
-def test_a_higher_level_certifies_less():
+def test_a_higher_level_says_less():
     witness, _ = check(drifted(0.5), np.random.default_rng(2))
     rng = np.random.default_rng(5)
     own = np.bincount(witness.level_of, np.bincount(PLAN.cell_of, drifted(0.5), PLAN.cells))
     counts = np.stack([rng.multinomial(600, own / own.sum()) for _ in range(GROUPS)], axis=1)
     second = noised(counts, witness.query_plan().over(GROUPED), rng)
     lower = [
-        certified_lower_bound(witness, second, theta=THETA, level=x).lower
+        lower_confidence_bound(witness, second, theta=THETA, level=x).lower
         for x in (0.5, 0.95, 0.999)
     ]
     assert lower == sorted(lower, reverse=True)
@@ -103,6 +103,6 @@ def test_counts_of_another_query_are_refused():
     witness, _ = check(drifted(0.5), np.random.default_rng(2))
     other = noised(np.ones(len(witness.values) * 1, dtype=np.int64), witness.query_plan(), RNG)
     with pytest.raises(ValueError, match="at least two groups"):
-        certified_lower_bound(witness, other, theta=THETA)
+        lower_confidence_bound(witness, other, theta=THETA)
     with pytest.raises(ValueError, match="theta"):
-        certified_lower_bound(witness, other, theta=1.0)
+        lower_confidence_bound(witness, other, theta=1.0)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from flwr_kld.inference.lower_bound import certified_lower_bound
+from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.witness import GROUPS, Witness
 
@@ -132,9 +132,9 @@ def test_any_counts_give_limits(plan_for, publish, values):
 
 
 def test_what_lies_outside_raises_the_bound_of_the_divergence(check):
-    """A third outside: KL >= -ln(1 - q) = 0.405, of which most is certified."""
+    """A third outside: KL >= -ln(1 - q) = 0.405, of which the bound shows most."""
     witness, counts = check(1 / 3, 0)
-    assert 0.3 < certified_lower_bound(witness, counts, theta=0.01).lower < 0.405
+    assert 0.3 < lower_confidence_bound(witness, counts, theta=0.01).lower < 0.405
 
 
 def test_a_level_for_nothing_costs_little(check, plan_for, publish):
@@ -142,12 +142,12 @@ def test_a_level_for_nothing_costs_little(check, plan_for, publish):
     witness, counts = check(0.0, 4, 0.3)
     f = witness.f
     assert f[:-1].min() <= f[-1] <= f[:-1].max()
-    bound = certified_lower_bound(witness, counts, theta=0.01)
+    bound = lower_confidence_bound(witness, counts, theta=0.01)
     same = plan_for(P[:-1])
     rng = np.random.default_rng(4)
     plain = Witness.from_counts(publish(same, rng.multinomial(RECORDS, same.mass), 0.3, 4))
     shares = np.bincount(plain.level_of, same.mass) / GROUPS
     law = np.repeat(shares, GROUPS)
     halves = publish(plain.query_plan(), rng.multinomial(RECORDS, law), 0.3, 5)
-    without = certified_lower_bound(plain, halves, theta=0.01)
+    without = lower_confidence_bound(plain, halves, theta=0.01)
     assert bound.lower > without.lower - 0.01

@@ -24,7 +24,7 @@ def verdict(outcome: Outcome, lower_bound: float) -> Verdict:
     inconclusive = outcome is Outcome.INCONCLUSIVE
     return Verdict(
         outcome,
-        reason=f"the certified bound is {lower_bound:.3f} nats",
+        reason=f"the lower bound is {lower_bound:.3f} nats",
         resolve="ask twice as many clients" if inconclusive else None,
         threshold=0.1,
         lower_bound=lower_bound,

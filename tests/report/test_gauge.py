@@ -1,4 +1,4 @@
-"""The scale in the decision: places in order, inside, and at 0 for what certifies nothing."""
+"""The scale in the decision: places in order, inside, and at 0 for a bound below it."""
 
 from dataclasses import replace
 

@@ -33,7 +33,7 @@ def test_the_decision_comes_first_with_its_reason(tmp_path, outcome, head):
         text.index(part)
         for part in (
             f'<p class="outcome">{head}</p>',
-            "The certified bound is 0.070 nats.",
+            "The lower bound is 0.070 nats.",
             "0.250 ± 0.050 nats",
             "probability 95 %",
             "0.5 of 2 left in the window of fleet",
@@ -52,22 +52,22 @@ def test_the_decision_comes_first_with_its_reason(tmp_path, outcome, head):
 def test_a_check_without_a_threshold_decided_nothing(tmp_path):
     text = words([Check(1, REPORT)], tmp_path)
     assert '<p class="outcome">Not decided</p>' in text
-    assert "Certified lower bound" not in text
+    assert "Lower confidence bound" not in text
     assert "<svg" not in text
 
 
-def test_a_decision_that_certified_nothing(tmp_path):
+def test_a_decision_without_a_bound(tmp_path):
     report = decided(Outcome.INCONCLUSIVE, 0.0)
     report = replace(report, verdict=replace(report.verdict, lower_bound=None))
     text = words([Check(1, report)], tmp_path)
-    assert "nothing was certified" in text
+    assert "there is no bound" in text
     assert "at least" not in text[text.index("<svg") : text.index("</svg>")]
 
 
 def test_a_bound_below_0_is_one_of_0(tmp_path):
     text = words([Check(1, decided(Outcome.INCONCLUSIVE, -0.456))], tmp_path)
     assert "<dd>0.000 nats <small>the divergence is at least this" in text
-    assert "certified: at least 0.000" in text
+    assert "lower bound: at least 0.000" in text
     assert "<td>0.000<td>0.100" in text
 
 

@@ -19,7 +19,7 @@ SHARE = OutsideShare(0.2721, 0.0114, (JOB, Kind("'missing' in age", 0.0027, 0.00
 SAID = "27 % ± 1 %, 'other' in <job>"
 
 
-def certified(outside: OutsideShare | None = SHARE) -> Report:
+def bounded(outside: OutsideShare | None = SHARE) -> Report:
     report = decided(Outcome.DRIFT, 0.2, outside=outside)
     limits = {"outside_lower": 0.2514, "outside_upper": 0.2987, "outside_tolerated": 0.0952}
     return replace(report, verdict=replace(report.verdict, **limits))
@@ -30,34 +30,34 @@ FULL = decided(Outcome.DRIFT, 0.2)
 """Of a reference with mass everywhere."""
 
 
-def test_the_terminal_says_what_was_estimated_certified_and_tolerated():
+def test_the_terminal_says_what_was_estimated_bounded_and_tolerated():
     assert (
-        f"outside the reference: {SAID}; certified: at least 25.1 %, probability 0.95; "
+        f"outside the reference: {SAID}; lower bound: at least 25.1 %, probability 0.95; "
         "9.52 % are tolerated"
-    ) in list(report_lines(certified()))
+    ) in list(report_lines(bounded()))
     assert f"outside the reference: {SAID}" in list(report_lines(UNDECIDED))
     assert "outside" not in "\n".join(report_lines(FULL))
 
 
 def test_a_report_says_it_in_its_line():
     assert f"nats, θ = 0.01; outside the reference: {SAID}; " in str(UNDECIDED)
-    assert f"outside the reference: {SAID}; " in str(certified())
+    assert f"outside the reference: {SAID}; " in str(bounded())
     assert "outside" not in str(FULL)
 
 
 def test_the_page_says_it_beside_the_estimate(tmp_path):
     said = "<dt>Outside the reference <dd>27 % ± 1 %, &#39;other&#39; in &lt;job&gt; <small>"
     assert (
-        f"{said}share of the records, one s.d.; certified: at least 25.1 %, at most 29.9 %, each "
+        f"{said}share of the records, one s.d.; lower bound: at least 25.1 %, at most 29.9 %, each "
         "with probability 95 %; 9.52 % are tolerated</small>"
-    ) in words([Check(1, certified())], tmp_path)
+    ) in words([Check(1, bounded())], tmp_path)
     undecided = words([Check(1, UNDECIDED)], tmp_path)
     assert f"{said}share of the records, one s.d.</small>" in undecided
     assert "Outside the reference" not in words([Check(1, FULL)], tmp_path)
 
 
 def test_files_have_its_numbers(tmp_path):
-    checks = [Check(n, report) for n, report in enumerate((certified(), UNDECIDED, FULL), 1)]
+    checks = [Check(n, report) for n, report in enumerate((bounded(), UNDECIDED, FULL), 1)]
     save_csv(checks, tmp_path / "c.csv")
     rows = csv.DictReader((tmp_path / "c.csv").open())
     assert [(row["outside_share"], row["outside_lower"]) for row in rows] == [
@@ -71,7 +71,7 @@ def test_files_have_its_numbers(tmp_path):
 
 
 def test_metrics_have_its_numbers(tmp_path):
-    got = saved(tmp_path, MonitorState("fleet", certified()))
+    got = saved(tmp_path, MonitorState("fleet", bounded()))
     assert (got["kld_outside_share", "fleet"], got["kld_outside_lower_bound", "fleet"]) == (
         0.2721, 0.2514,
     )  # fmt: skip

@@ -28,12 +28,12 @@ def line(axes, label: str):
 def test_every_kind_of_mark_is_where_its_check_is(drawn):
     above, below = drawn(nights(9, drift_from=7))
     assert texts(above) == [
-        "alarm: drift", "certified lower bound", "failed: no number",
+        "alarm: drift", "failed: no number", "lower confidence bound",
         "private estimate ± 2 s.d.", "threshold",
     ]  # fmt: skip
     assert list(line(above, "alarm: drift").get_xdata()) == [7, 8, 9]
     assert list(line(above, "failed: no number").get_xdata()) == [3]
-    bounds = line(above, "certified lower bound")
+    bounds = line(above, "lower confidence bound")
     assert list(bounds.get_xdata()) == [1, 2, 4, 5, 6, 7, 8, 9]
     assert list(bounds.get_ydata()) == [0.0] * 5 + [0.2] * 3
     assert set(line(above, "threshold").get_ydata()) == {0.1}
@@ -44,7 +44,7 @@ def test_every_kind_of_mark_is_where_its_check_is(drawn):
 
 def test_bounds_below_0_are_drawn_at_0(drawn):
     above, _ = drawn([Check(1, decided(Outcome.INCONCLUSIVE, -0.5))])
-    assert list(line(above, "certified lower bound").get_ydata()) == [0.0]
+    assert list(line(above, "lower confidence bound").get_ydata()) == [0.0]
 
 
 def test_a_gap_where_there_is_no_estimate(drawn):

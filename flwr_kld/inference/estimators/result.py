@@ -64,7 +64,7 @@ class Estimate:
         drawn from. They differ where many symbols get no record: the records of an undrifted
         cohort that is smaller than the domain lie far from Π by themselves.
     error : ErrorSplit
-        Standard deviations in nats. They leave out the estimator's own bias: alarm on a certified
+        Standard deviations in nats. They leave out the estimator's own bias: alarm on a lower
         lower bound, never on these.
     contribution : Floats
         Shape [cells], in nats, summing to `value`; 0 for cells that are counted but not scored.
