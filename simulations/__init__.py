@@ -1,1 +1,1 @@
-"""Thin Flower apps, the in-process grid, studies and benchmarks."""
+"""Thin Flower apps, the in-process grid, and virtual handwriters."""

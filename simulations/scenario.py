@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.clients.handwriting import (
-    Handwriting,
-    StylePopulation,
-    WriterResampler,
-    load_source,
-)
+from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.domain import BlockPatterns
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.query import EVERYTHING, Selection, record_ids, salted
 from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting import StylePopulation, WriterResampler, load_source
 
 if TYPE_CHECKING:
     from flwr_kld.strategies.halves import Part

@@ -43,6 +43,7 @@ from flwr_kld.inference.power import Power
 from flwr_kld.inference.witness import Witness
 from flwr_kld.reference import Reference
 from flwr_kld.report import explanation
+from flwr_kld.simulations import handwriting as virtual
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -93,9 +94,9 @@ EXAMPLES = {
     explanation.explain: {"counts": COUNTS, "estimate": estimators.estimate(COUNTS)},
     explanation.pattern_svg: {"symbol": 3},
     guard.Limits: LIMITS,
-    handwriting.StylePopulation: {},
-    handwriting.WriterResampler: {"source": IMAGES, "seed": 1},
-    handwriting.WriterStyle: {
+    virtual.StylePopulation: {},
+    virtual.WriterResampler: {"source": IMAGES, "seed": 1},
+    virtual.WriterStyle: {
         "right": 0.0, "down": 0.0, "thickness": 0.0, "slant": 0.0, "digit_mix": np.ones(1),
     },
     integral.GaussianBase: {"dimension": 1},
@@ -193,8 +194,8 @@ ANSWERS = {
 FROM_ELSEWHERE = {
     ClientCounts,  # a message's
     Witness,  # made by from_counts
-    handwriting.load_digits, handwriting.load_femnist, handwriting.load_leaf,
-    handwriting.load_source,  # files and networks: see their own tests
+    virtual.load_digits, handwriting.load_femnist, handwriting.load_leaf,
+    virtual.load_source,  # files and networks: see their own tests
     query.cells_from_wire, query.record_ids,  # a message's, checked against its fingerprint
     report.plot_history, report.save_html, report.plot_rounds, report.save_predictor_html,  # lines
 }  # fmt: skip

@@ -72,6 +72,5 @@ def _partitioner() -> Any:
     except OSError:
         raise ConnectionError(
             f"could not download {_DATASET} from the Hugging Face Hub, and it is not in the cache; "
-            "connect to the network once, or use load_leaf, load_npz or load_digits, "
-            "which need none"
+            "connect to the network once, or use load_leaf or load_npz, which need none"
         ) from None

@@ -23,13 +23,14 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting import Handwriting, WriterResampler, load_source
+from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.counts import ClearSum, ClientCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators import ESTIMATORS, estimate
 from flwr_kld.privacy import SeededBits
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting import WriterResampler, load_source
 from flwr_kld.strategies import Trusted
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0)

@@ -1,6 +1,6 @@
 """Speed and size of the default predictor at K = 100 hypotheses and M = 65,536 labels.
 
-python -m flwr_kld.simulations.bench.predictors [--labels M] [--hypotheses K]
+python simulations/bench/predictors.py [--labels M] [--hypotheses K]
 """
 
 from __future__ import annotations

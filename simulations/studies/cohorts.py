@@ -13,11 +13,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.clients.handwriting import Handwriting, StylePopulation, WriterResampler, load_digits
+from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, sample
 from flwr_kld.query import QueryPlan
+from flwr_kld.simulations.handwriting import StylePopulation, WriterResampler, load_digits
 
 Counts = NDArray[np.int64]
 OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)

@@ -1,6 +1,6 @@
 """How often the lower bound and the two-sided interval hold.
 
-Run ``python -m flwr_kld.simulations.studies.coverage [--data writers.npz] [--runs 2000] [--out
+Run ``python simulations/studies/coverage.py [--data writers.npz] [--runs 2000] [--out
 DIR]``. Each run draws two half-cohorts, publishes noisy counts of both, learns a witness from the
 first and bounds D_θ with the second, by the product's own classes. Three tables:
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from flwr_kld.clients.handwriting import load_digits, load_source
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.domain import BlockPatterns, Labels
 from flwr_kld.inference.divergence import skewed_divergence
@@ -26,6 +25,7 @@ from flwr_kld.privacy import (
 from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.query import HEAD, Partition, QueryPlan
 from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting import load_digits, load_source
 from flwr_kld.simulations.studies.cohorts import (
     OTHER_HAND,
     Clustered,

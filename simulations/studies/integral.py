@@ -1,6 +1,6 @@
 """Integral privacy for sampling: the paper's Algorithm 1, ours, and the exact optimum.
 
-Run ``python -m flwr_kld.simulations.studies.integral [--out DIR] [--quick] [--network]``. Domains,
+Run ``python simulations/studies/integral.py [--out DIR] [--quick] [--network]``. Domains,
 budgets and metrics are the paper's (Section 5) plus real 4x4 patterns. Methods:
 
 - ``MBDE, tree``: Algorithm 1 as printed, T = 3, with our default weak learner;

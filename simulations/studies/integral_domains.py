@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from flwr_kld.clients.handwriting import WriterResampler, load_digits
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral import FiniteBase, GaussianCells
+from flwr_kld.simulations.handwriting import WriterResampler, load_digits
 
 Floats = NDArray[np.float64]
 

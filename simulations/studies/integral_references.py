@@ -1,6 +1,6 @@
 """What a noised histogram and integrally private draws are worth as references.
 
-Run ``python -m flwr_kld.simulations.studies.integral_references [--out DIR] [--quick]``. Expected
+Run ``python simulations/studies/integral_references.py [--out DIR] [--quick]``. Expected
 KL from the truth, in nats, on real 4x4 patterns and on Zipf's law over 65,536 symbols, of a
 discrete-Laplace histogram (pure ε for one record, replace-one) after two kinds of post-processing:
 ``floor``, clip at 0, mix with the uniform law, normalise, with the floor that is best in hindsight

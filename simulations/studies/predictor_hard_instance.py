@@ -1,6 +1,6 @@
 """The paper's hardest class as a benchmark, and hypothesis selection by online-to-batch.
 
-Run ``python -m flwr_kld.simulations.studies.predictor_hard_instance [--quick] [--out DIR]``.
+Run ``python simulations/studies/predictor_hard_instance.py [--quick] [--out DIR]``.
 Theorem 3's class is 2K laws on N labels from rows of a Hadamard matrix: K pairs that differ by so
 little that T reports can hardly tell which of a pair is true. Measured risks, averaged over the
 true law, stand beside two lower bounds for anything that is epsilon-private: the paper's T a / 132,

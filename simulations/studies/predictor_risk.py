@@ -1,6 +1,6 @@
 """Cumulative KL-risk of the predictors, against each other and against the theorems.
 
-Run ``python -m flwr_kld.simulations.studies.predictor_risk [--quick] [--out DIR]``. One client
+Run ``python simulations/studies/predictor_risk.py [--quick] [--out DIR]``. One client
 reports at a time, as in the paper's protocol, and the truth is one of the hypotheses and never
 changes. The Bayesian mixtures therefore run without fixed share, except the one that says so, which
 predicts once in a round of 200 reports. Two families of hypotheses: ``dirichlet``, K laws far from

@@ -1,6 +1,6 @@
 """How soon the predictor notices that clients' data have moved to another scenario.
 
-Run ``python -m flwr_kld.simulations.studies.predictor_tracking [--quick] [--out DIR]``. Eleven
+Run ``python simulations/studies/predictor_tracking.py [--quick] [--out DIR]``. Eleven
 scenarios on 4x4 patterns of real handwriting (65,536 symbols): as usual, and a share of all records
 replaced by one digit, for each digit. The share is 70 % ("mostly 3s", as strong as the drift of
 ``Scenario``), 50 % or 30 %. The hypotheses are histograms of what reference writers wrote; the
@@ -25,10 +25,10 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting import WriterResampler, load_digits
 from flwr_kld.predictors import BayesMixture, Hypotheses, Intake, Report, drift_scenarios
 from flwr_kld.privacy import SystemBits
 from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting import WriterResampler, load_digits
 
 ROUNDS, SWITCH, COHORT = 120, 60, 200
 AMOUNTS = (0.7, 0.5, 0.3)

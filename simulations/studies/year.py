@@ -1,6 +1,6 @@
 """A simulated year of daily checks: how often it alarms falsely, and how soon rightly.
 
-Run ``python -m flwr_kld.simulations.studies.year [--years 200] [--workers 2] [--out DIR]``.
+Run ``python simulations/studies/year.py [--years 200] [--workers 2] [--out DIR]``.
 14,600 people write digits, each in a hand of their own (scikit-learn's images, redrawn). Each day
 the next 200 of them are asked, half for counts and half for a bound, so that everyone is asked five
 times a year at ε = 0.2: (1, 1e-6) a year, and no more. Witness, noise tables, evidence and alarm

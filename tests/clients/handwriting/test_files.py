@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flwr_kld.clients.handwriting import load_leaf, load_npz, load_source
+from flwr_kld.clients.handwriting import load_leaf, load_npz
 
 IMAGES = np.arange(2 * 64, dtype=np.uint8).reshape(2, 8, 8)
 ARRAYS: dict[str, Any] = {"images": IMAGES, "labels": np.array([4, 2]), "writer": np.array([9, 8])}
@@ -111,18 +111,6 @@ def test_the_default_patterns_of_femnist_see_through_its_halos(tmp_path: Path) -
     assert plain.name_of(plain.encode(data.images)[0]) == "/".join(["####"] * 4)
     fit = data.patterns()
     assert fit.name_of(fit.encode(data.images)[0]) == "#.../.#../..#./...#"
-
-
-def test_one_name_for_each_source(tmp_path: Path) -> None:
-    np.savez(tmp_path / "w.npz", **{**ARRAYS, "labels": np.array([4, 12])})
-    assert load_source(tmp_path / "w.npz").labels.tolist() == [4]
-    assert load_source(str(tmp_path / "w.npz"), labels=range(62)).labels.tolist() == [4, 12]
-    (tmp_path / "leaf").mkdir()
-    write(tmp_path / "leaf", "0", leaf(f1=([DOT, DOT], [1, 61])))
-    assert load_source(tmp_path / "leaf").labels.tolist() == [1]
-    assert load_source(tmp_path / "leaf", labels=[61]).pages
-    with pytest.raises(FileNotFoundError):
-        load_source("digit")
 
 
 def test_every_byte_survives_leaf(tmp_path: Path) -> None:

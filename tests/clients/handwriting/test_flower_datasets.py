@@ -1,4 +1,4 @@
-"""Digits, partitions and FEMNIST: what goes through flwr-datasets."""
+"""Partitions and FEMNIST: what goes through flwr-datasets."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,43 +7,11 @@ import numpy as np
 import pytest
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting import (
-    Handwriting,
-    femnist,
-    load_digits,
-    load_femnist,
-    partitioned,
-)
+from flwr_kld.clients.handwriting import Handwriting, femnist, load_femnist, partitioned
 
 OfflineModeIsEnabled = pytest.importorskip("huggingface_hub.errors").OfflineModeIsEnabled
 datasets = pytest.importorskip("datasets")
 partitioners = pytest.importorskip("flwr_datasets.partitioner")
-sklearn_datasets = pytest.importorskip("sklearn.datasets")
-
-
-def as_set(data: Handwriting) -> set[tuple[int, bytes]]:
-    return {(int(y), x.tobytes()) for x, y in zip(data.images, data.labels, strict=True)}
-
-
-def test_digits_are_scikit_learns_and_cut_evenly() -> None:
-    data, bunch = load_digits(4), sklearn_datasets.load_digits()
-    assert np.array_equal(data.images, bunch.images)
-    assert np.array_equal(data.labels, bunch.target)
-    assert np.unique(data.writer, return_counts=True)[1].tolist() == [450, 449, 449, 449]
-    assert data.images.dtype == np.uint8
-    assert (data.pixels, data.side) == ("digits", 8)
-
-
-def test_digits_can_be_cut_unevenly() -> None:
-    dirichlet = partitioners.DirichletPartitioner(
-        num_partitions=5, partition_by="label", alpha=0.1, min_partition_size=1, seed=3
-    )
-    data = load_digits(dirichlet)
-    assert data.writers.tolist() == [0, 1, 2, 3, 4]
-    assert len(data) == 1797
-    assert as_set(data) == as_set(load_digits(1))
-    shares = [np.bincount(data.of_writer(w).labels, minlength=10) / 1797 for w in range(5)]
-    assert max(share.max() / share.sum() for share in shares) > 0.3
 
 
 def test_partitions_become_writers_and_rows_stay_whole() -> None:
@@ -55,10 +23,11 @@ def test_partitions_become_writers_and_rows_stay_whole() -> None:
 
 
 def test_a_used_partitioner_is_refused() -> None:
+    data = Handwriting(np.zeros((2, 4, 4), np.uint8), np.arange(2), np.arange(2))
     partitioner = partitioners.IidPartitioner(2)
-    load_digits(partitioner)
+    partitioned(data, partitioner)
     with pytest.raises(ValueError, match="only once"):
-        load_digits(partitioner)
+        partitioned(data, partitioner)
 
 
 def test_a_missing_package_names_the_extra() -> None:
@@ -124,5 +93,5 @@ def test_femnist_without_a_network_says_what_to_do(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
     with pytest.raises(ConnectionError, match="could not download flwrlabs/femnist") as caught:
         load_femnist([0])
-    assert "load_leaf, load_npz or load_digits" in str(caught.value)
+    assert "load_leaf or load_npz" in str(caught.value)
     assert caught.value.__suppress_context__

@@ -3,7 +3,7 @@
 Writer i depends on the seed and on i alone: not on how many others are made, in what order, or in
 which process.
 
->>> from flwr_kld.clients.handwriting import StylePopulation, WriterResampler, load_digits
+>>> from flwr_kld.simulations.handwriting import StylePopulation, WriterResampler, load_digits
 >>> source = load_digits()
 >>> usual = WriterResampler(source, seed=1)
 >>> usual.writer(2500, records=100).images.shape
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flwr_kld.arguments import whole
 from flwr_kld.clients.handwriting.dataset import Handwriting
-from flwr_kld.clients.handwriting.style import StylePopulation, WriterStyle, restyle
+from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle, restyle
 
 
 class WriterResampler:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from flwr_kld.clients.handwriting import Handwriting, StylePopulation, WriterResampler, WriterStyle
-from flwr_kld.clients.handwriting.style import restyle
+from flwr_kld.clients.handwriting import Handwriting
+from flwr_kld.simulations.handwriting import StylePopulation, WriterResampler, WriterStyle
+from flwr_kld.simulations.handwriting.style import restyle
 
 STILL: dict[str, float] = {"shift_spread": 0, "thickness_spread": 0, "slant_spread": 0}
 
