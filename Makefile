@@ -34,8 +34,9 @@ test-postgres: $(VENV)/ready
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/installed && mkdir -p build
+	rm -rf build && mkdir build
 	$(UV) --no-deps --target build/installed . 2>build/uv.log || $(PIP) --no-deps --target build/installed .
+	cp -r simulations/studies build/installed/flwr_kld/simulations/
 	cd build && MYPYPATH=installed ../$(BIN)/mypy --config-file ../pyproject.toml -p flwr_kld
 
 $(VENV)/ready: pyproject.toml

@@ -1,8 +1,14 @@
 """What ships: one wheel, the four folders under one name, and a science that knows no Flower."""
 
+import ast
 import json
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -10,14 +16,23 @@ import pytest
 from flwr_kld.accounting import Ledger
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DISTRIBUTIONS = packages_distributions()
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """The wheel, installed by itself into an empty folder."""
-    target = tmp_path_factory.mktemp("installed")
+    """The wheel, installed by itself into an empty folder.
+
+    It is made from a copy: setuptools would add modules of earlier builds that are gone since.
+    """
+    source, target = (tmp_path_factory.mktemp(name) for name in ("source", "installed"))
+    for name in ("flwr_kld", "strategies", "clients", "simulations"):
+        shutil.copytree(ROOT / name, source / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-    subprocess.run([*command, "--target", str(target), str(ROOT)], check=True, cwd=target)
+    subprocess.run([*command, "--target", str(target), str(source)], check=True, cwd=target)
     return target
 
 
@@ -81,6 +96,63 @@ def test_the_wheel_has_everything_under_one_name(installed, loaded):
     assert (installed / "flwr_kld/py.typed").exists()
     assert not (installed / "tests").exists()
     assert not (installed / "strategies").exists()
+
+
+def test_studies_and_benchmarks_are_beside_the_wheel(installed):
+    shipped = {
+        path.name for path in (installed / "flwr_kld/simulations").iterdir() if path.is_dir()
+    }
+    assert {"bench", "studies"} <= {path.name for path in (ROOT / "simulations").iterdir()}
+    assert shipped - {"__pycache__"} == {"drift_app", "handwriting"}
+
+
+def test_shipped_modules_import_shipped_modules_only(installed):
+    for path, module, extra in imports(installed):
+        if module.startswith("flwr_kld") and extra is None:
+            target = installed.joinpath(*module.split("."))
+            assert target.is_dir() or target.with_suffix(".py").exists(), (path.name, module)
+
+
+def test_everything_imported_is_declared(installed):
+    """At the package's own dependencies, or at the extra that `require` names to the user."""
+    extras = PROJECT["optional-dependencies"]
+    for path, module, extra in imports(installed):
+        name = module.split(".")[0]
+        if name in sys.stdlib_module_names or name in ("flwr_kld", "drift_app"):
+            continue
+        declared = PROJECT["dependencies"] if extra is None else extras[extra]
+        assert distribution(name) in set(map(named, declared)), (path.name, name, extra)
+
+
+def test_every_dependency_is_imported(installed):
+    plain = {module.split(".")[0] for _, module, extra in imports(installed) if extra is None}
+    found = {distribution(name) for name in plain - set(sys.stdlib_module_names) - {"flwr_kld"}}
+    assert set(map(named, PROJECT["dependencies"])) <= found
+
+
+def imports(installed: Path) -> Iterator[tuple[Path, str, str | None]]:
+    """Yield the imports of every shipped module, lazy ones too, and the extra of optional ones."""
+    for path in (installed / "flwr_kld").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((path, alias.name, None) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield path, str(node.module), None
+            elif isinstance(node, ast.Call) and [k.arg for k in node.keywords] == ["extra"]:
+                module, extra = node.args[0], node.keywords[0].value
+                assert isinstance(module, ast.Constant), path.name
+                assert isinstance(extra, ast.Constant), path.name
+                yield path, str(module.value), str(extra.value)
+
+
+def distribution(module: str) -> str:
+    (name,) = set(DISTRIBUTIONS[module])
+    return name.lower().replace("_", "-")
+
+
+def named(requirement: str) -> str:
+    """Name of a requirement without its extras and versions."""
+    return re.split(r"[^\w.-]", requirement)[0].lower()
 
 
 def test_the_science_knows_neither_flower_nor_ray_nor_plots(loaded):
