@@ -148,7 +148,7 @@ def _secure_sum(setting: Setting, question: Question) -> tuple[int, int]:
     everybody = bytes((clients + 7) // 8)
     down = [
         session.to_bytes(),
-        sums.Adverts(tag, slots(sums.ADVERT)).to_bytes(),
+        sums.Adverts(tag, slots(sums.ADVERT.itemsize)).to_bytes(),
         sums.Deliveries(tag, slots(sums.BOX)).to_bytes(),
         sums.Survivors(tag, clients, everybody).to_bytes(),
         sums.UnmaskRequest(tag, slots(0), slots(0, 0), slots(TAG)).to_bytes(),

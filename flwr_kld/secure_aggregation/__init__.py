@@ -27,11 +27,10 @@ array([ 4, 46], dtype=uint32)
 """
 
 from flwr_kld.secure_aggregation.client import SumClient
-from flwr_kld.secure_aggregation.decoding import decode
 from flwr_kld.secure_aggregation.errors import SecureSumError
 from flwr_kld.secure_aggregation.graph import Shape
 from flwr_kld.secure_aggregation.identity import Identity, Roster
-from flwr_kld.secure_aggregation.memory import Phase
+from flwr_kld.secure_aggregation.messages import Phase, decode
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.secure_aggregation.ring import from_ring, require_room, to_ring
 from flwr_kld.secure_aggregation.server import SumResult, SumServer

@@ -1,4 +1,4 @@
-"""The client's side of a sum: five answers, each given once."""
+"""The client's side of secure aggregation: `SumClient`, five answers, each given once."""
 
 from __future__ import annotations
 
@@ -7,35 +7,33 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.privacy.private import OneProcess
-from flwr_kld.secure_aggregation import consistency, dealing, masked_input
-from flwr_kld.secure_aggregation.errors import (
-    BothShares,
-    KeyReused,
-    NotInvited,
-    OutOfOrder,
-    Replayed,
-    WrongSession,
-)
+from flwr_kld.secure_aggregation import errors, keys
+from flwr_kld.secure_aggregation.client_state import SHARES, ClientState, Seat
 from flwr_kld.secure_aggregation.identity import Identity, Roster
-from flwr_kld.secure_aggregation.memory import Memory, Phase
+from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import (
+    BOX,
+    UNSIGNED,
     Advert,
     Adverts,
     Agreement,
     Deliveries,
     MaskedVector,
+    Phase,
     Reveal,
     SealedShares,
     Survivors,
     UnmaskRequest,
 )
 from flwr_kld.secure_aggregation.policy import ClientPolicy, check_question
-from flwr_kld.secure_aggregation.seat import Seat
+from flwr_kld.secure_aggregation.ring import checked
 from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.shamir import RandomBytes
+from flwr_kld.secure_aggregation.shamir import SHARE, RandomBytes, split
+from flwr_kld.secure_aggregation.wire import Slots, unpack_bits
 
 
 class SumClient(OneProcess):
@@ -59,7 +57,7 @@ class SumClient(OneProcess):
         Source of secrets; anything but the default is for tests.
     """
 
-    __slots__ = ("_identity", "_memory", "_policy", "_position", "_random", "_roster", "_seat")
+    __slots__ = ("_identity", "_policy", "_position", "_random", "_roster", "_seat", "_state")
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class SumClient(OneProcess):
         self._roster = roster
         self._policy = policy or ClientPolicy()
         self._random = random
-        self._memory = Memory()
+        self._state = ClientState()
         self._seat: Seat | None = None
 
     # -- the five answers ---------------------------------------------------------------------
@@ -99,18 +97,29 @@ class SumClient(OneProcess):
             If this object took part in a session already.
         """
         self._stay_here()
-        if self._memory.phase != Phase.ADVERTISE:
-            raise KeyReused("this client's keys were made for one session and were used")
-        with self._answering():
+        if self._state.phase != Phase.ADVERTISE:
+            raise errors.KeyReused("this client's keys were made for one session and were used")
+        with self._final_refusal():
             check_question(session, self._roster, plan=plan, length=length, bits=bits)
             self._policy.check(session)
             if self._position not in session.cohort:
-                raise NotInvited("this client is not in the cohort")
+                raise errors.NotInvited("this client is not in the cohort")
             if self._roster.keys[self._position] != self._identity.public:
-                raise NotInvited("the roster pins another key for this client")
-            seat = Seat.of(session, session.cohort.index(self._position), self._identity)
-            self._seat = seat
-            return dealing.advertise(seat, self._memory, self._random)
+                raise errors.NotInvited("the roster pins another key for this client")
+            index = session.cohort.index(self._position)
+            self._seat = seat = Seat.of(session, index, self._identity)
+
+            mask, seal = (keys.OneUseKey.generate(self._random) for _ in range(2))
+            answer = seat.signed(Advert(session.tag, index, UNSIGNED, mask.public, seal.public))
+            self._state = self._state.next(
+                session=session.to_bytes(),
+                index=index,
+                mask_secret=mask.secret,
+                seal_secret=seal.secret,
+                public=mask.public + seal.public,
+                seed=self._random(32),
+            )
+            return answer
 
     def share(self, adverts: Adverts) -> SealedShares:
         """Phase 1: check the neighbours' signatures; share both secrets among them.
@@ -120,9 +129,38 @@ class SumClient(OneProcess):
         BadSignature, KeyReused, Tampered, TooFewSurvivors
             What is wrong with the adverts.
         """
-        seat = self._enter(Phase.SHARE, adverts.session)
-        with self._answering():
-            return dealing.deal(seat, self._memory, adverts, self._roster, self._random)
+        with self._answering(Phase.SHARE, adverts.session) as seat:
+            state, session, me = self._state, seat.session, seat.index
+            peers = seat.asked(adverts.adverts)
+            seat.require_holders(peers)
+            theirs = seat.verified(adverts, self._roster)
+            state.require_distinct(theirs)
+
+            m, t = session.shape.neighbours + 1, session.shape.threshold
+            shares = split(state.seed + state.mask_secret, m, t, self._random)
+            plain = shares[1:][peers].reshape(-1, 2 * SHARE)
+            seal_key = keys.OneUseKey(state.seal_secret)
+            boxes: list[bytes] = []
+            channels: list[bytes] = []
+            for advert, row in zip(theirs, plain, strict=True):
+                peer = advert.sender
+                outward, inward, confirm = keys.channel_keys(
+                    seal_key, advert.seal_key, session.digest, me, peer
+                )
+                boxes.append(keys.seal(outward, row.tobytes(), session.digest, me, peer))
+                channels += (inward, confirm)
+
+            committed = keys.commitment(state.seed, session.digest, me)
+            sealed = Slots.of(peers, boxes)
+            answer = seat.signed(SealedShares(session.tag, me, UNSIGNED, committed, sealed))
+            self._state = state.next(
+                own=shares[0, 0].tobytes(),
+                peers=adverts.adverts.present,
+                mask_keys=b"".join([advert.mask_key for advert in theirs]),
+                channels=b"".join(channels),
+                seal_secret=b"",
+            )
+            return answer
 
     def mask(self, deliveries: Deliveries, values: NDArray[Any]) -> MaskedVector:
         """Phase 2: keep the neighbours' shares; send the vector under all masks.
@@ -141,48 +179,119 @@ class SumClient(OneProcess):
         ValueError
             If the vector does not fit the session.
         """
-        seat = self._enter(Phase.MASK, deliveries.session)
-        with self._answering():
-            return masked_input.mask(seat, self._memory, deliveries, values)
+        with self._answering(Phase.MASK, deliveries.session) as seat:
+            state, session, me = self._state, seat.session, seat.index
+            vector = checked(values, session.length, session.bits)
+            view = seat.asked(deliveries.boxes)
+            if (view & ~seat.slots(state.peers)).any():
+                raise errors.UnknownSender("shares came from a client without keys")
+            seat.require_holders(view)
+
+            own = keys.OneUseKey(state.mask_secret)
+            added = [keys.self_mask_key(state.seed, session.digest, me)]
+            removed: list[bytes] = []
+            shares: list[bytes] = []
+            members = seat.neighbours[view].tolist()
+            inward = state.inward_keys(view)
+            public = state.peers_mask_keys(view)
+            boxes = deliveries.boxes.items(BOX)
+            for peer, seal_key, theirs, box in zip(members, inward, public, boxes, strict=True):
+                shares.append(keys.unseal(seal_key, box, session.digest, peer, me))
+                key = keys.mask_key(own, theirs, session.digest, me, peer)
+                (added if me < peer else removed).append(key)
+            apply_masks(vector, added, removed)
+
+            answer = seat.signed(MaskedVector(session.tag, me, UNSIGNED, vector.tobytes()))
+            self._state = state.next(
+                view=deliveries.boxes.present,
+                shares=b"".join(shares),
+                mask_secret=b"",  # shared; no longer needed here, and nor are these
+                seed=b"",
+                mask_keys=b"",
+            )
+            return answer
 
     def agree(self, survivors: Survivors) -> Agreement:
         """Phase 3: sign the list of survivors, if every surviving neighbour's mask is in.
 
         Raises
         ------
-        NotASurvivor, MissingMask, CohortTooSmall, TooFewSurvivors
+        Tampered, NotASurvivor, MissingMask, CohortTooSmall, TooFewSurvivors
             What is wrong with the list.
         BothShares
             If another list was signed before: two lists would open both secrets of a client.
         """
-        if self._memory.phase > Phase.AGREE and self._memory.alive not in (b"", survivors.alive):
-            raise BothShares("this client signed another list of survivors")
-        seat = self._enter(Phase.AGREE, survivors.session)
-        with self._answering():
-            return consistency.agree(seat, self._memory, survivors)
+        if self._state.phase > Phase.AGREE and self._state.alive not in (b"", survivors.alive):
+            raise errors.BothShares("this client signed another list of survivors")
+        with self._answering(Phase.AGREE, survivors.session) as seat:
+            state, session, me = self._state, seat.session, seat.index
+            if survivors.size != session.size:
+                raise errors.Tampered("the list of survivors is not over this cohort")
+            alive = unpack_bits(survivors.alive, session.size)
+            if not alive[me]:
+                raise errors.NotASurvivor("this client's vector was sent and is said to be missing")
+            if (left := int(alive.sum())) < session.min_survivors:
+                raise errors.CohortTooSmall(
+                    f"{left} survivors; the session promised {session.min_survivors}"
+                )
+            beside = alive[seat.neighbours]
+            if (beside & ~seat.slots(state.view)).any():
+                raise errors.MissingMask(
+                    "a surviving neighbour's mask is not in this client's vector"
+                )
+            seat.require_holders(beside)
+
+            digest = session.survivors_digest(survivors.alive)
+            confirm = state.confirm_keys(beside)
+            tags = Slots.of(beside, [keys.confirmation(key, digest, me) for key in confirm])
+            answer = seat.signed(Agreement(session.tag, me, UNSIGNED, digest, tags))
+            self._state = state.next(alive=survivors.alive)
+            return answer
 
     def unmask(self, request: UnmaskRequest) -> Reveal:
-        """Phase 4: once enough neighbours signed the same list, reveal one share for each.
+        """Phase 4: show shares of survivors' seeds and dropouts' mask keys, once t holders agree.
 
         Raises
         ------
-        BothShares, EquivocatingSurvivors, TooFewSurvivors
+        Tampered, BothShares, EquivocatingSurvivors, UnknownSender, TooFewSurvivors
             Why nothing is revealed.
         """
-        seat = self._enter(Phase.UNMASK, request.session)
-        with self._answering():
-            return consistency.reveal(seat, self._memory, request)
+        with self._answering(Phase.UNMASK, request.session) as seat:
+            state, session = self._state, seat.session
+            seeds, mask_keys = seat.asked(request.seeds), seat.asked(request.mask_keys)
+            signers = seat.asked(request.tags)
+            if (seeds & mask_keys).any():
+                raise errors.BothShares("the server asks for seed and mask key of the same client")
+            alive = unpack_bits(state.alive, session.size)[seat.neighbours]
+            view = seat.slots(state.view)
+            if (seeds & ~alive).any() or (mask_keys & alive).any() or (signers & ~alive).any():
+                raise errors.EquivocatingSurvivors(
+                    "the request contradicts the list that this client signed"
+                )
+            if (mask_keys & ~view).any():
+                raise errors.UnknownSender("the server asks for a share that this client never had")
+            self._require_confirmed(seat, signers, request.tags)
+            seat.require_holders(signers)
+
+            shares = np.frombuffer(state.shares, SHARES)
+            seed_shares = Slots.of(seeds, shares["seed"][seeds[view]])
+            key_shares = Slots.of(mask_keys, shares["mask_key"][mask_keys[view]])
+            answer = seat.signed(
+                Reveal(session.tag, seat.index, UNSIGNED, state.own, seed_shares, key_shares)
+            )
+            self._state = state.ended(Phase.DONE)
+            return answer
 
     # -- between phases -----------------------------------------------------------------------
 
     @property
     def phase(self) -> Phase:
         """The next phase that this client answers."""
-        return Phase(self._memory.phase)
+        return Phase(self._state.phase)
 
     def state(self) -> dict[str, int | bytes]:
         """Return what `resume` needs. Secret, and to be overwritten after each phase."""
-        return self._memory.to_dict()
+        return self._state.to_dict()
 
     @classmethod
     def resume(
@@ -197,38 +306,45 @@ class SumClient(OneProcess):
     ) -> SumClient:
         """Continue in another process from `state`; at most once from each state."""
         client = cls(identity, name, roster, policy, random=random)
-        client._memory = memory = Memory.from_dict(state)
-        if memory.index >= 0:
-            client._seat = Seat.of(Session.from_bytes(memory.session), memory.index, identity)
+        client._state = kept = ClientState.from_dict(state)
+        if kept.index >= 0:
+            client._seat = Seat.of(Session.from_bytes(kept.session), kept.index, identity)
         return client
 
     def __repr__(self) -> str:
         return f"SumClient({self.phase.name})"
 
-    # -- how -----------------------------------------------------------------------------------
-
-    def _enter(self, phase: Phase, session: bytes) -> Seat:
+    @contextmanager
+    def _answering(self, phase: Phase, session: bytes) -> Iterator[Seat]:
         """Refuse a message of another session or phase, without ending this one."""
         self._stay_here()
-        if self._seat is None or self._memory.phase == Phase.REFUSED:
-            raise OutOfOrder("this client takes part in no session")
+        if self._seat is None or self._state.phase == Phase.REFUSED:
+            raise errors.OutOfOrder("this client takes part in no session")
         if session != self._seat.session.tag:
-            raise WrongSession("the message belongs to another session")
-        if self._memory.phase > phase:
-            raise Replayed(f"the phase {phase.name} was answered before")
-        if self._memory.phase < phase:
-            raise OutOfOrder(f"{phase.name} comes after {self.phase.name}")
-        return self._seat
+            raise errors.WrongSession("the message belongs to another session")
+        if self._state.phase > phase:
+            raise errors.Replayed(f"the phase {phase.name} was answered before")
+        if self._state.phase < phase:
+            raise errors.OutOfOrder(f"{phase.name} comes after {self.phase.name}")
+        with self._final_refusal():
+            yield self._seat
 
     @contextmanager
-    def _answering(self) -> Iterator[None]:
-        """Move on to the next phase after the answer, or drop every secret."""
+    def _final_refusal(self) -> Iterator[None]:
+        """Drop every secret where a phase is not answered."""
         try:
             yield
         except BaseException:
-            self._memory.forget(Phase.REFUSED)
+            self._state = self._state.ended(Phase.REFUSED)
             raise
-        if self._memory.phase == Phase.UNMASK:
-            self._memory.forget(Phase.DONE)
-        else:
-            self._memory.phase += 1
+
+    def _require_confirmed(self, seat: Seat, signers: NDArray[np.bool_], tags: Slots) -> None:
+        """Refuse unless each of these neighbours confirmed the list that this client signed."""
+        digest = seat.session.survivors_digest(self._state.alive)
+        confirm = self._state.confirm_keys(signers)
+        members = seat.neighbours[signers].tolist()
+        for key, peer, tag in zip(confirm, members, tags.items(keys.TAG), strict=True):
+            if not keys.same(keys.confirmation(key, digest, peer), tag):
+                raise errors.EquivocatingSurvivors(
+                    f"client {peer} of the cohort did not confirm this list of survivors"
+                )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import struct
 
+import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -16,6 +17,8 @@ from flwr_kld.secure_aggregation.errors import Tampered
 from flwr_kld.secure_aggregation.shamir import RandomBytes
 
 PUBLIC = 32
+KEY = 32
+"""Bytes of every symmetric key."""
 TAG = 16
 """Bytes of a neighbour's confirmation of the list of survivors."""
 SEAL_OVERHEAD = 16
@@ -56,7 +59,7 @@ class OneUseKey(Private):
 
 
 def derive(
-    secret: bytes, session: bytes, purpose: bytes, parties: bytes, length: int = 32
+    secret: bytes, session: bytes, purpose: bytes, parties: bytes, length: int = KEY
 ) -> bytes:
     """HKDF-SHA256, salted with the session's digest, for one purpose and the named parties."""
     info = b"flwr-kld secure-sum 1 " + purpose + b"\0" + parties
@@ -93,8 +96,8 @@ def channel_keys(
     tuple[bytes, bytes, bytes]
         Sealing keys outward and inward, each for one message; key of the confirmations.
     """
-    keys = derive(own.agree(peer), session, b"channel", pair(me, them), 96)
-    up, down, confirm = keys[:32], keys[32:64], keys[64:]
+    derived = derive(own.agree(peer), session, b"channel", pair(me, them), 3 * KEY)
+    up, down, confirm = np.frombuffer(derived, f"V{KEY}").tolist()
     return (up, down, confirm) if me < them else (down, up, confirm)
 
 

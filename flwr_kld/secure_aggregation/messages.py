@@ -1,4 +1,4 @@
-"""The messages of a sum and how they are written; `decoding` reads them.
+"""The messages of secure aggregation, phase by phase, and how each is written and read.
 
 A client's messages carry its cohort index and its Ed25519 signature over session, kind, index and
 content. The server's carry none: nothing that it says is believed without the clients' own keys.
@@ -8,16 +8,39 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import ClassVar, TypeAlias
 
-from flwr_kld.secure_aggregation.identity import SIGNATURE
-from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD
-from flwr_kld.secure_aggregation.shamir import SHARE
-from flwr_kld.secure_aggregation.wire import MAGIC, Slots, number
+import numpy as np
 
-ADVERT = 2 * PUBLIC + SIGNATURE
+from flwr_kld.secure_aggregation.errors import Malformed
+from flwr_kld.secure_aggregation.identity import SIGNATURE
+from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD, TAG
+from flwr_kld.secure_aggregation.shamir import SHARE
+from flwr_kld.secure_aggregation.wire import MAGIC, Reader, Slots, number
+
 BOX = 2 * SHARE + SEAL_OVERHEAD
+"""Bytes of two sealed shares."""
 SESSION_TAG = 16
+UNSIGNED = b""
+"""In place of the signature, while there is none."""
+ADVERT = np.dtype(
+    [("mask_key", f"V{PUBLIC}"), ("seal_key", f"V{PUBLIC}"), ("signature", f"V{SIGNATURE}")]
+)
+"""An advert as the server passes it on."""
+
+
+class Phase(IntEnum):
+    """The phases of a sum; a client's is the next one that it answers."""
+
+    ADVERTISE = 0
+    SHARE = 1
+    MASK = 2
+    AGREE = 3
+    UNMASK = 4
+    DONE = 5
+    REFUSED = 6
+    """Something was wrong; this object answers nothing more."""
 
 
 def signed_text(session: bytes, kind: int, sender: int, body: bytes) -> bytes:
@@ -30,6 +53,11 @@ def signed_text(session: bytes, kind: int, sender: int, body: bytes) -> bytes:
 class _Message:
     kind: ClassVar[int]
     session: bytes
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> _Message:
+        """Read the message from its header's end on."""
+        raise NotImplementedError
 
     def body(self) -> bytes:
         """Content without header and signature."""
@@ -56,12 +84,18 @@ class Advert(_Signed):
     """Phase 0, client: its two one-use public keys."""
 
     kind: ClassVar[int] = 1
+    phase: ClassVar[Phase] = Phase.ADVERTISE
     mask_key: bytes
     seal_key: bytes
 
     def body(self) -> bytes:
         """Both keys."""
         return self.mask_key + self.seal_key
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Advert:
+        sender, mask_key, seal_key = r.number(), r.take(PUBLIC), r.take(PUBLIC)
+        return cls(session, sender, r.take(SIGNATURE), mask_key, seal_key)
 
 
 @dataclass(frozen=True)
@@ -75,18 +109,28 @@ class Adverts(_Message):
         """Slots of 128 bytes."""
         return self.adverts.to_bytes()
 
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Adverts:
+        return cls(session, Slots.read(r, ADVERT.itemsize))
+
 
 @dataclass(frozen=True)
 class SealedShares(_Signed):
     """Phase 1, client: a share of its seed and of its mask key, sealed for each neighbour."""
 
     kind: ClassVar[int] = 3
+    phase: ClassVar[Phase] = Phase.SHARE
     commitment: bytes
     boxes: Slots
 
     def body(self) -> bytes:
         """Seed commitment, then slots of 84 bytes."""
         return self.commitment + self.boxes.to_bytes()
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> SealedShares:
+        sender, commitment, boxes = r.number(), r.take(32), Slots.read(r, BOX)
+        return cls(session, sender, r.take(SIGNATURE), commitment, boxes)
 
 
 @dataclass(frozen=True)
@@ -100,17 +144,27 @@ class Deliveries(_Message):
         """Slots of 84 bytes."""
         return self.boxes.to_bytes()
 
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Deliveries:
+        return cls(session, Slots.read(r, BOX))
+
 
 @dataclass(frozen=True)
 class MaskedVector(_Signed):
     """Phase 2, client: its vector under all its masks, little-endian words."""
 
     kind: ClassVar[int] = 5
+    phase: ClassVar[Phase] = Phase.MASK
     values: bytes = field(repr=False)
 
     def body(self) -> bytes:
         """Length in bytes, then the words."""
         return number(len(self.values)) + self.values
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> MaskedVector:
+        sender, values = r.number(), r.take(r.number())
+        return cls(session, sender, r.take(SIGNATURE), values)
 
 
 @dataclass(frozen=True)
@@ -125,18 +179,29 @@ class Survivors(_Message):
         """Cohort size, then the bitmap."""
         return number(self.size) + self.alive
 
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Survivors:
+        size = r.number()
+        return cls(session, size, r.bits(size))
+
 
 @dataclass(frozen=True)
 class Agreement(_Signed):
     """Phase 3, client: it saw this list; a tag tells each surviving neighbour so."""
 
     kind: ClassVar[int] = 7
+    phase: ClassVar[Phase] = Phase.AGREE
     survivors: bytes
     tags: Slots
 
     def body(self) -> bytes:
         """Digest of the list, then slots of 16 bytes."""
         return self.survivors + self.tags.to_bytes()
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Agreement:
+        sender, survivors, tags = r.number(), r.take(32), Slots.read(r, TAG)
+        return cls(session, sender, r.take(SIGNATURE), survivors, tags)
 
 
 @dataclass(frozen=True)
@@ -152,12 +217,17 @@ class UnmaskRequest(_Message):
         """Two bitmaps over the slots, then slots of 16 bytes."""
         return self.seeds.to_bytes() + self.mask_keys.to_bytes() + self.tags.to_bytes()
 
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> UnmaskRequest:
+        return cls(session, Slots.read(r, 0), Slots.read(r, 0), Slots.read(r, TAG))
+
 
 @dataclass(frozen=True)
 class Reveal(_Signed):
     """Phase 4, client: a share of its own seed, of survivors' seeds, of dropouts' mask keys."""
 
     kind: ClassVar[int] = 9
+    phase: ClassVar[Phase] = Phase.UNMASK
     own: bytes = field(repr=False)
     seeds: Slots
     mask_keys: Slots
@@ -165,6 +235,12 @@ class Reveal(_Signed):
     def body(self) -> bytes:
         """Own share, then two times slots of 34 bytes."""
         return self.own + self.seeds.to_bytes() + self.mask_keys.to_bytes()
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Reveal:
+        sender, own = r.number(), r.take(SHARE)
+        seeds, mask_keys = Slots.read(r, SHARE), Slots.read(r, SHARE)
+        return cls(session, sender, r.take(SIGNATURE), own, seeds, mask_keys)
 
 
 Message: TypeAlias = (
@@ -180,3 +256,37 @@ Message: TypeAlias = (
 )
 ClientMessage: TypeAlias = Advert | SealedShares | MaskedVector | Agreement | Reveal
 ServerMessage: TypeAlias = Adverts | Deliveries | Survivors | UnmaskRequest
+
+_KINDS: dict[int, type[Message]] = {
+    message.kind: message
+    for message in (
+        Advert,
+        Adverts,
+        SealedShares,
+        Deliveries,
+        MaskedVector,
+        Survivors,
+        Agreement,
+        UnmaskRequest,
+        Reveal,
+    )
+}
+
+
+def decode(data: bytes) -> Message:
+    """Read a message.
+
+    Raises
+    ------
+    Malformed
+        If the bytes are not exactly what `to_bytes` writes.
+    """
+    reader = Reader(data)
+    if reader.take(4) != MAGIC:
+        raise Malformed("not a message of a secure sum, or of another version")
+    kind = _KINDS.get(reader.number(1))
+    if kind is None:
+        raise Malformed("no such kind of message")
+    message = kind._read(reader, reader.take(SESSION_TAG))
+    reader.end()
+    return message

@@ -1,45 +1,45 @@
-"""The server's side of a sum: takes an answer only in its phase, and from whom it is."""
+"""The server's side of secure aggregation: what it asks after each phase.
+
+`SumServer` takes an answer only in its phase, and only from whom it is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.privacy.private import Private
-from flwr_kld.secure_aggregation.collected import Collected
+from flwr_kld.secure_aggregation import keys
 from flwr_kld.secure_aggregation.errors import (
     Malformed,
     OutOfOrder,
     Replayed,
     RosterMismatch,
+    Tampered,
     TooFewSurvivors,
     UnknownSender,
     WrongSession,
 )
 from flwr_kld.secure_aggregation.identity import Roster
-from flwr_kld.secure_aggregation.memory import Phase
+from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import (
-    Advert,
-    Agreement,
+    Adverts,
     ClientMessage,
-    MaskedVector,
-    Reveal,
-    SealedShares,
+    Deliveries,
+    Message,
+    Phase,
     ServerMessage,
+    Survivors,
+    UnmaskRequest,
     signed_text,
 )
-from flwr_kld.secure_aggregation.server_requests import next_requests
+from flwr_kld.secure_aggregation.server_state import ServerState
 from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.unmask import open_sum
-
-_PHASE_OF: dict[type[ClientMessage], Phase] = {
-    Advert: Phase.ADVERTISE,
-    SealedShares: Phase.SHARE,
-    MaskedVector: Phase.MASK,
-    Agreement: Phase.AGREE,
-    Reveal: Phase.UNMASK,
-}
+from flwr_kld.secure_aggregation.shamir import combine
+from flwr_kld.secure_aggregation.wire import Slots, pack_bits
 
 
 class SumResult(Private):
@@ -87,7 +87,7 @@ class SumServer(Private):
         The pinned public keys.
     """
 
-    __slots__ = ("_collected", "_phase", "_result", "_roster", "session")
+    __slots__ = ("_phase", "_result", "_roster", "_state", "session")
 
     def __init__(self, session: Session, roster: Roster) -> None:
         if session.roster != roster.fingerprint:
@@ -95,7 +95,7 @@ class SumServer(Private):
         self.session = session
         self._roster = roster
         self._phase = Phase.ADVERTISE
-        self._collected = Collected(session)
+        self._state = ServerState(session)
         self._result: SumResult | None = None
 
     @property
@@ -109,14 +109,14 @@ class SumServer(Private):
         if self._phase >= Phase.DONE:
             return ()
         members = range(self.session.size)
-        answered = self._collected.answered[self._phase]
+        answered = self._state.answered[self._phase]
         return tuple(i for i in members if self._is_there(i) and not answered[i])
 
     def name(self, index: int) -> str:
         """Name of the client with this cohort index."""
         return self._roster.names[self.session.cohort[index]]
 
-    def receive(self, message: ClientMessage, sender: str | None = None) -> None:
+    def receive(self, message: Message, sender: str | None = None) -> None:
         """Take one client's answer.
 
         Parameters
@@ -130,27 +130,25 @@ class SumServer(Private):
         EquivocatingSurvivors, BothShares
             Why the message is left out.
         """
-        phase = _PHASE_OF.get(type(message))
-        if phase is None:
+        if not isinstance(message, ClientMessage):
             raise Malformed("not a client's message")
         if message.session != self.session.tag:
             raise WrongSession("the message belongs to another session")
-        index = message.sender
+        phase, index = message.phase, message.sender
         if not 0 <= index < self.session.size:
             raise UnknownSender("the sender is not in the cohort")
         if sender is not None and sender != self.name(index):
             raise UnknownSender("the message names another sender than its transport")
-        answered = self._collected.answered
+        answered = self._state.answered
         if phase < self._phase or (phase == self._phase and answered[phase, index]):
             raise Replayed(f"{phase.name} of client {index} is closed")
         if phase > self._phase:
             raise OutOfOrder(f"{phase.name} comes after {self._phase.name}")
         if not self._is_there(index):
             raise UnknownSender(f"client {index} dropped out before")
-        body = message.body()
-        text = signed_text(self.session.digest, message.kind, index, body)
+        text = signed_text(self.session.digest, message.kind, index, message.body())
         self._roster.verify(self.session.cohort[index], message.signature, text)
-        self._collected.take(message)
+        self._state.take(message)
         answered[phase, index] = True
 
     def advance(self) -> dict[int, ServerMessage]:
@@ -174,7 +172,7 @@ class SumServer(Private):
                 self._open()
                 requests: dict[int, ServerMessage] = {}
             else:
-                requests = next_requests(self._collected, closed)
+                requests = _next_requests(self._state, closed)
         except BaseException:
             self._phase = Phase.REFUSED
             raise
@@ -199,11 +197,11 @@ class SumServer(Private):
     def _is_there(self, index: int) -> bool:
         """Whether a client answered in the phase before this one."""
         before = self._phase - 1
-        return before < Phase.ADVERTISE or bool(self._collected.answered[before, index])
+        return before < Phase.ADVERTISE or bool(self._state.answered[before, index])
 
     def _require_enough(self, closed: Phase) -> None:
         """Give up when too few answered to lead to a sum."""
-        answered = int(self._collected.answered[closed].sum())
+        answered = int(self._state.answered[closed].sum())
         until_masked = closed <= Phase.MASK
         least = self.session.min_survivors if until_masked else self.session.shape.threshold
         if answered < least:
@@ -212,11 +210,112 @@ class SumServer(Private):
             )
 
     def _open(self) -> None:
-        open_sum(self._collected)
-        alive, members = self._collected.alive, range(self.session.size)
+        _open_sum(self._state)
+        alive, members = self._state.alive, range(self.session.size)
         self._result = SumResult(
-            self._collected.total,
+            self._state.total,
             tuple(self.name(i) for i in members if alive[i]),
             tuple(self.name(i) for i in members if not alive[i]),
-            {self.name(i): signed for i, signed in sorted(self._collected.agreements.items())},
+            {self.name(i): signed for i, signed in sorted(self._state.agreements.items())},
         )
+
+
+def _next_requests(state: ServerState, closed: Phase) -> dict[int, ServerMessage]:
+    """Return a request for each client that answered in the phase now closed, by cohort index.
+
+    Raises
+    ------
+    TooFewSurvivors
+        If some secret cannot be opened any more.
+    """
+    if closed in _REQUIRED:
+        _require_holders(state, state.answered[closed], _REQUIRED[closed])
+    write = _WRITERS[closed]
+    members = np.flatnonzero(state.answered[closed]).tolist()
+    return {index: write(state, index) for index in members}
+
+
+def _adverts(state: ServerState, index: int) -> Adverts:
+    beside = state.table[index]
+    there = state.advertised[beside]
+    return Adverts(state.session.tag, Slots.of(there, state.adverts[beside[there]]))
+
+
+def _deliveries(state: ServerState, index: int) -> Deliveries:
+    beside = state.table[index]
+    there = state.shared[beside]
+    boxes = state.boxes[beside[there], state.mirror[there]]
+    return Deliveries(state.session.tag, Slots.of(there, boxes))
+
+
+def _survivors(state: ServerState, index: int) -> Survivors:
+    session = state.session
+    return Survivors(session.tag, session.size, pack_bits(state.alive))
+
+
+def _unmask(state: ServerState, index: int) -> UnmaskRequest:
+    beside = state.table[index]
+    signed = state.agreed[beside]
+    tags = state.tags[beside[signed], state.mirror[signed]]
+    seeds, mask_keys = (Slots.of(wanted, []) for wanted in state.wanted(index))
+    return UnmaskRequest(state.session.tag, seeds, mask_keys, Slots.of(signed, tags))
+
+
+_WRITERS: dict[Phase, Callable[[ServerState, int], ServerMessage]] = {
+    Phase.ADVERTISE: _adverts,
+    Phase.SHARE: _deliveries,
+    Phase.MASK: _survivors,
+    Phase.AGREE: _unmask,
+}
+_REQUIRED = {Phase.MASK: "sent a vector", Phase.AGREE: "agreed on the survivors"}
+
+
+def _require_holders(state: ServerState, holders: NDArray[np.bool_], what: str) -> None:
+    """Give up when some secret that opens the sum has too few holders left."""
+    alive, table = state.alive, state.table
+    left = holders[table].sum(1) + holders  # a dropout holds nothing of its own
+    needed = alive | (state.shared & alive[table].any(1))
+    threshold = state.session.shape.threshold
+    if (left[needed] < threshold).any():
+        raise TooFewSurvivors(f"too few of a client's holders {what}; the threshold is {threshold}")
+
+
+def _open_sum(state: ServerState) -> None:
+    """Take all masks off the total, in place.
+
+    Raises
+    ------
+    TooFewSurvivors
+        If a secret lacks shares.
+    Tampered
+        If a secret is not the one its owner committed to.
+    """
+    session, alive = state.session, state.alive
+    survivors = np.flatnonzero(alive)
+    beside = alive[state.table]  # [n, k]
+    missing = np.flatnonzero(state.shared & ~alive & beside.any(1))
+    seeds, mask_secrets = _secrets(state, survivors), _secrets(state, missing)
+    public = state.adverts["mask_key"].tolist()
+
+    added: list[bytes] = []
+    removed: list[bytes] = []
+    for index, seed in zip(survivors.tolist(), seeds, strict=True):
+        if keys.commitment(seed, session.digest, index) != state.commitments[index].tobytes():
+            raise Tampered(f"the shares of client {index} of the cohort open to another seed")
+        removed.append(keys.self_mask_key(seed, session.digest, index))
+    for index, secret in zip(missing.tolist(), mask_secrets, strict=True):
+        own = keys.OneUseKey(secret)
+        if own.public != public[index]:
+            raise Tampered(f"the shares of client {index} of the cohort open to another key")
+        for peer in state.table[index, beside[index]].tolist():
+            key = keys.mask_key(own, public[peer], session.digest, index, peer)
+            (removed if peer < index else added).append(key)
+    apply_masks(state.total, added, removed)
+
+
+def _secrets(state: ServerState, owners: NDArray[np.int64]) -> list[bytes]:
+    """Open the owners' secrets."""
+    threshold = state.session.shape.threshold
+    if (state.held[owners].sum(1) < threshold).any():
+        raise TooFewSurvivors(f"a secret has fewer shares than the threshold {threshold}")
+    return combine(state.shares[owners], state.held[owners], threshold)

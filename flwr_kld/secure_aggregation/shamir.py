@@ -22,6 +22,7 @@ SECRET = 32
 SHARE = 34
 """Bytes of a share: sixteen 17-bit limbs, low words first, then the sixteen high bits."""
 _LIMBS = 16
+_LAYOUT = np.dtype([("low", "<u2", _LIMBS), ("high", "u1", _LIMBS // 8)])
 _LARGEST_WORD = np.uint32(2**32 - 1)  # 2^32 − 1 = 65535 · 65537: all smaller words fold evenly
 
 RandomBytes = Callable[[int], bytes]
@@ -130,15 +131,17 @@ def _inverse(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _pack(values: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Write field elements, shape [..., 16], as bytes, shape [..., 34]."""
-    low = (values & 0xFFFF).astype("<u2").view(np.uint8)
-    high = np.packbits((values >> 16).astype(np.uint8), axis=-1, bitorder="little")
-    return np.concatenate([low, high], axis=-1)
+    shares = np.empty(values.shape[:-1], dtype=_LAYOUT)
+    shares["low"] = values & 0xFFFF
+    shares["high"] = np.packbits((values >> 16).astype(np.uint8), axis=-1, bitorder="little")
+    return shares[..., None].view(np.uint8)
 
 
 def _unpack(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Read bytes, shape [..., 34], as field elements, shape [..., 16]."""
-    low = np.ascontiguousarray(packed[..., :32]).view("<u2").astype(np.int64)
-    high = np.unpackbits(packed[..., 32:], axis=-1, bitorder="little")
+    shares = np.ascontiguousarray(packed).view(_LAYOUT)[..., 0]
+    low = shares["low"].astype(np.int64)
+    high = np.unpackbits(shares["high"], axis=-1, bitorder="little")
     if (low[high == 1] != 0).any():
         raise Tampered("a share is no element of the field")
     return low + (high.astype(np.int64) << 16)

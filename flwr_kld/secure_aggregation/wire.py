@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +97,8 @@ class Slots:
     data: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, mask: NDArray[np.bool_], rows: NDArray[np.uint8] | list[bytes]) -> Slots:
-        """Write the items of the slots in `mask`: an array [present, width] or a list."""
+    def of(cls, mask: NDArray[np.bool_], rows: NDArray[Any] | list[bytes]) -> Slots:
+        """Write the items of the slots in `mask`: an array or a list, one for each of them."""
         data = b"".join(rows) if isinstance(rows, list) else rows.tobytes()
         return cls(len(mask), pack_bits(mask), data)
 
@@ -111,7 +112,8 @@ class Slots:
 
     def items(self, width: int) -> list[bytes]:
         """Return the items as a list."""
-        return [self.data[at : at + width] for at in range(0, len(self.data), width)]
+        items: list[bytes] = np.frombuffer(self.data, f"V{width}").tolist()
+        return items
 
     def to_bytes(self) -> bytes:
         """Write count, bitmap and items."""

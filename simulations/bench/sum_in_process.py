@@ -104,7 +104,7 @@ class Federation:
             client_s += clock() - began
             began = clock()
             for answer in answers:
-                server.receive(decode(answer))  # type: ignore[arg-type]
+                server.receive(decode(answer))
             requests = {i: message.to_bytes() for i, message in server.advance().items()}
             server_s += clock() - began
         k, t = session.shape.neighbours, session.shape.threshold

@@ -89,9 +89,9 @@ def private_objects() -> list[Private]:
         AggregatorKey(KEY),
         OneUseKey(KEY),
         client,
-        client._memory,
+        client._state,
         total.server,
-        total.server._collected,
+        total.server._state,
         total.server.result(),
     ]
 

@@ -133,7 +133,7 @@ def test_clients_refuse_shares_from_nobody():
 def test_a_client_that_deals_bad_shares_spoils_the_sum_but_no_number_comes_out():
     total = at(Phase.UNMASK)
     total.collect(Phase.UNMASK)
-    total.server._collected.shares[1, 0, 0] ^= 1
+    total.server._state.shares[1, 0, 0] ^= 1
     with pytest.raises(errors.Tampered, match="another seed"):
         total.server.advance()
     with pytest.raises(errors.OutOfOrder):
@@ -143,8 +143,8 @@ def test_a_client_that_deals_bad_shares_spoils_the_sum_but_no_number_comes_out()
 def test_a_dropouts_bad_shares_are_noticed_too():
     total = at(Phase.UNMASK, drop={1: Phase.MASK})
     total.collect(Phase.UNMASK)
-    holder = int(np.flatnonzero(total.server._collected.held[1])[0])
-    total.server._collected.shares[1, holder, 1] ^= 16  # not a bit that X25519 ignores
+    holder = int(np.flatnonzero(total.server._state.held[1])[0])
+    total.server._state.shares[1, holder, 1] ^= 16  # not a bit that X25519 ignores
     with pytest.raises(errors.Tampered, match="another key"):
         total.server.advance()
 

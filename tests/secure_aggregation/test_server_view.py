@@ -104,10 +104,10 @@ def test_a_vector_that_comes_too_late_stays_hidden():
         total.step(phase)
     assert np.array_equal(total.server.result().reveal(), vectors[:late].sum(0))
 
-    collected, digest = total.server._collected, total.session.digest
+    collected, digest = total.server._state, total.session.digest
     (secret,) = combine(collected.shares[[late]], collected.held[[late]], 3)
     masks = [
-        keys.mask_key(keys.OneUseKey(secret), advert[:32].tobytes(), digest, late, peer)
+        keys.mask_key(keys.OneUseKey(secret), advert["mask_key"].tobytes(), digest, late, peer)
         for peer, advert in enumerate(collected.adverts[:late])
     ]
     view = np.frombuffer(sent.values, "<u4").copy()

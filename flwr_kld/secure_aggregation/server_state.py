@@ -9,7 +9,6 @@ from flwr_kld.privacy.private import Private
 from flwr_kld.secure_aggregation.errors import BothShares, EquivocatingSurvivors, Tampered
 from flwr_kld.secure_aggregation.graph import neighbour_table
 from flwr_kld.secure_aggregation.keys import TAG
-from flwr_kld.secure_aggregation.memory import Phase
 from flwr_kld.secure_aggregation.messages import (
     ADVERT,
     BOX,
@@ -17,6 +16,7 @@ from flwr_kld.secure_aggregation.messages import (
     Agreement,
     ClientMessage,
     MaskedVector,
+    Phase,
     Reveal,
     SealedShares,
 )
@@ -28,7 +28,7 @@ from flwr_kld.secure_aggregation.wire import Slots, pack_bits
 _PHASES = 5
 
 
-class Collected(Private):
+class ServerState(Private):
     """Everything that the clients of one session have sent. Private: shows no value.
 
     Parameters
@@ -44,10 +44,10 @@ class Collected(Private):
         Shape [k]: the slot in which a neighbour has the client.
     answered : NDArray[np.bool_]
         Shape [5, n]: whose answer came, by phase.
-    adverts : NDArray[np.uint8]
-        Shape [n, 128]: one-use public keys and signature.
-    commitments : NDArray[np.uint8]
-        Shape [n, 32]: commitments to the seeds.
+    adverts : NDArray
+        Shape [n]: one-use public keys and signature, as `ADVERT`.
+    commitments : NDArray
+        Shape [n], 32 bytes each: commitments to the seeds.
     boxes : NDArray[np.uint8]
         Shape [n, k, 84]: shares sealed by a client for its neighbour.
     total : NDArray
@@ -85,8 +85,8 @@ class Collected(Private):
         self.table = neighbour_table(session.order, k)
         self.mirror = k - 1 - np.arange(k)
         self.answered = np.zeros((_PHASES, n), dtype=bool)
-        self.adverts = np.zeros((n, ADVERT), dtype=np.uint8)
-        self.commitments = np.zeros((n, 32), dtype=np.uint8)
+        self.adverts = np.zeros(n, dtype=ADVERT)
+        self.commitments = np.zeros(n, dtype="V32")
         self.boxes = np.zeros((n, k, BOX), dtype=np.uint8)
         self.total = np.zeros(session.length, dtype=word(session.bits))
         self.tags = np.zeros((n, k, TAG), dtype=np.uint8)
@@ -124,12 +124,11 @@ class Collected(Private):
         """
         index = message.sender
         if isinstance(message, Advert):
-            raw = message.body() + message.signature
-            self.adverts[index] = np.frombuffer(raw, dtype=np.uint8)
+            self.adverts[index] = (message.mask_key, message.seal_key, message.signature)
         elif isinstance(message, SealedShares):
             told = self._exactly(message.boxes, self.advertised[self.table[index]])
             self.boxes[index, told] = message.boxes.rows(BOX)
-            self.commitments[index] = np.frombuffer(message.commitment, dtype=np.uint8)
+            self.commitments[index] = message.commitment
         elif isinstance(message, MaskedVector):
             vector = np.frombuffer(message.values, dtype=np.uint8)
             if len(vector) != self.total.nbytes:
