@@ -1,4 +1,4 @@
-"""The client's side of a secure sum over Flower: one message a phase, nothing in the clear.
+"""The handlers through which a node's clients take part in secure aggregation, phase by phase.
 
 Between phases a client's secrets rest in the node's own ``Context.state``, which never leaves it.
 """

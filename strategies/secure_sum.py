@@ -1,4 +1,4 @@
-"""Secure summation: the server learns the cohort's sum and nobody's part in it."""
+"""`SecureSum`: secure aggregation as a check's aggregation, with the roster it runs over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of one secure sum: drives the server's state machine over Flower's grid."""
+"""`SumRun`: one secure sum over Flower's grid, as `SumServer` asks for its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of integer vectors that show nobody's own vector: the protocol, without any transport.
+"""Secure aggregation: sums of integer vectors that show nobody's own vector, without transport.
 
 The server opens a `Session`, sends it to each client, and then five times sends requests and
 collects answers; `SumServer` and `SumClient` say which. Every message has `to_bytes`, and `decode`

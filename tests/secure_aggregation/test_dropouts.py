@@ -16,7 +16,7 @@ from secure_aggregation.summing import (
     session_of,
 )
 
-from flwr_kld import secure_aggregation as secure_sum
+from flwr_kld import secure_aggregation
 from flwr_kld.secure_aggregation import (
     ClientPolicy,
     Phase,
@@ -187,4 +187,4 @@ def test_sixty_four_bits():
 
 
 def test_the_package_example_runs():
-    assert doctest.testmod(secure_sum).failed == 0
+    assert doctest.testmod(secure_aggregation).failed == 0
