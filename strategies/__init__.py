@@ -9,7 +9,7 @@ from flwr_kld.strategies.cohort import (
     RotatingRecords,
     UniformCohort,
 )
-from flwr_kld.strategies.deciding import Alarm
+from flwr_kld.strategies.decider import Alarm
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.population import HostedClients, Nodes

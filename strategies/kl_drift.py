@@ -31,14 +31,14 @@ from flwr_kld.report.explanation.candidates import require_candidates
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.asking import Asking, require
 from flwr_kld.strategies.cohort import Cohort, Participant
-from flwr_kld.strategies.deciding import Alarm, Decided, Decider
+from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
+from flwr_kld.strategies.decider import Alarm, Decided, Decider
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part, halves
-from flwr_kld.strategies.measuring import measure
+from flwr_kld.strategies.measurement import measure
 from flwr_kld.strategies.monitor import Monitor
-from flwr_kld.strategies.pairing import require_pair, usual_aggregation
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.reading import metrics, read
+from flwr_kld.strategies.report_fields import metrics, read
 from flwr_kld.strategies.spending import Spending
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_counts, require_known_sizes

@@ -26,10 +26,10 @@ from flwr_kld.report import ReferenceReport
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.asking import Asking, Published, require
 from flwr_kld.strategies.cohort import Cohort, UniformCohort
+from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part
 from flwr_kld.strategies.monitor import check_timeout
-from flwr_kld.strategies.pairing import require_pair, usual_aggregation
 from flwr_kld.strategies.population import Nodes, Population
 from flwr_kld.strategies.spending import Spending
 from flwr_kld.trust import Trust

@@ -36,7 +36,7 @@ from flwr_kld.inference.evidence import Evidence
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.simulations.studies.year_ledger import Price, price_of
 from flwr_kld.simulations.studies.year_world import COHORT, PEOPLE, THETA, World
-from flwr_kld.strategies.deciding import Alarm
+from flwr_kld.strategies.decider import Alarm
 
 DAYS, DRIFT_FROM = 365, 200
 THRESHOLD = 0.05

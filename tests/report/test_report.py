@@ -12,7 +12,7 @@ from report.samples import REPORT, decided
 
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import Check, Outcome, plot_history, save_csv, save_html, save_json
-from flwr_kld.strategies.reading import metrics
+from flwr_kld.strategies.report_fields import metrics
 
 CHECKS = [
     Check(1, REPORT, truth=0.26),

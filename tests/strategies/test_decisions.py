@@ -28,7 +28,7 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
-from flwr_kld.strategies.deciding import Decider
+from flwr_kld.strategies.decider import Decider
 
 KEY = AggregatorKey.generate()
 SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])

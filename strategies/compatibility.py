@@ -1,4 +1,4 @@
-"""Which aggregation serves which trust model."""
+"""Which trust model goes with which aggregation, and which one is usual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what was published to what a report and Flower's metrics say: post-processing only."""
+"""What a report and Flower's metrics say of what was published: post-processing only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a check published to its verdict, and what the monitor remembers for the next one."""
+"""`Decider`: from what a check published to its verdict, and what it remembers for the next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flwr_kld.inference.power import Power
 from flwr_kld.inference.witness import check_level
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
-from flwr_kld.strategies.measuring import Measured
+from flwr_kld.strategies.measurement import Measured
 
 _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
