@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-slow test-deployment test-postgres check clean
 
 demo: $(VENV)/ready
-	$(BIN)/python -m flwr_kld.simulations.demo --out out/demo
+	$(BIN)/flwr-kld demo --out out/demo
 
 # Two files at a time, in the order of tests/conftest.py; what takes minutes is marked slow.
 test: $(VENV)/ready

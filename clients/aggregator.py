@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -35,9 +34,8 @@ from flwr_kld.messages.question import (
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.privacy import Adjacency, SystemBits
-
-if TYPE_CHECKING:
-    from flwr_kld.strategies import Trusted
+from flwr_kld.trust import Trusted
+from flwr_kld.trust.trusted_aggregator import trusted_of
 
 logger = logging.getLogger("flwr_kld")
 
@@ -130,9 +128,6 @@ def _aggregate(
 
 def _central(terms: ReleaseTerms) -> Trusted:
     """Return the central model that these terms ask for."""
-    # Imported here: only an aggregator pays for the server's side when a message starts its app.
-    from flwr_kld.trust.trusted_aggregator import trusted_of
-
     try:
         return trusted_of(terms)
     except ValueError as error:

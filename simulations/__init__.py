@@ -1,1 +1,6 @@
 """Thin Flower apps, the in-process grid, and virtual handwriters."""
+
+from pathlib import Path
+
+APP = Path(__file__).parent / "drift_app"
+"""The Flower app of a simulation, as ``flwr run`` takes it."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
-from flwr_kld._json import json_text
 from flwr_kld.accounting import (
     Charge,
     Clients,
@@ -19,6 +18,7 @@ from flwr_kld.accounting import (
     State,
 )
 from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.json_text import json_text
 from flwr_kld.strategies.asking import Published
 from flwr_kld.strategies.halves import Part
 from flwr_kld.trust import Trust

@@ -50,8 +50,8 @@ if os.fork():  # two processes, as what Flower loads cannot be unloaded
     stage("clients")
     import flwr_kld.strategies
     stage("strategies")
-    import flwr_kld.clients.handwriting, flwr_kld.simulations.demo
-    places = [flwr_kld.strategies.__file__, str(flwr_kld.simulations.demo.APP)]
+    import flwr_kld.clients.handwriting, flwr_kld.simulations
+    places = [flwr_kld.strategies.__file__, str(flwr_kld.simulations.APP)]
     print(json.dumps(["places", places]))
 else:
     from flwr_kld.accounting import Ledger

@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from flwr_kld._json import json_text
 from flwr_kld.accounting import books, life
 from flwr_kld.accounting.afford import afford, spent_by
 from flwr_kld.accounting.budget import Budget, Spent
@@ -23,6 +22,7 @@ from flwr_kld.accounting.schema import checks
 from flwr_kld.accounting.states import State, read_state, write_state
 from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
+from flwr_kld.messages.json_text import json_text
 
 _PAGE = 64
 """Entries that are read at once, where not all are wanted."""

@@ -82,14 +82,13 @@ def _run(
     config: dict[str, object], out: Path, *, nodes: int, checks: int, timeout: float
 ) -> list[Check]:
     """Run the app on a SuperLink of its own and follow what it writes down."""
-    from flwr_kld import simulations  # an extra
+    from flwr_kld.simulations import APP  # an extra
     from flwr_kld.simulations.following import follow
     from flwr_kld.simulations.local_superlink import local_superlink
 
-    app = Path(simulations.__path__[0]) / "drift_app"
     with (
         local_superlink(out / "flower.log") as superlink,
-        superlink.run(app, nodes=nodes, config=config) as run,
+        superlink.run(APP, nodes=nodes, config=config) as run,
     ):
         try:
             return follow(run, out / _RESULTS, checks, timeout=timeout, console=messages)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flwr_kld._extras import require
-from flwr_kld._json import json_text
+from flwr_kld.messages.json_text import json_text
 from flwr_kld.planner.forecast import Forecast
 
 

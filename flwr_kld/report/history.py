@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from flwr_kld._json import json_text
+from flwr_kld.messages.json_text import json_text
 from flwr_kld.report.report import Report
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from flwr_kld._json import json_text
+from flwr_kld.messages.json_text import json_text
 from flwr_kld.report.predictor_report import PredictorReport
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from flwr_kld._json import json_text
+from flwr_kld.messages.json_text import json_text
 from flwr_kld.report.words import aside
 
 SCHEMA = "predictor 2"

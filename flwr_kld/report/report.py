@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from flwr_kld._json import json_text
 from flwr_kld.inference.outside_share import OutsideShare
 from flwr_kld.inference.verdict import Outcome, Verdict
+from flwr_kld.messages.json_text import json_text
 from flwr_kld.report.words import aside
 
 SCHEMA = 2

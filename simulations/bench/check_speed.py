@@ -25,7 +25,7 @@ from rich.progress import track
 
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.query import Partition
-from flwr_kld.simulations.demo import APP
+from flwr_kld.simulations import APP
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.local_superlink import local_superlink
 from flwr_kld.simulations.scenario import Scenario

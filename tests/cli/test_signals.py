@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -15,11 +14,11 @@ import pytest
 from patience import HANGS
 
 from flwr_kld.accounting import Ledger
-from flwr_kld.cli import flower_run
+from flwr_kld.cli import flower_run, main
 from flwr_kld.cli import watch as watching
 from flwr_kld.cli.signals import exit_on_signals
 from flwr_kld.schedule import Slot
-from flwr_kld.simulations import demo, following, local_superlink
+from flwr_kld.simulations import following, local_superlink
 
 SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGTERM]
 MID_RUN = "a line of the ServerApp's log"
@@ -207,7 +206,6 @@ def superlink(monkeypatch):
             seen.append("SuperLink stopped")
 
     monkeypatch.setattr(local_superlink, "local_superlink", start)
-    monkeypatch.setattr(demo, "local_superlink", start)
     monkeypatch.setattr(following.time, "sleep", lambda seconds: pytest.fail("it went on"))
     return seen
 
@@ -219,8 +217,8 @@ def test_simulations_stop_their_superlink(cli, superlink, tmp_path, name):
 
 
 def test_make_demo_stops_its_superlink(superlink, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["flwr-kld", "demo", "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(demo.__file__, run_name="__main__")
+        main()
     assert ended.value.code == 143
     assert superlink == ["run killed", "SuperLink stopped"]

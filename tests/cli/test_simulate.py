@@ -14,19 +14,6 @@ from flwr_kld.cli import demo as demonstration
 from flwr_kld.simulations import local_superlink
 
 
-@pytest.mark.parametrize("code", [0, 4])
-def test_demo_runs_the_demo(cli, monkeypatch, tmp_path, code):
-    calls = []
-
-    def main(arguments):
-        calls.append(arguments)
-        return code
-
-    monkeypatch.setattr("flwr_kld.simulations.demo.main", main)
-    assert cli("demo", "--out", tmp_path).exit_code == code
-    assert calls == [["--out", str(tmp_path)]]
-
-
 @pytest.fixture
 def superlink(monkeypatch):
     """A SuperLink whose run writes as many checks as it is told to."""
@@ -38,10 +25,11 @@ def superlink(monkeypatch):
 
         def run(self, app, *, nodes, config):
             self.app, self.config = app, config
-            with (Path(str(config["out"])) / "checks.jsonl").open("w") as file:
-                for n in range(1, self.checks + 1):
-                    line = {"round": n, "truth": 0.25, "report": REPORT.to_dict()}
-                    file.write(json.dumps(line | ({"report": None} if n == 2 else {})) + "\n")
+            for name, lines in (("checks", self.checks), ("models", 4)):
+                with (Path(str(config["out"])) / f"{name}.jsonl").open("w") as file:
+                    for n in range(1, lines + 1):
+                        line = {"round": n, "truth": 0.25, "report": REPORT.to_dict()}
+                        file.write(json.dumps(line | ({"report": None} if n == 2 else {})) + "\n")
             return Run()
 
     class Run:
@@ -60,11 +48,25 @@ def superlink(monkeypatch):
     made = SuperLink()
 
     @contextmanager
-    def start(log):
+    def start(log, environment=None):
         yield made
 
     monkeypatch.setattr(local_superlink, "local_superlink", start)
     return made
+
+
+@pytest.mark.parametrize(("checks", "code"), [(8, 0), (7, 4)])
+def test_demo_shows_every_check_or_says_that_it_ended_early(cli, superlink, tmp_path, checks, code):
+    superlink.checks = checks
+    done = cli("demo", "--out", tmp_path)
+    assert done.exit_code == code, done.output
+    assert (superlink.app / "pyproject.toml").is_file()
+    assert (superlink.config["checks"], superlink.config["compare-models"]) == (8, True)
+    assert ("The run ended early" in done.output) == (code == 4)
+    assert ("The trust models on the same clients" in done.output) == (code == 0)
+    made = {path.name for path in tmp_path.iterdir()} - {"checks.jsonl", "models.jsonl"}
+    files = {"report.html", "history.png", "checks.csv", "checks.json", "models.csv"}
+    assert made == (files if code == 0 else set())  # and the aggregator's key is gone
 
 
 def test_simulate_hands_its_options_to_the_app_and_writes_files(cli, superlink, tmp_path):

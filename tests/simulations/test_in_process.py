@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from flwr_kld.report import Check
-from flwr_kld.simulations.demo import APP
+from flwr_kld.simulations import APP
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE, run_monitor
 from flwr_kld.simulations.virtual_clients import virtual_clients

@@ -11,7 +11,7 @@ from simulations.lying_clients import app as lying_clients
 
 from flwr_kld.report import Check
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.simulations.demo import APP
+from flwr_kld.simulations import APP
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE, run_monitor
 

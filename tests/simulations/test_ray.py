@@ -14,7 +14,7 @@ from patience import HANGS
 from ray_run import run_on_ray
 
 from flwr_kld.report import Check
-from flwr_kld.simulations.demo import APP
+from flwr_kld.simulations import APP
 from flwr_kld.simulations.processes import stop_family
 
 FLOWER = ("flower-superlink", "flwr-simulation", "flower-superexec", "raylet", "gcs_server")
@@ -62,7 +62,7 @@ def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
 
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, flower_processes):
     demo = subprocess.Popen(
-        [sys.executable, "-m", "flwr_kld.simulations.demo", "--out", str(tmp_path)],
+        [Path(sys.executable).with_name("flwr-kld"), "demo", "--out", tmp_path],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),

@@ -1,0 +1,107 @@
+"""The tree as its imports draw it: one way, between files and between folders; lazy ones count."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {
+    "flwr_kld": ROOT / "flwr_kld",
+    "flwr_kld.strategies": ROOT / "strategies",
+    "flwr_kld.clients": ROOT / "clients",
+    "flwr_kld.simulations": ROOT / "simulations",
+}
+LOOSE = 4
+LONGEST = 350
+
+
+def named(package: str, folder: Path, path: Path) -> str:
+    parts = path.relative_to(folder).with_suffix("").parts
+    return ".".join((package, *parts)).removesuffix(".__init__")
+
+
+FILES = {
+    named(package, folder, path): path
+    for package, folder in PACKAGES.items()
+    for path in sorted(folder.rglob("*.py"))
+    if "drift_app" not in path.parts  # an app of its own, which imports the package
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Everything that a file imports, wherever it does; a module of ours by its own name."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, path
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (inner & FILES.keys()) | (
+                {str(node.module)} if inner - FILES.keys() else set()
+            )
+    return found
+
+
+IMPORTS = {name: imports(path) for name, path in FILES.items()}
+
+
+def place(name: str) -> str:
+    """The folder of a module; the loose modules, on which every folder stands, each for itself."""
+    folder = FILES[name].parent
+    return name if folder == PACKAGES["flwr_kld"] else folder.relative_to(ROOT).as_posix()
+
+
+def require_one_way(edges: dict[str, set[str]]) -> None:
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_files_import_one_way():
+    require_one_way({name: (found & FILES.keys()) - {name} for name, found in IMPORTS.items()})
+
+
+def test_folders_import_one_way():
+    edges: dict[str, set[str]] = {}
+    for name, found in IMPORTS.items():
+        targets = {place(target) for target in found & FILES.keys()}
+        edges.setdefault(place(name), set()).update(targets - {place(name)})
+    require_one_way(edges)
+
+
+def test_a_cycle_is_found():
+    with pytest.raises(pytest.fail.Exception, match=r"^(a imports b|b imports a) imports [ab]$"):
+        require_one_way({"a": {"b"}, "b": {"a"}})
+
+
+def test_a_lazy_import_counts(tmp_path):
+    file = tmp_path / "lazy.py"
+    file.write_text("def later():\n    from flwr_kld.messages import sealing, nothing\n")
+    assert imports(file) == {"flwr_kld.messages.sealing", "flwr_kld.messages"}
+
+
+def test_the_science_imports_neither_flower_nor_ray():
+    flower = ("flwr_kld.strategies", "flwr_kld.clients", "flwr_kld.simulations")
+    for name in FILES:
+        if not name.startswith(flower):
+            assert not {found.split(".")[0] for found in IMPORTS[name]} & {"flwr", "ray"}, name
+
+
+def test_clients_import_nothing_of_the_server():
+    for name in FILES:
+        if name.startswith("flwr_kld.clients"):
+            assert not [f for f in IMPORTS[name] if f.startswith("flwr_kld.strategies")], name
+
+
+def test_few_modules_are_loose():
+    loose = {path.stem for path in PACKAGES["flwr_kld"].glob("*.py")} - {"__init__"}
+    assert len(loose) <= LOOSE, sorted(loose)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_module_tells_one_story(name):
+    assert len(FILES[name].read_text().splitlines()) <= LONGEST
