@@ -1,4 +1,4 @@
-"""Counts sealed for an aggregator: X25519, HKDF-SHA256 and ChaCha20-Poly1305, one key a message.
+"""Counts sealed for an aggregator by HPKE (RFC 9180): X25519, HKDF-SHA256, ChaCha20-Poly1305.
 
 A box opens only with the aggregator's key, and only in the context that it was sealed for. It is
 as long as its content plus `OVERHEAD`, whatever the content is.
@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from flwr_kld.errors import InvalidReply
 from flwr_kld.privacy.private import Private
@@ -23,8 +21,8 @@ from flwr_kld.privacy.private import Private
 PUBLIC = 32
 OVERHEAD = PUBLIC + 16
 """Bytes of a box beside its content: the one-use public key and the tag."""
-_MAGIC = b"flwr-kld sealed counts 1\0"
-_NONCE = bytes(12)  # a sealing key seals one message
+_MAGIC = b"flwr-kld sealed counts 2\0"
+_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class NotOpened(InvalidReply):
@@ -57,7 +55,7 @@ class SealContext:
     sender: str
 
     def to_bytes(self) -> bytes:
-        """Return the associated data: every part with its length, so that no two are alike."""
+        """Return HPKE's ``info``: every part with its length, so that no two are alike."""
         parts = (str(self.run), self.check, self.reference, self.plan, self.terms, self.sender)
         texts = [part.encode() for part in parts]
         return _MAGIC + b"".join(len(text).to_bytes(4, "little") + text for text in texts)
@@ -99,8 +97,8 @@ class AggregatorKey(Private):
         """Return the secret, for a file that only the operator reads."""
         return self._private.private_bytes_raw()
 
-    def _agree(self, public: bytes) -> bytes:
-        return self._private.exchange(X25519PublicKey.from_public_bytes(public))
+    def _opened(self, box: bytes, info: bytes) -> bytes:
+        return _SUITE.decrypt(box, self._private, info)
 
 
 def check_public(public: bytes) -> bytes:
@@ -114,15 +112,13 @@ def check_public(public: bytes) -> bytes:
     if not isinstance(public, bytes) or len(public) != PUBLIC:
         raise ValueError("an aggregator's public key is 32 bytes: AggregatorKey.public")
     try:
-        AggregatorKey.generate()._agree(public)
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise ValueError("that public key is a low-order point and protects nothing") from None
     return public
 
 
-def seal(
-    public: bytes, counts: bytes, context: SealContext, *, one_use: AggregatorKey | None = None
-) -> bytes:
+def seal(public: bytes, counts: bytes, context: SealContext) -> bytes:
     """Seal a client's counts for the aggregator with this public key.
 
     Parameters
@@ -133,12 +129,8 @@ def seal(
         Of a length that does not depend on the data.
     context : SealContext
         What they are for.
-    one_use : AggregatorKey, optional
-        For known-answer tests: the key pair of this one box. By default a new one.
     """
-    own = one_use or AggregatorKey.generate()
-    key = _sealing_key(own._agree(public), own.public, public)
-    return own.public + ChaCha20Poly1305(key).encrypt(_NONCE, counts, context.to_bytes())
+    return _SUITE.encrypt(counts, X25519PublicKey.from_public_bytes(public), context.to_bytes())
 
 
 def open_sealed(key: AggregatorKey, box: bytes, context: SealContext) -> bytes:
@@ -151,16 +143,9 @@ def open_sealed(key: AggregatorKey, box: bytes, context: SealContext) -> bytes:
     """
     if len(box) < OVERHEAD:
         raise NotOpened("the sealed counts are cut short")
-    theirs = box[:PUBLIC]
     try:
-        secret = _sealing_key(key._agree(theirs), theirs, key.public)
-        return ChaCha20Poly1305(secret).decrypt(_NONCE, box[PUBLIC:], context.to_bytes())
-    except (InvalidTag, ValueError):  # a low-order point is a ValueError
+        return key._opened(box, context.to_bytes())
+    except InvalidTag:
         raise NotOpened(
             "the sealed counts were changed, or sealed for another check, sender or key"
         ) from None
-
-
-def _sealing_key(agreed: bytes, one_use: bytes, public: bytes) -> bytes:
-    salt = one_use + public
-    return HKDF(hashes.SHA256(), length=32, salt=salt, info=_MAGIC).derive(agreed)

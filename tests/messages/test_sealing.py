@@ -1,5 +1,6 @@
 """Boxes open with one key, in one context, unchanged; and show nothing else."""
 
+import hmac
 import json
 import pickle
 import stat
@@ -7,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import x25519
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from flwr_kld.messages.sealing import (
     OVERHEAD,
@@ -30,31 +33,41 @@ def test_what_was_sealed_opens():
 
 def test_known_answer():
     context = SealContext(**VECTOR["context"])
-    hexes = {name: bytes.fromhex(VECTOR[name]) for name in ("key", "one_use", "counts", "box")}
-    key = AggregatorKey(hexes["key"])
+    key = AggregatorKey(bytes.fromhex(VECTOR["key"]))
     assert key.public.hex() == VECTOR["public"]
-    assert context.to_bytes().hex() == VECTOR["associated_data"]
-    one_use = AggregatorKey(hexes["one_use"])
-    assert seal(key.public, hexes["counts"], context, one_use=one_use) == hexes["box"]
-    assert open_sealed(key, hexes["box"], context) == hexes["counts"]
+    assert context.to_bytes().hex() == VECTOR["info"]
+    assert open_sealed(key, bytes.fromhex(VECTOR["box"]), context).hex() == VECTOR["counts"]
 
 
-def test_the_construction_is_the_one_of_the_proof_note():
-    """X25519, HKDF-SHA256 and ChaCha20-Poly1305, put together once more from other parts."""
-    import hashlib
-    import hmac
+def test_the_box_is_the_one_of_rfc_9180():
+    """Base mode, sealed once, put together once more from the RFC's own definitions."""
+    one_use = x25519.X25519PrivateKey.from_private_bytes(bytes.fromhex(VECTOR["one_use"]))
+    box = sealed_by_the_rfc(
+        one_use, *(bytes.fromhex(VECTOR[name]) for name in ("public", "counts", "info"))
+    )
+    assert box.hex() == VECTOR["box"]
 
-    from cryptography.hazmat.primitives.asymmetric import x25519
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    box = bytes.fromhex(VECTOR["box"])
-    private = x25519.X25519PrivateKey.from_private_bytes(bytes.fromhex(VECTOR["key"]))
-    agreed = private.exchange(x25519.X25519PublicKey.from_public_bytes(box[:32]))
-    salt = box[:32] + bytes.fromhex(VECTOR["public"])
-    extracted = hmac.digest(salt, agreed, hashlib.sha256)
-    key = hmac.digest(extracted, b"flwr-kld sealed counts 1\0\x01", hashlib.sha256)
-    data = bytes.fromhex(VECTOR["associated_data"])
-    assert ChaCha20Poly1305(key).decrypt(bytes(12), box[32:], data).hex() == VECTOR["counts"]
+def sealed_by_the_rfc(one_use, public: bytes, counts: bytes, info: bytes) -> bytes:
+    def extract(suite: bytes, salt: bytes, label: bytes, key: bytes) -> bytes:
+        return hmac.digest(salt or bytes(32), b"HPKE-v1" + suite + label + key, "sha256")
+
+    def expand(suite: bytes, key: bytes, label: bytes, text: bytes, length: int) -> bytes:
+        """One block of HKDF-Expand is enough: no key here is longer than a hash."""
+        labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + text
+        return hmac.digest(key, labelled + b"\x01", "sha256")[:length]
+
+    kem, suite = b"KEM\x00\x20", b"HPKE\x00\x20\x00\x01\x00\x03"
+    enc = one_use.public_key().public_bytes_raw()
+    agreed = one_use.exchange(x25519.X25519PublicKey.from_public_bytes(public))
+    secret = extract(kem, b"", b"eae_prk", agreed)
+    shared = expand(kem, secret, b"shared_secret", enc + public, 32)
+    schedule = b"\0" + extract(suite, b"", b"psk_id_hash", b"")
+    schedule += extract(suite, b"", b"info_hash", info)
+    secret = extract(suite, shared, b"secret", b"")
+    key = expand(suite, secret, b"key", schedule, 32)
+    nonce = expand(suite, secret, b"base_nonce", schedule, 12)
+    return enc + ChaCha20Poly1305(key).encrypt(nonce, counts, b"")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +91,7 @@ def test_every_changed_bit_is_noticed():
     box = seal(KEY.public, COUNTS, CONTEXT)
     for bit in range(8 * len(box)):
         if bit == 255:
-            continue  # X25519 ignores it in a public key; the salt does not (next test)
+            continue  # X25519 ignores it in a public key; HPKE does not (next test)
         changed = bytearray(box)
         changed[bit // 8] ^= 1 << bit % 8
         with pytest.raises(NotOpened):
