@@ -1,0 +1,36 @@
+"""The versions that the documents state are those of the code."""
+
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+from flwr_kld import reference
+from flwr_kld.accounting import schema
+from flwr_kld.messages import question, sealing
+from flwr_kld.report import report
+from flwr_kld.secure_aggregation import wire
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs/compatibility.md").read_text()
+
+
+def test_the_stated_versions_are_the_codes():
+    stated = dict(re.findall(r"^\| ([\w ]+) \| (\w+) \|", TEXT, re.MULTILINE))
+    del stated["what"]
+    assert stated == {
+        "question to clients": str(question._VERSION),
+        "secure sum": wire.MAGIC.decode(),
+        "sealed counts": sealing._MAGIC.decode().rstrip("\0").rpartition(" ")[2],
+        "ledger": schema.REVISION,
+        "reference file": str(reference._FORMAT),
+        "stored report": str(report.SCHEMA),
+    }
+    assert all(f"{earlier} is brought up to date" in TEXT for earlier in schema.EARLIER)
+
+
+def test_the_stated_flower_is_the_one_that_is_tested():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (accepted,) = (name for name in project["dependencies"] if name.startswith("flwr"))
+    tested = ".".join(version("flwr").split(".")[:2])
+    assert f"tested with flwr {tested} and accepts `{accepted}`" in TEXT
