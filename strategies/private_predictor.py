@@ -10,9 +10,17 @@ import numpy as np
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Clients, Cost, Ledger, Reservation, State
+from flwr_kld.accounting import (
+    Charge,
+    Clients,
+    Cost,
+    Failure,
+    Kind,
+    Ledger,
+    Reservation,
+    State,
+)
 from flwr_kld.arguments import text
-from flwr_kld.errors import CheckFailed
 from flwr_kld.predictors import Predictor
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.privacy import Adjacency, Unit
@@ -173,7 +181,9 @@ class PrivatePredictor(Monitor[PredictorReport]):
         epsilon, delta = self.predictor.epsilon, self.predictor.delta
         cost = Cost.claimed(LOCAL, epsilon, delta, Adjacency.REPLACE_ONE, Unit.CLIENT)
         charge = Charge(cost, Clients(map(str, chosen)))
-        return self.ledger.reserve(self._next_key, [charge], population=self.budget)
+        return self.ledger.reserve(
+            self._next_key, [charge], kind=Kind.ROUND, population=self.budget
+        )
 
     @property
     def _next_key(self) -> str:
@@ -182,8 +192,7 @@ class PrivatePredictor(Monitor[PredictorReport]):
     def _fail(self, reservation: Reservation | None, error: Exception) -> None:
         """Close a round without reports; its number is used up, and remembered as such."""
         if self.ledger is not None and reservation is not None:
-            why = str(error) if isinstance(error, CheckFailed) else type(error).__name__
-            self.ledger.fail(reservation, why)
+            self.ledger.fail(reservation, Failure.of(error))
             self._version = self.ledger.keep_state(self._state()).version
 
     def _settle(self, reservation: Reservation | None, report: PredictorReport) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.arguments import whole
 from flwr_kld.counts import NoisyCounts
@@ -112,7 +112,9 @@ class ReferenceFromClients:
         part = Part(self.cohort.draw(present, self._generator), self.cohort.select())
         flat = Reference.from_counts(self.domain, np.ones(self.domain.size))
         plan = Partition(max(self.domain.size, 16)).draw(flat, self._generator)
-        with Spending(self.ledger, self.budget, self.trust, key, [part]) as spending:
+        with Spending(
+            self.ledger, self.budget, self.trust, key, [part], kind=Kind.REFERENCE
+        ) as spending:
             published = self._asking.publish(
                 grid,
                 part.participants,

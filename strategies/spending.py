@@ -11,13 +11,14 @@ from flwr_kld.accounting import (
     Charge,
     Clients,
     Cost,
+    Failure,
+    Kind,
     Ledger,
     LedgerError,
     RecordBuckets,
     Spent,
     State,
 )
-from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.json_text import json_text
 from flwr_kld.strategies.asking import Published
 from flwr_kld.strategies.halves import Part
@@ -49,6 +50,8 @@ class Spending:
         Idempotency key.
     parts : Sequence[Part]
         Whom each exchange asks.
+    kind : Kind
+        What asks.
 
     Raises
     ------
@@ -57,10 +60,17 @@ class Spending:
     """
 
     def __init__(
-        self, ledger: Ledger | None, budget: str, trust: Trust, key: str, parts: Sequence[Part]
+        self,
+        ledger: Ledger | None,
+        budget: str,
+        trust: Trust,
+        key: str,
+        parts: Sequence[Part],
+        *,
+        kind: Kind = Kind.CHECK,
     ) -> None:
         self._ledger, self._budget, self._trust = ledger, budget, trust
-        self._key, self._parts = key, parts
+        self._key, self._parts, self._kind = key, parts, kind
         self._over = False
         self.spent: Spent | None = None
         """What the most-charged person has spent with this check; None without a ledger."""
@@ -68,7 +78,9 @@ class Spending:
     def __enter__(self) -> Spending:
         if self._ledger is not None:
             charges = [Charge(self._trust.cost(), whom) for whom, _ in _charges(self._parts)]
-            self._open = self._ledger.reserve(self._key, charges, population=self._budget)
+            self._open = self._ledger.reserve(
+                self._key, charges, kind=self._kind, population=self._budget
+            )
             self.spent = self._ledger.spent(self._budget)
         return self
 
@@ -111,9 +123,7 @@ class Spending:
     ) -> None:
         if self._ledger is None or self._over or not isinstance(error, Exception):
             return  # an interrupted check stays reserved, which counts as spent
-        # Only these errors are made of public words.
-        why = str(error) if isinstance(error, CheckFailed) else type(error).__name__
-        self._ledger.fail(self._open, why)
+        self._ledger.fail(self._open, Failure.of(error))
 
 
 def budget_amounts(spent: Spent | None) -> dict[str, Any]:

@@ -12,7 +12,15 @@ How to run it: ``docs/ledger.md``. What it guarantees: ``docs/proofs/composition
 
 from flwr_kld.accounting.budget import Budget, Spent
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Entry, Release
+from flwr_kld.accounting.entry import (
+    AlreadyChecked,
+    CheckUnfinished,
+    Entry,
+    Failure,
+    FailureKind,
+    Kind,
+    Release,
+)
 from flwr_kld.accounting.errors import BudgetExhausted, LedgerError, LedgerUnavailable, NoBudget
 from flwr_kld.accounting.ledger import Ledger
 from flwr_kld.accounting.life import Reservation
@@ -30,6 +38,9 @@ __all__ = [
     "Cost",
     "Entry",
     "Everyone",
+    "Failure",
+    "FailureKind",
+    "Kind",
     "Ledger",
     "LedgerError",
     "LedgerUnavailable",

@@ -12,10 +12,18 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from flwr_kld.accounting.budget import DAY, Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import Entry, Purpose, Release, utc
+from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, Release, utc
 from flwr_kld.accounting.errors import NoBudget, damaged
 from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
-from flwr_kld.accounting.schema import budgets, checks, clock, costs, participants, spends
+from flwr_kld.accounting.schema import (
+    TRAINING,
+    budgets,
+    checks,
+    clock,
+    costs,
+    participants,
+    spends,
+)
 from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO
 
@@ -166,10 +174,14 @@ def read_costs(connection: Connection, ids: Iterable[int]) -> dict[int, Cost]:
 # -------------------------------------------------------------------------------------- entries
 
 
-def entry_of(connection: Connection, population: str, purpose: Purpose, key: str) -> Entry | None:
-    """Return the entry of a key, if there is one."""
+def entry_of(
+    connection: Connection, population: str, key: str, *, training: bool = False
+) -> Entry | None:
+    """Return the entry of a key, if there is one; trainings have keys of their own."""
     query = select(checks).where(
-        checks.c.population == population, checks.c.purpose == purpose, checks.c.key == key
+        checks.c.population == population,
+        checks.c.key == key,
+        checks.c.kind == TRAINING if training else checks.c.kind != TRAINING,
     )
     found = entries(connection, query)
     return found[0] if found else None
@@ -213,20 +225,21 @@ def newest(population: str, before: Entry | None, most: int) -> Select[Any]:
     return query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(most)
 
 
-def count_before(connection: Connection, population: str, number: int, without: str) -> int:
-    """Count the checks before an entry, those that asked for a mechanism left out."""
-    earlier = [
-        checks.c.population == population, checks.c.purpose == "check", checks.c.number < number,
-    ]  # fmt: skip
-    ids = connection.execute(select(costs.c.id).where(costs.c.mechanism == without)).scalars().all()
-    all_of_them = select(func.count()).select_from(checks).where(*earlier)
-    left_out = (
-        select(func.count(spends.c.check.distinct()))
-        .join_from(spends, checks)
-        .where(*earlier, spends.c.asked.in_(ids))
+def count_before(
+    connection: Connection, population: str, number: int, kinds: Iterable[Kind]
+) -> int:
+    """Count the entries of some kinds before an entry."""
+    query = (
+        select(func.count())
+        .select_from(checks)
+        .where(
+            checks.c.population == population,
+            checks.c.number < number,
+            checks.c.kind.in_(kinds),
+        )
     )
-    found: int = connection.execute(all_of_them).scalar_one()
-    return found - connection.execute(left_out).scalar_one() if ids else found
+    found: int = connection.execute(query).scalar_one()
+    return found
 
 
 def to_json(value: Any, what: str) -> str:
@@ -263,12 +276,12 @@ def _entry(row: Row[Any], releases: tuple[Release, ...]) -> Entry:
     return Entry(
         number=row.number,
         population=row.population,
-        purpose=row.purpose,
+        kind=Kind(row.kind),
         key=row.key,
         started=utc(row.started),
         ended=None if row.ended is None else utc(row.ended),
         state=row.state,
         report=None if row.report is None else read_json(row.report, "a report"),
-        note=row.note,
+        failure=None if row.failure is None else Failure(FailureKind(row.failure), row.words),
         releases=releases,
     )

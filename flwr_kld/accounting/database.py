@@ -73,7 +73,7 @@ class Database:
         else:
             raise ValueError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}")
         self._sqlite = backend == "sqlite"
-        with self.writing("opened") as connection:
+        with self.writing("opened", upgrading=True) as connection:
             self._bring_up_to_date(connection)
             done = connection.execute(
                 clock.update().values(seen=clock.c.seen)
@@ -82,12 +82,18 @@ class Database:
                 raise damaged("the clock")
 
     @contextmanager
-    def writing(self, doing: str = "written") -> Iterator[sa.Connection]:
-        """Hold the write lock; commit to the disk at the end, or leave no trace."""
+    def writing(
+        self, doing: str = "written", *, upgrading: bool = False
+    ) -> Iterator[sa.Connection]:
+        """Hold the write lock; commit to the disk at the end, or leave no trace.
+
+        An upgrade may put another table in a table's place, which SQLite takes for a loss of all
+        rows that foreign keys name, unless it does not enforce these.
+        """
         with self._explained(doing), self._engine.connect() as connection:
             if self._sqlite:
                 connection.exec_driver_sql("PRAGMA synchronous = FULL")
-                connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+                connection.exec_driver_sql(f"PRAGMA foreign_keys = {'OFF' if upgrading else 'ON'}")
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(self._patience * 1000)}")

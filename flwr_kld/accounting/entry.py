@@ -1,16 +1,66 @@
-"""One line of the history: a check, or a training that was imported. No key runs twice."""
+"""One line of the history: what was asked for, and what became of it. No key runs twice."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Literal
 
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.errors import LedgerError
+from flwr_kld.errors import CheckFailed
 
-State = Literal["reserved", "settled", "failed", "abandoned"]
-Purpose = Literal["check", "training"]
+Stage = Literal["reserved", "settled", "failed"]
+
+
+class Kind(StrEnum):
+    """What an entry is of."""
+
+    CHECK = "check"
+    """A check of drift."""
+    ROUND = "round"
+    """A round of a predictor."""
+    REFERENCE = "reference"
+    """A reference that clients make."""
+    DRAWS = "draws"
+    """Draws from a density that was fitted to private data."""
+    TRAINING = "training"
+    """A training, imported from Flower's accountant."""
+
+
+class FailureKind(StrEnum):
+    """Why an entry has no report."""
+
+    COHORT = "cohort"
+    """There were too few clients to ask; nobody was asked."""
+    UNANSWERED = "unanswered"
+    """Clients were asked, and what they answered gave no number."""
+    ERROR = "error"
+    """An error that nobody foresaw."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an entry has no report.
+
+    Parameters
+    ----------
+    kind : FailureKind
+        For programs.
+    words : str
+        For people; public.
+    """
+
+    kind: FailureKind
+    words: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Say what ended a check that had asked; only a `CheckFailed` is made of public words."""
+        if isinstance(error, CheckFailed):
+            return cls(FailureKind.UNANSWERED, str(error))
+        return cls(FailureKind.ERROR, type(error).__name__)
 
 
 @dataclass(frozen=True)
@@ -45,30 +95,29 @@ class Entry:
         From 1, in the order of reservation.
     population, key : str
         Whose budget; the idempotency key.
-    purpose : {"check", "training"}
-        Training is what was imported from Flower's accountant.
+    kind : Kind
+        What it is of.
     started, ended : datetime
         UTC, by the ledger's clock; `ended` is None for what was never settled.
-    state : {"reserved", "settled", "failed", "abandoned"}
+    state : {"reserved", "settled", "failed"}
         Reserved: it runs, or was cut off. Failed: asked, and no number came out; it has spent.
-        Abandoned: given up before anything was asked; it has spent nothing.
     report : dict or None
         ``Report.to_dict()``.
-    note : str or None
-        Why it failed or was abandoned.
+    failure : Failure or None
+        Why it failed.
     releases : tuple[Release, ...]
         What it cost.
     """
 
     number: int
     population: str
-    purpose: Purpose
+    kind: Kind
     key: str
     started: datetime
     ended: datetime | None
-    state: State
+    state: Stage
     report: dict[str, Any] | None
-    note: str | None
+    failure: Failure | None
     releases: tuple[Release, ...]
 
 

@@ -14,7 +14,7 @@ from flwr_kld.accounting.budget import Budget, Spent
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.database import Database
-from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Entry
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Entry, Failure, Kind
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.parts import Charge, Everyone
 from flwr_kld.accounting.rotation import Rotation
@@ -92,6 +92,7 @@ class Ledger:
         key: str,
         charges: Iterable[Charge],
         *,
+        kind: Kind = Kind.CHECK,
         population: str = "default",
         now: float | None = None,
     ) -> Reservation:
@@ -106,6 +107,8 @@ class Ledger:
             Of the scheduled check, say its date. It runs once.
         charges : Iterable[Charge]
             What is released, and whom it touches.
+        kind : Kind
+            What asks; all kinds share one set of keys. A training is for `record_training`.
         population : str
             Whose budget.
         now : float, optional
@@ -123,23 +126,24 @@ class Ledger:
         ValueError
             If a charge hides less than the budget promises, or there is none.
         """
-        charges = tuple(charges)
+        charges, kind = tuple(charges), Kind(kind)
         if not key or not charges:
             raise ValueError("a check needs a key and at least one charge")
+        if kind is Kind.TRAINING:
+            raise ValueError("a training is charged by record_training")
         with self._database.writing("reserved in") as connection:
             seen = books.tick(connection, _clock(now))  # kept even if the check is refused
         with self._database.writing("reserved in") as connection:
             seconds = books.time_seen(connection, seen)
             budget = books.budget_of(connection, population)
-            before = books.entry_of(connection, population, "check", key)
-            if before is not None and before.state == "reserved":
-                raise CheckUnfinished(before)
-            if before is not None and before.state != "abandoned":
-                raise AlreadyChecked(before)
+            before = books.entry_of(connection, population, key)
+            if before is not None:
+                unfinished = before.state == "reserved"
+                raise CheckUnfinished(before) if unfinished else AlreadyChecked(before)
             asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
             new = [spend for _, spend in asked]
             afford(Window(connection, budget, seconds, new), new, budget)
-            return life.opened(connection, population, "check", key, seconds, asked, before)
+            return life.opened(connection, population, kind, key, seconds, asked)
 
     def settle(
         self,
@@ -188,21 +192,12 @@ class Ledger:
             for state in states:
                 write_state(connection, state, seconds)
 
-    def fail(self, reservation: Reservation, why: str, *, now: float | None = None) -> None:
+    def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
         """Close a check that asked and got no number. It has spent what it reserved."""
         with self._database.writing("settled in") as connection:
             seconds = books.tick(connection, _clock(now))
-            life.close(connection, reservation, seconds, state="failed", note=why)
-
-    def abandon(self, reservation: Reservation, why: str, *, now: float | None = None) -> None:
-        """Give back what was reserved. Only where not one message has left: nothing was asked.
-
-        The key may run again.
-        """
-        with self._database.writing("settled in") as connection:
-            seconds = books.tick(connection, _clock(now))
-            life.close(connection, reservation, seconds, state="abandoned", note=why)
-            life.take_back(connection, reservation.population, reservation.number)
+            failure = {"failure": str(why.kind), "words": why.words}
+            life.close(connection, reservation, seconds, state="failed", **failure)
 
     # --------------------------------------------------------------------------------- training
 
@@ -242,11 +237,11 @@ class Ledger:
             seconds = books.tick(connection, _clock(now))
             budget = books.budget_of(connection, population)
             cost = training_cost(state, budget)
-            before = books.entry_of(connection, population, "training", key)
+            before = books.entry_of(connection, population, key, training=True)
             if before is not None and releases_of(before.report or {}) > releases_of(state):
                 raise ValueError(f"training {key!r} has shrunk: another run needs another key")
             asked = [(cost, _spend(connection, budget, Charge(cost, Everyone())))]
-            opened = life.opened(connection, population, "training", key, seconds, asked, before)
+            opened = life.opened(connection, population, Kind.TRAINING, key, seconds, asked, before)
             text = books.to_json(dict(state), "the accountant's state")
             life.close(connection, opened, seconds, state="settled", report=text)
             return _spent(connection, budget, seconds)
@@ -270,15 +265,17 @@ class Ledger:
                 return
             before = page[-1]
 
-    def checks_before(self, number: int, *, population: str = "default", without: str) -> int:
-        """Count the checks before an entry, those that asked for a mechanism left out."""
+    def count_before(
+        self, number: int, *, population: str = "default", kinds: Iterable[Kind]
+    ) -> int:
+        """Count the entries of some kinds before an entry."""
         with self._database.reading() as connection:
-            return books.count_before(connection, population, number, without)
+            return books.count_before(connection, population, number, kinds)
 
     def check(self, key: str, *, population: str = "default") -> Entry | None:
-        """Return one check, if its key was ever reserved."""
+        """Return the entry of a key, if it was ever reserved."""
         with self._database.reading() as connection:
-            return books.entry_of(connection, population, "check", key)
+            return books.entry_of(connection, population, key)
 
     def rotation(self, population: str = "default") -> Rotation:
         """Return whose turn it is."""

@@ -1,4 +1,4 @@
-"""A check's rows through its life: opened, charged, delivered, closed, taken back.
+"""A check's rows through its life: opened, charged, delivered, closed.
 
 All inside a transaction that the caller holds; whatever changes a spend changes the sums with it.
 """
@@ -14,7 +14,7 @@ from flwr_kld.accounting.books import keep_cost
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import Entry, Purpose
+from flwr_kld.accounting.entry import Entry, Kind
 from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.schema import checks, spends
@@ -24,7 +24,7 @@ from flwr_kld.accounting.window import in_terms
 
 @dataclass(frozen=True)
 class Reservation:
-    """A check that may ask now. What it reserved is spent, unless it is abandoned.
+    """A check that may ask now. What it reserved is spent, whatever becomes of it.
 
     Parameters
     ----------
@@ -45,17 +45,17 @@ class Reservation:
 def opened(
     connection: Connection,
     population: str,
-    purpose: Purpose,
+    kind: Kind,
     key: str,
     now: int,
     asked: Iterable[tuple[Cost, Spend]],
-    before: Entry | None,
+    before: Entry | None = None,
 ) -> Reservation:
     """Open an entry under a number that none ever had, and charge what it asks for.
 
     Parameters
     ----------
-    population, purpose, key
+    population, kind, key
         Of the entry.
     now : int
         Seconds since 1970.
@@ -69,19 +69,19 @@ def opened(
     row = {
         "number": number,
         "population": population,
-        "purpose": purpose,
+        "kind": str(kind),
         "key": key,
         "started": now,
         "ended": None,
         "state": "reserved",
         "report": None,
-        "note": None,
+        "failure": None,
+        "words": None,
     }
     if before is None:
         connection.execute(checks.insert().values(row))
     else:
-        if before.state != "abandoned":
-            take_back(connection, population, before.number)
+        _take_back(connection, population, before.number)
         connection.execute(spends.delete().where(spends.c.check == before.number))
         connection.execute(checks.update().where(checks.c.number == before.number).values(row))
     return Reservation(number, population, key, _charge(connection, population, number, asked))
@@ -127,7 +127,7 @@ def deliver(connection: Connection, budget: Budget, delivered: Mapping[int, Cost
             change(connection, budget.population, row.check, [(row.family, t) for t in moved])
 
 
-def take_back(connection: Connection, population: str, check: int) -> None:
+def _take_back(connection: Connection, population: str, check: int) -> None:
     """Count what a check has spent no longer."""
     rows = connection.execute(select(spends).where(spends.c.check == check)).all()
     counted = (

@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -17,12 +18,14 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    literal_column,
+    text,
 )
 
-REVISION = "0002"
+REVISION = "0003"
 """Schema that this version of the package reads and writes."""
 
-EARLIER = ("0001",)
+EARLIER = ("0001", "0002")
 """Schemas that it brings up to date."""
 
 VERSION_TABLE = "ledger_version"
@@ -75,20 +78,44 @@ checks = Table(
     metadata,
     Column("number", Whole, primary_key=True),
     Column("population", Text, nullable=False),
-    Column("purpose", Text, nullable=False),
+    Column("kind", Text, nullable=False),
     Column("key", Text, nullable=False),
     Column("started", Whole, nullable=False),
     Column("ended", Whole),
     Column("state", Text, nullable=False),
     Column("report", Text),
-    Column("note", Text),
-    UniqueConstraint("population", "purpose", "key", name="checks_key"),
-    CheckConstraint("purpose IN ('check', 'training')", name="checks_purpose"),
-    CheckConstraint("state IN ('reserved', 'settled', 'failed', 'abandoned')", name="checks_state"),
+    Column("failure", Text),
+    Column("words", Text),
+    CheckConstraint(
+        "kind IN ('check', 'round', 'reference', 'draws', 'training')", name="checks_kind"
+    ),
+    CheckConstraint("state IN ('reserved', 'settled', 'failed')", name="checks_state"),
+    CheckConstraint("failure IN ('cohort', 'unanswered', 'error')", name="checks_failure"),
+    CheckConstraint("(state = 'failed') = (failure IS NOT NULL)", name="checks_failed"),
+    Index(
+        "checks_key",
+        "population",
+        "key",
+        unique=True,
+        sqlite_where=text("kind <> 'training'"),
+        postgresql_where=text("kind <> 'training'"),
+    ),
+    Index(
+        "checks_training",
+        "population",
+        "key",
+        unique=True,
+        sqlite_where=text("kind = 'training'"),
+        postgresql_where=text("kind = 'training'"),
+    ),
     Index("checks_started", "population", "started", "number"),
     sqlite_strict=True,
 )
-"""One row for each idempotency key. Numbers grow with time, and none is ever used again."""
+"""One row for each idempotency key; trainings have keys of their own. Numbers grow with time, and
+none is ever used again."""
+
+TRAINING: ColumnElement[str] = literal_column("'training'")
+"""The kind, as both indexes of keys have it: no parameter would let a database use them."""
 
 costs = Table(
     "costs",

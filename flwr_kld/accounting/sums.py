@@ -123,7 +123,6 @@ def _releases() -> Select[Any]:
             spends.c.members,
         )
         .join_from(spends, checks)
-        .where(checks.c.state != "abandoned")
         .order_by(checks.c.number, spends.c.id)
     )
 

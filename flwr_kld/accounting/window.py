@@ -72,7 +72,6 @@ class Window:
             .where(
                 checks.c.population == budget.population,
                 checks.c.started >= now - budget.seconds,
-                checks.c.state != "abandoned",
             )
             .order_by(checks.c.started, checks.c.number)
             .limit(1)
@@ -185,7 +184,6 @@ def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
         .where(
             checks.c.population == budget.population,
             checks.c.started >= now - budget.seconds,
-            checks.c.state != "abandoned",
         )
         .group_by(cost, spends.c.family)
         .order_by(latest.desc())
@@ -199,7 +197,7 @@ def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
             until = utc(row.started + budget.seconds + 1)
             raise ValueError(
                 f"this budget cannot be put in force before {until:%Y-%m-%d %H:%M:%S} UTC: until "
-                f"then the {row.purpose} {row.key!r} counts, which cannot be charged to it: {error}"
+                f"then the {row.kind} {row.key!r} counts, which cannot be charged to it: {error}"
             ) from None
 
 

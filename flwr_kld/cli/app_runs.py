@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flwr_kld.accounting import Entry, Ledger
+from flwr_kld.accounting import Entry, FailureKind, Ledger
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.flower_run import FlowerRun, run_app
-from flwr_kld.cli.ledgers import broke, why_no_report
+from flwr_kld.cli.ledgers import why_no_report
 from flwr_kld.cli.output import say
 
 _POLL = 1.0
@@ -91,7 +91,7 @@ class AppRuns:
         try:
             ledger = Ledger(self.ledger)
             entry = ledger.check(key, population=self.population)
-            if entry is None or entry.state == "abandoned":
+            if entry is None:
                 run = run_app(
                     self.app,
                     self.connection,
@@ -122,9 +122,9 @@ class AppRuns:
         self, entry: Entry | None, run: FlowerRun | None, asks: str
     ) -> tuple[ExitCode, str]:
         """Return what to say if there is no report."""
-        if entry is not None and entry.state in ("failed", "abandoned"):
-            code = ExitCode.ERROR if broke(entry) else ExitCode.REFUSED
-            return code, why_no_report(entry)
+        if entry is not None and entry.failure is not None:
+            broke = entry.failure.kind is FailureKind.ERROR
+            return ExitCode.ERROR if broke else ExitCode.REFUSED, why_no_report(entry)
         if run is not None and run.refusal is not None:
             return ExitCode.REFUSED, run.refusal
         why = None if run is None else run.why(self.timeout)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from flwr_kld.accounting import Entry
+from flwr_kld.accounting import Entry, Kind
 from flwr_kld.cli.ledgers import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
     back_to,
+    beside,
     checks_before,
     checks_of,
     existing_ledger,
@@ -16,7 +18,6 @@ from flwr_kld.cli.ledgers import (
     latest_rounds,
     predictor_of,
     predictors_of,
-    reference_report,
     rounds_of,
     without_rounds,
 )
@@ -51,8 +52,8 @@ def history(
     else:
         entries = back_to(newest, last, is_check)
         _show_checks(checks_of(entries, checks_before(books, entries, population)), population)
-        for made in filter(None, map(reference_report, without_rounds(entries))):
-            say(f"made of clients' counts: {made}")
+        for words in filter(None, map(beside, entries)):
+            say(words)
         for name in predictors_of(entries):
             say(f"the ledger has rounds of a predictor, too: --predictor {name}")
 
@@ -69,11 +70,11 @@ def _as_dict(entry: Entry) -> dict[str, Any]:
     return {
         "number": entry.number,
         "population": entry.population,
-        "purpose": entry.purpose,
+        "kind": entry.kind,
         "key": entry.key,
         "started": entry.started.isoformat(),
         "ended": entry.ended and entry.ended.isoformat(),
         "state": entry.state,
-        "note": entry.note,
-        "report": entry.report if entry.purpose == "check" else None,
+        "failure": entry.failure and asdict(entry.failure),
+        "report": None if entry.kind is Kind.TRAINING else entry.report,
     }

@@ -8,12 +8,14 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from flwr_kld.accounting import Entry, Ledger
+from flwr_kld.accounting import Entry, FailureKind, Kind, Ledger
 from flwr_kld.report import Check, PredictorReport, ReferenceReport, Report, Round
-from flwr_kld.report.predictor_report import LOCAL
+from flwr_kld.report.predictor_report import round_of
 
 DEFAULT_LEDGER = "sqlite:///drift.db"
 DEFAULT_POPULATION = "default"
+_NUMBERED = (Kind.CHECK, Kind.REFERENCE, Kind.DRAWS)
+"""What takes a number among checks; a predictor numbers its own rounds."""
 
 
 def existing_ledger(url: str) -> Ledger:
@@ -48,7 +50,7 @@ def _sqlite_file(url: str) -> Path | None:
 
 def report_of(entry: Entry) -> Report | None:
     """Return the report that an entry holds, if this version can read it."""
-    if entry.purpose != "check" or entry.report is None:
+    if entry.kind is not Kind.CHECK or entry.report is None:
         return None
     try:
         return Report.from_dict(entry.report)
@@ -57,10 +59,8 @@ def report_of(entry: Entry) -> Report | None:
 
 
 def predictor_of(entry: Entry) -> str | None:
-    """Return which predictor's round an entry is, by what it cost; None for anything else."""
-    if entry.purpose != "check" or all(r.asked.mechanism != LOCAL for r in entry.releases):
-        return None
-    return entry.key.rpartition("/")[0]
+    """Return which predictor's round an entry is; None for anything else."""
+    return round_of(entry.key)[0] if entry.kind is Kind.ROUND else None
 
 
 def back_to(
@@ -79,21 +79,19 @@ def back_to(
 
 def is_check(entry: Entry) -> bool:
     """Whether an entry is a check of drift, whatever became of it."""
-    return (
-        entry.purpose == "check" and predictor_of(entry) is None and reference_report(entry) is None
-    )
+    return entry.kind is Kind.CHECK
 
 
 def checks_before(ledger: Ledger, entries: Sequence[Entry], population: str) -> int:
     """Return how many entries of an earlier time count in the numbering of checks."""
     if not entries:
         return 0
-    return ledger.checks_before(entries[0].number, population=population, without=LOCAL)
+    return ledger.count_before(entries[0].number, population=population, kinds=_NUMBERED)
 
 
 def without_rounds(entries: Iterable[Entry]) -> list[Entry]:
-    """Return what predictors' rounds stand between: checks and trainings."""
-    return [entry for entry in entries if predictor_of(entry) is None]
+    """Return what predictors' rounds stand between."""
+    return [entry for entry in entries if entry.kind is not Kind.ROUND]
 
 
 def latest_rounds(newest_first: Iterable[Entry], predictor: str, last: int) -> list[Entry]:
@@ -120,11 +118,9 @@ def predictors_of(entries: Iterable[Entry]) -> list[str]:
 def checks_of(entries: Iterable[Entry], before: int = 0) -> list[Check]:
     """Return the checks of a history; whatever else it holds is left out.
 
-    They are numbered from `before` + 1 on. Making a reference takes a number, rounds do not.
+    They are numbered from `before` + 1 on. References and draws take a number, rounds do not.
     """
-    numbered = enumerate(
-        (entry for entry in without_rounds(entries) if entry.purpose == "check"), before + 1
-    )
+    numbered = enumerate((entry for entry in entries if entry.kind in _NUMBERED), before + 1)
     return [
         Check(
             number,
@@ -141,7 +137,7 @@ def rounds_of(entries: Iterable[Entry]) -> list[Round]:
     """Return entries that are one predictor's rounds, numbered as it does."""
     return [
         Round(
-            int(entry.key.rpartition("/")[2]),
+            round_of(entry.key)[1],
             report,
             failure=None if report else why_no_report(entry),
             started=entry.started.isoformat(),
@@ -160,29 +156,38 @@ def round_report(entry: Entry) -> PredictorReport | None:
 
 
 def reference_report(entry: Entry) -> ReferenceReport | None:
-    """Return how a reference was made, if that is what a key is of."""
+    """Return how a reference was made, if that is what a key is of, and it was made."""
+    if entry.kind is not Kind.REFERENCE:
+        return None
     try:
         return ReferenceReport.from_dict(entry.report or {})
     except ValueError:
         return None
 
 
-def broke(entry: Entry) -> bool:
-    """Whether an unexpected error ended a check: the note is then its type, and no sentence."""
-    return (entry.note or "").isidentifier()
+_HOW = {
+    FailureKind.COHORT: "refused before anybody was asked",
+    FailureKind.UNANSWERED: "nothing was released",
+    FailureKind.ERROR: "the ServerApp broke",
+}
 
 
 def why_no_report(entry: Entry) -> str:
     """Say why a check or round has no report, in a clause."""
     if entry.state == "reserved":
         return "it has not ended: it runs, or was cut off; what it reserved is spent"
-    if entry.state == "abandoned":
-        return f"refused before anybody was asked: {entry.note}"
-    if entry.state == "failed":
-        how = "the ServerApp broke" if broke(entry) else "nothing was released"
-        return f"{how}: {entry.note}"
-    schema = (entry.report or {}).get("schema")
-    if isinstance(schema, str) and predictor_of(entry) is None:  # those of checks are numbers
-        made = reference_report(entry)
-        return f"it is no check of drift: {made or schema}"
+    if entry.failure is not None:
+        return f"{_HOW[entry.failure.kind]}: {entry.failure.words}"
+    if entry.kind in (Kind.REFERENCE, Kind.DRAWS):
+        return f"it is no check of drift: {reference_report(entry) or entry.kind}"
     return "its report was written by another version of flwr-kld"
+
+
+def beside(entry: Entry) -> str | None:
+    """Say of what takes a number, and is no check, what it is; None of anything else."""
+    if entry.kind not in (Kind.REFERENCE, Kind.DRAWS):
+        return None
+    if (made := reference_report(entry)) is not None:
+        return f"made of clients' counts: {made}"
+    became = "" if entry.state == "settled" else f": {why_no_report(entry)}"
+    return f"{entry.kind} {entry.key!r}{became}"

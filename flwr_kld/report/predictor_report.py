@@ -19,6 +19,12 @@ def round_key(name: str, number: int) -> str:
     return f"{name}/{number}"
 
 
+def round_of(key: str) -> tuple[str, int]:
+    """Return which predictor's round a key is of, and which: what `round_key` was given."""
+    name, _, number = key.rpartition("/")
+    return name, int(number)
+
+
 @dataclass(frozen=True)
 class PredictorReport:
     """One finished round. Everything in it is public.

@@ -55,7 +55,7 @@ def fill(ledger: Ledger, cohorts: list[NDArray[np.int64]], release: Cost, fleet:
             connection.execute(
                 checks.insert(),
                 [
-                    {"number": i + 1, "population": "default", "purpose": "check", "key": f"{i}",
+                    {"number": i + 1, "population": "default", "kind": "check", "key": f"{i}",
                      "started": int(started[i]), "ended": int(started[i]), "state": "settled",
                      "report": _REPORT}
                     for i in numbers

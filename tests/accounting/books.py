@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from flwr_kld.accounting import Charge, Clients, Cost, Everyone, sums, window
+from flwr_kld.accounting import Charge, Clients, Cost, Everyone, Failure, FailureKind, sums, window
 from flwr_kld.accounting.books import keep_cost
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
@@ -16,6 +16,7 @@ from flwr_kld.privacy import Adjacency, Unit
 
 DAY = 86_400
 REPORT = {"schema": 1, "estimate": 0.1}
+SILENCE = Failure(FailureKind.UNANSWERED, "2 clients answered and 5 are needed")
 
 
 def pure(epsilon: float, adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD, delta=0.0) -> Cost:
@@ -34,14 +35,14 @@ def narrow(monkeypatch) -> None:
         monkeypatch.setattr(module, "LEVELS", 2)
 
 
-def insert_checks(connection, cohorts, cost, population="default", since=0, state="settled"):
+def insert_checks(connection, cohorts, cost, population="default", since=0):
     """Write checks of these clients' numbers, one a minute, without the sums."""
     kept = keep_cost(connection, cost)
     first = 1 + (connection.execute(sa.select(sa.func.max(checks.c.number))).scalar() or 0)
     connection.execute(
         checks.insert(),
         [
-            {"number": first + i, "population": population, "purpose": "check", "state": state,
+            {"number": first + i, "population": population, "kind": "check", "state": "settled",
              "key": f"old {first + i}", "started": since + 60 * i, "report": json.dumps(REPORT)}
             for i in range(len(cohorts))
         ],

@@ -49,12 +49,12 @@ def test_the_revision_is_the_last_file():
 def test_a_newer_schema_is_refused(url, ledger):
     alter(ledger, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     with pytest.raises(
-        LedgerUnavailable, match=r"has schema '9999' .* reads '0002': upgrade flwr-kld"
+        LedgerUnavailable, match=r"has schema '9999' .* reads '0003': upgrade flwr-kld"
     ):
         Ledger(url)
 
 
-@pytest.mark.parametrize("odd", ["''", "'0000'", "'00001'", "'0002 '", "'x'"])
+@pytest.mark.parametrize("odd", ["''", "'0000'", "'00001'", "'0003 '", "'x'"])
 def test_a_schema_that_no_version_wrote_is_refused(url, ledger, odd):
     alter(ledger, f"UPDATE {VERSION_TABLE} SET version_num = {odd}")
     with pytest.raises(LedgerUnavailable, match=r"has schema '.*restore it from a backup"):

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from accounting.books import DAY, REPORT, ask, pure
+from accounting.books import DAY, REPORT, SILENCE, ask, pure
 from accounting.conftest import NOW
 
 from flwr_kld.accounting import (
@@ -24,6 +24,16 @@ from flwr_kld.privacy import Adjacency, Unit
 
 def spent(ledger, now=NOW):
     return ledger.spent(now=now).epsilon
+
+
+TRAINED = {
+    "schema_version": 1,
+    "backend": "rdp",
+    "config": {"neighboring_relation": "replace-one", "sampling_method": "without-replacement"},
+    "orders": [2.0, 4.0],
+    "compositions": [],
+}
+"""State of an accountant that has composed nothing."""
 
 
 def run(ledger, key, charges, now=NOW, **settled):
@@ -74,28 +84,29 @@ def test_a_key_that_was_cut_off_has_spent_and_never_runs_again(ledger):
 
 def test_a_check_that_failed_after_asking_has_spent(ledger):
     reservation = ledger.reserve("monday", ask(0.25), now=NOW)
-    ledger.fail(reservation, "2 clients answered and 5 are needed", now=NOW)
+    ledger.fail(reservation, SILENCE, now=NOW)
     assert spent(ledger) == 0.25
-    assert ledger.check("monday").note == "2 clients answered and 5 are needed"
+    assert ledger.check("monday").failure == SILENCE
     with pytest.raises(AlreadyChecked, match="is failed"):
         ledger.reserve("monday", ask(0.25), now=NOW)
 
 
-def test_a_check_that_asked_nobody_is_given_back_and_may_run_again(ledger):
-    ledger.abandon(ledger.reserve("monday", ask(1.0), now=NOW), "no cohort", now=NOW)
+def test_a_check_that_was_refused_is_in_no_books_and_may_run_again(ledger):
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("monday", ask(1.5), now=NOW)
     assert spent(ledger) == 0
-    assert ledger.check("monday").state == "abandoned"
+    assert ledger.check("monday") is None
     run(ledger, "monday", ask(0.25))
     assert [entry.state for entry in ledger.history()] == ["settled"]
     assert spent(ledger) == 0.25
 
 
-@pytest.mark.parametrize("close", ["settle", "fail", "abandon"])
+@pytest.mark.parametrize("close", ["settle", "fail"])
 def test_a_check_is_closed_once(ledger, close):
     reservation = ledger.reserve("monday", ask(0.25), now=NOW)
     ledger.settle(reservation, REPORT, now=NOW)
     with pytest.raises(LedgerError, match="not open"):
-        getattr(ledger, close)(reservation, REPORT if close == "settle" else "why", now=NOW)
+        getattr(ledger, close)(reservation, REPORT if close == "settle" else SILENCE, now=NOW)
     assert spent(ledger) == 0.25
 
 
@@ -118,24 +129,23 @@ def test_a_settlement_is_all_or_nothing(ledger):
 
 
 def test_a_stale_reservation_closes_nobody_elses_check(ledger):
-    """Its number was never given to anybody else, however often the key was given back."""
-    stale = ledger.reserve("monday", ask(0.25), now=NOW)
-    numbers = [stale.number]
-    for _ in range(3):
-        ledger.abandon(stale, "no cohort", now=NOW)
-        again = ledger.reserve("monday", ask(0.25), now=NOW)
-        numbers.append(again.number)
-        for close in (ledger.abandon, ledger.fail):
-            with pytest.raises(LedgerError, match="not open"):
-                close(stale, "a retry", now=NOW)
+    """Its number was never given to anybody else, however often a training was recorded again."""
+    numbers, open_since = [], []
+    for night in range(3):
+        stale = ledger.reserve(f"night {night}", ask(0.125), now=NOW)
+        ledger.fail(stale, SILENCE, now=NOW)
+        ledger.record_training("model", TRAINED, now=NOW)
+        open_since.append(ledger.reserve(f"day {night}", ask(0.125), now=NOW))
+        numbers += [stale.number, ledger.history()[-2].number, open_since[-1].number]
+        with pytest.raises(LedgerError, match="not open"):
+            ledger.fail(stale, SILENCE, now=NOW)
         with pytest.raises(LedgerError, match="not open"):
             ledger.settle(stale, REPORT, delivered=[pure(0.01)], now=NOW)
-        stale = again
-    assert len(set(numbers)) == 4
-    assert spent(ledger) == 0.25
-    ledger.settle(again, REPORT, now=NOW)
-    assert ledger.check("monday").number == max(numbers)
-    assert ledger.reserve("tuesday", ask(0.25), now=NOW).number > max(numbers)
+    assert numbers == sorted(set(numbers))
+    assert [ledger.check(f"day {night}").state for night in range(3)] == ["reserved"] * 3
+    for reservation in open_since:
+        ledger.settle(reservation, REPORT, now=NOW)
+    assert ledger.reserve("last", ask(0.125), now=NOW).number > max(numbers)
 
 
 NAN = float("nan")

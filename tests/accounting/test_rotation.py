@@ -1,10 +1,10 @@
 """Whose turn it is, over restarts; and what monitors remember."""
 
 import pytest
-from accounting.books import DAY, REPORT, ask, pure
+from accounting.books import DAY, REPORT, SILENCE, ask, pure
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import Charge, Ledger, LedgerError, RecordBuckets, State
+from flwr_kld.accounting import BudgetExhausted, Charge, Ledger, LedgerError, RecordBuckets, State
 
 CLIENTS = [f"c{i}" for i in range(10)]
 
@@ -32,15 +32,16 @@ def test_clients_that_were_never_asked_are_known_by_no_check(ledger):
     assert ledger.rotation("other").last_asked(["b"]).tolist() == [0]
 
 
-def test_an_abandoned_check_asked_nobody(ledger):
-    ledger.abandon(ledger.reserve("1", ask(0.1, "a"), now=NOW), "why", now=NOW)
+def test_a_refused_check_asked_nobody_and_a_failed_one_did(ledger):
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("1", ask(2.0, "a"), now=NOW)
     assert ledger.rotation().last_asked(["a"]).tolist() == [0]
     names = [f"n{i}" for i in range(20)]
-    ledger.reserve("2", ask(0.1, "a"), now=NOW)
-    ledger.abandon(ledger.reserve("3", ask(0.1, *names), now=NOW), "why", now=NOW)
-    assert ledger.rotation().last_asked(["n19", "a", "n0", "n19"]).tolist() == [0, 2, 0, 0]
+    ledger.reserve("1", ask(0.1, "a"), now=NOW)
+    ledger.fail(ledger.reserve("2", ask(0.1, *names), now=NOW), SILENCE, now=NOW)
+    assert ledger.rotation().last_asked(["n19", "a", "n0", "n19"]).tolist() == [2, 1, 2, 2]
     ledger.reserve("3", ask(0.1, "n19"), now=NOW)
-    assert ledger.rotation().last_asked(["n19", "a", "n0"]).tolist() == [4, 2, 0]
+    assert ledger.rotation().last_asked(["n19", "a", "n0"]).tolist() == [3, 1, 2]
 
 
 def test_buckets_take_turns_over_restarts(url, ledger):

@@ -5,10 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from accounting.books import DAY, REPORT, ask, insert_checks, narrow, pure, stored
+from accounting.books import DAY, REPORT, SILENCE, ask, insert_checks, narrow, pure, stored
 from accounting.conftest import NOW
-from alembic import command
-from alembic.config import Config
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -61,7 +59,7 @@ steps = st.lists(
         st.integers(0, 4),  # days
         st.lists(st.builds(Charge, st.sampled_from(COSTS), st.sampled_from(PARTS)),
                  min_size=1, max_size=2),
-        st.sampled_from(["settle", "other cost", "fail", "abandon", "abandon, again", "crash"]),
+        st.sampled_from(["settle", "other cost", "fail", "crash"]),
     ),
     min_size=1,
     max_size=12,
@@ -84,10 +82,8 @@ def test_a_window_is_the_sum_of_its_checks_wherever_it_begins(steps, quick_folde
     for number, (days, asked, end) in enumerate(steps):
         clock += days * DAY
         reservation = ledger.reserve(f"{number}", asked, now=clock)
-        if end.startswith("abandon"):
-            ledger.abandon(reservation, "why", now=clock)
-            if end.endswith("again"):
-                ledger.reserve(f"{number}", asked, now=clock)
+        if end == "fail":
+            ledger.fail(reservation, SILENCE, now=clock)
         elif end != "crash":
             other = [COSTS[0] for _ in asked] if end == "other cost" else None
             ledger.settle(reservation, REPORT, delivered=other, now=clock)
@@ -100,11 +96,11 @@ def test_a_window_is_the_sum_of_its_checks_wherever_it_begins(steps, quick_folde
         assert stored(connection) == kept
 
 
-@pytest.mark.parametrize("end", ["abandon", "deliver less"])
+@pytest.mark.parametrize("end", ["fail", "deliver less"])
 def test_sums_follow_what_a_check_spent_in_the_end(ledger, end):
     reservation = ledger.reserve("1", [Charge(COSTS[1], Clients(["a", "b"]))], now=NOW)
-    if end == "abandon":
-        ledger.abandon(reservation, "no cohort", now=NOW)
+    if end == "fail":
+        ledger.fail(reservation, SILENCE, now=NOW)
     else:
         ledger.settle(reservation, REPORT, delivered=[COSTS[0]], now=NOW)
     with ledger._database.writing() as connection:
@@ -240,29 +236,3 @@ def test_the_newest_entries_are_read_alone(url, ledger, monkeypatch):
     assert [entry.number for entry in newest] == list(range(997, 0, -1))
     assert len(read) == 1000
     assert list(ledger.newest_first("another")) == []
-
-
-# ------------------------------------------------------------------------------------- upgrades
-
-
-def test_an_older_ledger_is_brought_up_to_date_with_its_spends(url):
-    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", "flwr_kld.accounting:migrations")
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-        since = int(NOW) - 3600
-        insert_checks(connection, [np.array([0, 2])] * 40, pure(0.01), since=since)
-        insert_checks(connection, [np.array([0])], pure(0.3), since=since, state="abandoned")
-        connection.execute(
-            sa.text("INSERT INTO budgets VALUES (1, 'default', 0, 1000000000, 0, 2592000, "
-                    "'replace-one', 'record', 'sum')")
-        )  # fmt: skip
-    engine.dispose()
-    ledger = Ledger(url)
-    assert ledger.spent(now=NOW).epsilon == 0.4
-    assert len(ledger.history()) == 41
-    assert ledger.reserve("next", ask(0.6, "new"), now=NOW).number == 42
-    with pytest.raises(BudgetExhausted):
-        ledger.reserve("more", [Charge(pure(0.7), Everyone())], now=NOW)

@@ -10,7 +10,7 @@ from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, RdpAccountant
 from flwr.serverapp import NeighboringRelation as Relation
 from flwr.serverapp import SamplingMethod as Sampling
 
-from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients
+from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Kind
 from flwr_kld.accounting.training import training_cost
 from flwr_kld.privacy import Adjacency, Unit
 
@@ -62,7 +62,7 @@ def test_training_and_checks_share_one_budget(ledger):
         ledger.reserve("1", ask(4.0, "a"), now=NOW)
     ledger.reserve("1", ask(spent.left, "a"), now=NOW)
     entry, _ = ledger.history()
-    assert (entry.purpose, entry.key, entry.state) == ("training", "model", "settled")
+    assert (entry.kind, entry.key, entry.state) == ("training", "model", "settled")
     assert entry.report == json.loads(json.dumps(accountant.state_dict()))
 
 
@@ -98,7 +98,7 @@ def test_a_training_and_a_check_may_have_the_same_key(ledger):
     ledger.set_budget(BUDGET, now=NOW)
     ledger.record_training("monday", trained(1).state_dict(), now=NOW)
     ledger.settle(ledger.reserve("monday", ask(0.1), now=NOW), REPORT, now=NOW)
-    assert ledger.check("monday").purpose == "check"
+    assert ledger.check("monday").kind is Kind.CHECK
 
 
 def test_a_training_composes_with_tables_at_one_delta(ledger):

@@ -8,7 +8,7 @@ import pytest
 from cli.fake_flwr import FakeFlwr
 from typer.testing import CliRunner
 
-from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Ledger
+from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Failure, FailureKind, Ledger
 from flwr_kld.cli import app
 from flwr_kld.privacy import Adjacency
 
@@ -61,7 +61,7 @@ def settled(url: str):
         cost = Cost.claimed("discrete-laplace", epsilon, 0.0, Adjacency.REPLACE_ONE)
         reservation = ledger.reserve(key, [Charge(cost, Everyone())])
         if report is None:
-            ledger.fail(reservation, "too few answered")
+            ledger.fail(reservation, Failure(FailureKind.UNANSWERED, "too few answered"))
         else:
             ledger.settle(reservation, {**report, "key": key})
 

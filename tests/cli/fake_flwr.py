@@ -48,12 +48,15 @@ if does == "break":
 if does == "refuse":
     print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
     print(plan["refusal"] + ": no room until [Sunday]", flush=True)
-if does in ("settle", "make", "fail", "fail oddly", "abandon", "crash", "crash aloud"):
-    from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
+if does in ("settle", "make", "fail", "fail oddly", "crash", "crash aloud"):
+    from flwr_kld.accounting import Charge, Cost, Everyone, Failure, FailureKind, Kind, Ledger
     from flwr_kld.privacy import Adjacency
     ledger = Ledger(plan["ledger"])
     cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
-    reservation = ledger.reserve(key, [Charge(cost, Everyone())], population=plan["population"])
+    reservation = ledger.reserve(
+        key, [Charge(cost, Everyone())], population=plan["population"],
+        kind=Kind.REFERENCE if does == "make" else Kind.CHECK,
+    )
     if does == "settle":
         report = {{**plan["report"], "key": key, "population": plan["population"]}}
         ledger.settle(reservation, report)
@@ -65,13 +68,12 @@ if does in ("settle", "make", "fail", "fail oddly", "abandon", "crash", "crash a
         states = [kept_as(made, key, plan["population"])]
         ledger.settle(reservation, report, states=states)
     elif does == "fail":
-        ledger.fail(reservation, "3 clients answered and 5 are needed")
+        why = Failure(FailureKind.UNANSWERED, "3 clients answered and 5 are needed")
+        ledger.fail(reservation, why)
     elif does == "crash aloud":
         print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
     elif does == "fail oddly":
-        ledger.fail(reservation, "ZeroDivisionError")
-    elif does == "abandon":
-        ledger.abandon(reservation, "2 clients are connected and 5 are needed")
+        ledger.fail(reservation, Failure(FailureKind.ERROR, "ZeroDivisionError"))
 """
 
 

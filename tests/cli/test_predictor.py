@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from report.samples import decided, learnt
 
-from flwr_kld.accounting import Charge, Clients, Cost, Ledger
+from flwr_kld.accounting import Charge, Clients, Cost, Failure, FailureKind, Kind, Ledger
 from flwr_kld.cli.ledgers import checks_of, predictor_of, predictors_of
 from flwr_kld.cli.tell import latest_state
 from flwr_kld.privacy import Adjacency, Unit
@@ -26,12 +26,14 @@ def asked(url):
     def ask(name, number, ends="settled", report=None):
         ledger = Ledger(url)
         cost = Cost.claimed(LOCAL, 0.05, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
-        reservation = ledger.reserve(round_key(name, number), [Charge(cost, Clients(["1", "2"]))])
+        reservation = ledger.reserve(
+            round_key(name, number), [Charge(cost, Clients(["1", "2"]))], kind=Kind.ROUND
+        )
         if ends == "settled":
             report = report or replace(learnt(number), name=name).to_dict()
             ledger.settle(reservation, report)
         elif ends == "failed":
-            ledger.fail(reservation, "0 clients [red]reported")
+            ledger.fail(reservation, Failure(FailureKind.UNANSWERED, "0 clients [red]reported"))
 
     return ask
 

@@ -8,7 +8,7 @@ import pytest
 from report.samples import decided
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Charge, Cost, Everyone, Ledger, State
+from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger, State
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.cli.ledgers import checks_of
 from flwr_kld.privacy import Adjacency
@@ -55,10 +55,10 @@ def build(cli, out, flower_app):
     return run
 
 
-def settle(url: str, key: str, report: dict, *states: State) -> None:
+def settle(url: str, key: str, report: dict, *states: State, kind: Kind = Kind.REFERENCE) -> None:
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
-    reservation = ledger.reserve(key, [Charge(cost, Everyone())])
+    reservation = ledger.reserve(key, [Charge(cost, Everyone())], kind=kind)
     ledger.settle(reservation, report, states=states)
 
 
@@ -94,7 +94,6 @@ def test_the_same_key_spends_nothing_and_writes_the_same_file(build, flwr, out):
     ("does", "code", "why"),
     [
         ("fail", 3, "nothing was released: 3 clients answered"),
-        ("abandon", 3, "before anybody was asked: 2 clients are connected"),
         ("refuse", 3, "no room until [Sunday]"),
         ("fail oddly", 4, "the ServerApp broke: ZeroDivisionError"),
         ("quit", 4, "Connection to the SuperLink is unavailable."),
@@ -118,7 +117,7 @@ def test_without_a_reference_no_file_and_the_reason(build, flwr, out, does, code
 def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     build, cli, flwr, out, flower_app
 ):
-    settle(flwr.ledger, "july", decided(Outcome.DRIFT, 0.2).to_dict())
+    settle(flwr.ledger, "july", decided(Outcome.DRIFT, 0.2).to_dict(), kind=Kind.CHECK)
     done = build("--key", "july")
     assert (done.exit_code, flwr.calls) == (4, [])
     assert "something else than a reference under 'july'" in done.stdout
@@ -135,8 +134,9 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
         (1, None)  # July's
     ]
     assert f"made of clients' counts: {REPORT}" in listed.stderr
-    settle(flwr.ledger, "draws", {"schema": "draws 1", "draws": [2, 0]})
-    assert "it is no check of drift: draws 1" in cli("history", COLUMNS="300").stdout
+    settle(flwr.ledger, "d1", {"schema": "draws 1", "draws": [2, 0]}, kind=Kind.DRAWS)
+    assert "draws 'd1'" in cli("history", COLUMNS="300").stderr
+    assert "it is no check of drift: draws" in cli("check", flower_app, "--key", "d1").stdout
 
 
 OTHER = Reference.from_counts(MADE.domain, [1, 1, 1])

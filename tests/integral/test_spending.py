@@ -13,6 +13,7 @@ from flwr_kld.accounting import (
     Clients,
     Cost,
     Everyone,
+    Kind,
     Ledger,
 )
 from flwr_kld.integral import (
@@ -46,7 +47,7 @@ def open_ledger(tmp_path):
 
 def reserve(ledger: Ledger, sampler: Sampler, key: str = KEY, parts=None):
     cost = Cost.of_draws(sampler.event, ledger.budget())
-    return ledger.reserve(key, [Charge(cost, parts or Everyone())])
+    return ledger.reserve(key, [Charge(cost, parts or Everyone())], kind=Kind.DRAWS)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -61,7 +62,8 @@ def test_draws_cost_every_budget_their_own_epsilon(open_ledger, law, adjacency, 
     drawn = sampler.draw(3)
     ledger.settle(reservation, {"schema": "draws 1", "draws": drawn.tolist()})
     (entry,) = ledger.history()
-    assert (entry.state, entry.report["draws"]) == ("settled", drawn.tolist())
+    assert (entry.kind, entry.state) == (Kind.DRAWS, "settled")
+    assert entry.report["draws"] == drawn.tolist()
     assert entry.releases[0].asked.mechanism == f"integral {law.mechanism}"
     assert ledger.spent().epsilon == pytest.approx(sampler.event.epsilon, abs=1e-9)
     assert ledger.spent().epsilon >= sampler.event.epsilon

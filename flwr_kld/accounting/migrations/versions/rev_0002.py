@@ -5,10 +5,6 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-# The sums are made from the rows that are there. Should a later revision change how they are
-# packed, it makes them anew, and the call below goes.
-from flwr_kld.accounting.sums import rebuild
-
 revision = "0002"
 down_revision = "0001"
 
@@ -16,7 +12,7 @@ _whole = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Make the table and the index, and fill the table."""
+    """Make the table and the index; a later revision fills the table."""
     op.create_table(
         "sums",
         sa.Column("population", sa.Text, primary_key=True),
@@ -27,4 +23,3 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("checks_started", "checks", ["population", "started", "number"])
-    rebuild(op.get_bind())
