@@ -120,7 +120,9 @@ def _aggregate(
     clear = ClearSum(opened.read(boxes), plan)
     why = "".join(f", {n}: {why}" for why, n in Counter(opened.rejected.values()).items())
     limits.require(clear.clients, least, f"are left{why}")
-    if agreed.adjacency is Adjacency.REPLACE_ONE and clear.is_empty():  # that number is public
+    if (
+        agreed.guarantee.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
+    ):  # that number is public
         raise QueryRefused("the cohort holds no records: nothing to compare")
     published = trusted.publish(clear, SystemBits())
     return Published.of(question.check, published, clear.clients, opened.rejected)

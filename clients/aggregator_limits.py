@@ -72,7 +72,7 @@ class AggregatorLimits:
 
     def hold(self, question: Question) -> None:
         """Refuse a question beyond these limits."""
-        if self.most_epsilon is not None and not question.epsilon <= self.most_epsilon:
+        if self.most_epsilon is not None and not question.guarantee.epsilon <= self.most_epsilon:
             raise QueryRefused("EpsilonTooLarge: the check asks for more than the aggregator gives")
         if self.reference is not None and question.reference != self.reference:
             raise QueryRefused("the server's reference is not the one that the aggregator serves")

@@ -167,7 +167,11 @@ def host_drift_queries(
         _agree(terms.question, domain(context), agreed)
         trust = "trusted" if terms.noise is None else "distributed"
         hold_to_channel(terms.question, terms.noise, trust)
-        if terms.noise is not None and terms.count_records and not terms.total_is_public:
+        if (
+            terms.noise is not None
+            and terms.count_records
+            and not terms.question.guarantee.total_is_public
+        ):
             raise QueryRefused("the server asks for an exact number of records, which is hidden")
 
     def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:

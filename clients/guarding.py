@@ -16,7 +16,6 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, GuardFileError
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Unit
 from flwr_kld.secure_aggregation import ClientPolicy
 from flwr_kld.trust.worst_move import hold_to_move
 
@@ -102,13 +101,10 @@ def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) 
         raise QueryRefused(
             f"the server claims trust model {question.trust!r} and asks as in {', '.join(trusts)}"
         )
-    if noise is not None:
-        if (question.epsilon, question.delta) != (noise.epsilon, noise.delta):
-            raise QueryRefused("the server claims another epsilon or delta than the noise delivers")
-        if question.unit != (Unit.CLIENT if noise.clip else Unit.RECORD):
-            raise QueryRefused("the server claims another privacy unit than the noise protects")
-        if question.adjacency != noise.adjacency:
-            raise QueryRefused("the server claims another adjacency than the noise protects")
+    if noise is not None and not question.guarantee.covers(noise.guarantee):
+        raise QueryRefused(
+            f"the server claims {question.guarantee}, and the noise delivers {noise.guarantee}"
+        )
     if question.trust != "local":  # a privatised label is one of a channel, whatever its record
         hold_to_move(question, noise)
 

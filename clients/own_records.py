@@ -60,7 +60,9 @@ class OwnRecords:
         DomainError, InvalidReply, QueryRefused
             What is wrong with the records, without saying any.
         """
-        positions_shift = question.adjacency == Adjacency.ADD_REMOVE  # as records come and go
+        positions_shift = (
+            question.guarantee.adjacency is Adjacency.ADD_REMOVE
+        )  # as records come and go
         if self.ids is None and positions_shift and question.selected.by_id:
             raise QueryRefused(
                 "records are picked by id and the check hides whether one is there: it needs "

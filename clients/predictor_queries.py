@@ -132,8 +132,9 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
     if question.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     hold_to_channel(question, None, "local")
-    if question.unit != Unit.CLIENT:
+    if question.guarantee.unit is not Unit.CLIENT:
         raise QueryRefused("a privatised label protects the whole client")
+    claimed = question.guarantee
     built: dict[int, Asked] = {}
     queries: dict[int, tuple[int, Asked]] = {}
     for member, number in record(QUERY).items():
@@ -145,7 +146,7 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
             scores = config.get("channel") == ScoreQuery.kind
             kind: type[ScoreQuery] | type[Query] = ScoreQuery if scores else Query
             built[number] = kind.from_config(config, domain.size)
-            if built[number].delta(question.epsilon) > question.delta:
+            if built[number].delta(claimed.epsilon) > claimed.delta:
                 raise QueryRefused("the channel spends more than the server claims")
         queries[asked] = number, built[number]
     return question, queries

@@ -13,7 +13,7 @@ from flwr_kld.privacy import Adjacency, BitSource
 from flwr_kld.query import QueryPlan
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.exchange import Claim, Exchange, NoisySum, by_reason
+from flwr_kld.strategies.exchange import Exchange, NoisySum, by_reason
 from flwr_kld.trust import Trust
 
 
@@ -96,21 +96,16 @@ class Asking:
         trust = self.trust
         require(len(chosen), self.least, "were drawn into the cohort")
         exchange = Exchange(
-            grid,
-            chosen,
-            plan,
-            check,
-            group,
-            trust.most_records or self.most_records,
-            Claim(
-                trust.name,
-                float(trust.epsilon),
-                float(trust.delta),
-                str(trust.unit),
-                str(trust.adjacency),
-            ),
-            timeout,
-            trust.release_terms,
+            grid=grid,
+            chosen=chosen,
+            plan=plan,
+            check=check,
+            group=group,
+            clip=trust.most_records or self.most_records,
+            trust=trust.name,
+            guarantee=trust.guarantee,
+            timeout=timeout,
+            release=trust.release_terms,
         )
         collected = self.aggregation.collect(exchange, trust.noise_terms, self.least)
         why = by_reason(collected.left_out)
@@ -135,7 +130,7 @@ class Asking:
         """Whether a public number of records is zero, or less by a lie in a secure sum."""
         if self.trust.noise_terms is not None:
             return clear.records is not None and clear.records <= 0
-        return self.trust.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
+        return self.trust.guarantee.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
 
 
 def require(clients: int, least: int, what: str, dropouts: dict[str, int] | None = None) -> None:

@@ -13,29 +13,9 @@ from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.messages.question import Answer, Question
 from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.privacy import Guarantee
 from flwr_kld.query import QueryPlan
 from flwr_kld.strategies.cohort import Participant
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What a check costs, as clients are told.
-
-    Parameters
-    ----------
-    trust : str
-        Name of the trust model.
-    epsilon, delta : float
-        Asked for.
-    unit, adjacency : str
-        Whose presence or value is hidden.
-    """
-
-    trust: str
-    epsilon: float
-    delta: float
-    unit: str
-    adjacency: str
 
 
 @dataclass(frozen=True)
@@ -54,8 +34,10 @@ class Exchange:
         Random id of the check, which replies repeat; Flower group id of its messages.
     clip : int
         Most records one participant may count; 0 for no limit.
-    claim : Claim
-        What the check says that it costs.
+    trust : str
+        Name of the trust model.
+    guarantee : Guarantee
+        What the check promises.
     timeout : float
         Seconds to wait for the replies to each message.
     release : ReleaseTerms, optional
@@ -68,7 +50,8 @@ class Exchange:
     check: str
     group: str
     clip: int
-    claim: Claim
+    trust: str
+    guarantee: Guarantee
     timeout: float
     release: ReleaseTerms | None = None
 
@@ -84,11 +67,8 @@ class Exchange:
             selection=self.plan.selection.to_json(),
             wire=self.plan.wire,
             members=members,
-            trust=self.claim.trust,
-            epsilon=self.claim.epsilon,
-            delta=self.claim.delta,
-            unit=self.claim.unit,
-            adjacency=self.claim.adjacency,
+            trust=self.trust,
+            guarantee=self.guarantee,
             asked=len(self.chosen),
             clip=self.clip,
         )

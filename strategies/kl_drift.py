@@ -250,8 +250,8 @@ class KLDrift(Monitor[Report]):
                 **reading,
                 trust=self.trust.name,
                 aggregation=self.aggregation.name,
-                epsilon=self.trust.epsilon,
-                delta=self.trust.delta,
+                epsilon=self.trust.guarantee.epsilon,
+                delta=self.trust.guarantee.delta,
                 asked=measured.asked,
                 survivors=measured.survivors,
                 dropouts=by_reason(measured.left_out),
@@ -293,7 +293,7 @@ class KLDrift(Monitor[Report]):
             return [Part(chosen, selection)]
         summed = self.aggregation
         shown = summed.hides_parts and not summed.adds_noise and self.trust.noise_terms is None
-        least, unit = self._asking.least, self.trust.unit
+        least, unit = self._asking.least, self.trust.guarantee.unit
         return list(halves(chosen, selection, least, unit, self._generator, shown=shown))
 
     def ask(self, grid: Grid) -> Report:

@@ -21,7 +21,6 @@ from flwr_kld.messages.question import (
 )
 from flwr_kld.predictors import Intake, Predictor, Rejection
 from flwr_kld.predictors.report import Report
-from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.report.predictor_report import LOCAL
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import failure, refusal
@@ -112,10 +111,7 @@ class PredictorRound:
             wire=b"",
             members=[p.member for p in members],
             trust=LOCAL,
-            epsilon=self._predictor.epsilon,
-            delta=self._predictor.delta,
-            unit=str(Unit.CLIENT),
-            adjacency=str(Adjacency.REPLACE_ONE),
+            guarantee=self._predictor.guarantee,
             asked=asked,
         )
 

@@ -23,7 +23,6 @@ from flwr_kld.accounting import (
 from flwr_kld.arguments import text
 from flwr_kld.predictors import Predictor
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.privacy import Adjacency, Unit
 from flwr_kld.report import PredictorReport
 from flwr_kld.report.predictor_report import LOCAL, round_key
 from flwr_kld.strategies.asking import require
@@ -178,8 +177,7 @@ class PrivatePredictor(Monitor[PredictorReport]):
     def _reserve(self, chosen: list[Participant]) -> Reservation | None:
         if self.ledger is None:
             return None
-        epsilon, delta = self.predictor.epsilon, self.predictor.delta
-        cost = Cost.claimed(LOCAL, epsilon, delta, Adjacency.REPLACE_ONE, Unit.CLIENT)
+        cost = Cost.claimed(LOCAL, self.predictor.guarantee)
         charge = Charge(cost, Clients(map(str, chosen)))
         return self.ledger.reserve(
             self._next_key, [charge], kind=Kind.ROUND, population=self.budget

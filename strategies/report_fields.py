@@ -43,10 +43,10 @@ def read(
             else {}
         ),
         "mechanism": event.mechanism,
-        "adjacency": str(event.adjacency),
-        "unit": str(event.unit),
+        "adjacency": str(event.guarantee.adjacency),
+        "unit": str(event.guarantee.unit),
         "private": published.private,
-        "delivered": event.epsilon if event.delivered is None else event.delivered,
+        "delivered": event.guarantee.epsilon if event.delivered is None else event.delivered,
         "records": published.records,
         "cells": plan.cells,
         "domain": plan.reference.domain.fingerprint,

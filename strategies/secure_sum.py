@@ -13,7 +13,6 @@ from flwr_kld.counts import ClearSum
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.secure_aggregation import Roster, SecureSumError, Session, SumServer, Tolerance
 from flwr_kld.secure_aggregation.ring import check_bits
@@ -89,7 +88,7 @@ class SecureSum:
         strangers = people.keys() - set(roster.names)
         for name in strangers:
             refused[people.pop(name)] = "not in the server's list of clients"
-        counted = noise is not None and not noise.clip and noise.adjacency == Adjacency.REPLACE_ONE
+        counted = noise is not None and noise.guarantee.total_is_public
         # A pinned list is known to clients: some 100 bytes a client are not sent to each of them.
         shown = roster.to_json() if self.roster is None else roster.fingerprint.hex()
         terms = SumTerms(exchange.question([0]), noise, counted, self.bits, shown)

@@ -41,6 +41,7 @@ from flwr_kld.inference.interval import Interval, two_sided_interval
 from flwr_kld.inference.lower_bound import LowerBound, lower_confidence_bound
 from flwr_kld.inference.power import Power
 from flwr_kld.inference.witness import Witness
+from flwr_kld.privacy import Guarantee
 from flwr_kld.reference import Reference
 from flwr_kld.report import explanation
 from flwr_kld.simulations import handwriting as virtual
@@ -51,7 +52,7 @@ REPLACE_ONE, ADD_REMOVE = privacy.Adjacency
 DOMAIN = domain.Labels([f"label {i}" for i in range(20)])
 EVEN = Reference.from_counts(DOMAIN, np.ones(DOMAIN.size))
 ODD = Reference.from_counts(DOMAIN, np.arange(1, DOMAIN.size + 1))
-EVENT = privacy.calibrated_laplace(1.0, 0.0, REPLACE_ONE)
+EVENT = privacy.calibrated_laplace(Guarantee(1.0))
 PLAN = query.Partition(20).draw(EVEN, np.random.default_rng(0))
 COUNTS = NoisyCounts(np.arange(1, PLAN.cells + 1), 200.0, EVENT, PLAN, True)
 WITNESS = Witness.from_counts(COUNTS)
@@ -141,8 +142,9 @@ EXAMPLES = {
     predictors.kl_risk_bound: {"design": MIXTURE.design()},
     privacy.NoiseTable: {"weights": (1, 2**128 - 2, 1)},
     privacy.SeededBits: {"seed": 1},
-    privacy.calibrated_gaussian: {"epsilon": 1.0, "delta": 1e-6, "adjacency": REPLACE_ONE},
-    privacy.calibrated_laplace: {"epsilon": 1.0, "delta": 0.0, "adjacency": REPLACE_ONE},
+    privacy.Guarantee: {"epsilon": 1.0},
+    privacy.calibrated_gaussian: {"guarantee": Guarantee(1.0, 1e-6)},
+    privacy.calibrated_laplace: {"guarantee": Guarantee(1.0)},
     privacy.hockey_stick: {"table": EVENT.table, "shifts": (1, -1), "epsilon": 1.0},
     privacy.sample: {"table": EVENT.table, "size": 3, "bits": privacy.SystemBits()},
     query.MonteCarlo: {},

@@ -2,7 +2,7 @@
 
     >>> ledger = Ledger("sqlite:///drift.db")
     >>> ledger.set_budget(Budget(epsilon=1.0, delta=1e-6, window_days=30))
-    >>> cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    >>> cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
     >>> reservation = ledger.reserve("2026-01-05", [Charge(cost, Clients(cohort))])
     >>> # ask the cohort, make the report
     >>> ledger.settle(reservation, report.to_dict())

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from flwr_kld.accounting.budget import UNBOUNDED, Budget
 from flwr_kld.accounting.errors import damaged
 from flwr_kld.arguments import keep, several, whole
-from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, Unit
+from flwr_kld.privacy import Adjacency, Guarantee, NoiseTable, PrivacyEvent, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
-from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.share_event import ShareEvent
 
@@ -73,22 +72,21 @@ class Cost:
     def claimed(
         cls,
         mechanism: str,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency,
-        unit: Unit = Unit.RECORD,
+        guarantee: Guarantee,
+        delivered: float | None = None,
     ) -> Cost:
-        """Count a release by the guarantee that was asked for.
+        """Count a release by its guarantee.
 
-        Raises
-        ------
-        ValueError
-            If epsilon or delta is out of range.
+        Parameters
+        ----------
+        delivered : float, optional
+            Epsilon in nats that the noise delivers where it is not what was asked for; infinite
+            if it delivers none.
         """
-        if epsilon != math.inf:
-            epsilon, delta = check_epsilon_delta(epsilon, delta)
+        epsilon = guarantee.epsilon if delivered is None else delivered
         nano = UNBOUNDED if epsilon >= UNBOUNDED / 10**NANO else spent(epsilon, NANO)
-        return cls(mechanism, nano, spent(delta, ATTO), adjacency, unit)
+        delta = spent(guarantee.delta, ATTO)
+        return cls(mechanism, nano, delta, guarantee.adjacency, guarantee.unit)
 
     @classmethod
     def of(cls, event: PrivacyEvent) -> Cost:
@@ -97,10 +95,8 @@ class Cost:
         The table of clients' noise shares is the noise of everybody in the sum, which is not what
         protects them; such an event counts by what it says was delivered (see `of_shares`).
         """
-        mechanism, delivered = event.mechanism, event.delivered
-        epsilon = event.epsilon if delivered is None else delivered
-        cost = cls.claimed(mechanism, epsilon, event.delta, event.adjacency, event.unit)
-        if delivered is not None or event.any_l1_move:
+        cost = cls.claimed(event.mechanism, event.guarantee, event.delivered)
+        if event.delivered is not None or event.any_l1_move:
             return cost
         return cost._with_table(event.shifts, event.table)
 
@@ -120,10 +116,8 @@ class Cost:
         honest = survivors - corrupted
         cost = cls.claimed(
             f"distributed {share.mechanism}",
+            share.guarantee,
             share.delivered_epsilon(honest, honest),
-            share.delta,
-            share.adjacency,
-            share.unit,
         )
         if not isinstance(share.moves, tuple) or honest < 1:
             return cost  # every move of a ball: which is worst is not known
@@ -151,7 +145,8 @@ class Cost:
         if not event.private:
             raise ValueError("seeded draws protect nobody: no budget holds them")
         name = f"integral {event.mechanism}"
-        return cls.claimed(name, event.epsilon, event.delta, budget.adjacency, budget.unit)
+        hidden = Guarantee(event.epsilon, event.delta, budget.adjacency, budget.unit)
+        return cls.claimed(name, hidden)
 
     def __repr__(self) -> str:
         amounts = f"epsilon={shown(self.epsilon, NANO)}, delta={shown(self.delta, ATTO)}"

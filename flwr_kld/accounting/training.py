@@ -9,9 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.budget import UNBOUNDED, Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy import Adjacency, Guarantee, Unit
 from flwr_kld.privacy.amounts import NANO
 
 _SCHEMA = 1
@@ -48,7 +48,8 @@ def training_cost(state: Mapping[str, Any], budget: Budget) -> Cost:
     delta = budget.delta / 2
     for _ in range(_HALVINGS):
         epsilon = float(accountant.get_epsilon(delta))
-        cost = Cost.claimed("training", max(epsilon, 10**-NANO), delta, adjacency, Unit.CLIENT)
+        epsilon = min(max(epsilon, 10**-NANO), UNBOUNDED / 10**NANO)
+        cost = Cost.claimed("training", Guarantee(epsilon, delta, adjacency, Unit.CLIENT))
         if cost.toward(budget).delta <= math.ceil(budget.atto_delta / 2):
             return cost
         delta /= 2

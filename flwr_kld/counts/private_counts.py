@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import InvalidReply
+from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.event import Adjacency, PrivacyEvent
+from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.private import Private
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.query import QueryPlan
@@ -156,6 +157,6 @@ class ClearSum(Private):
         is estimated by the sum of the noisy cells (post-processing, no further cost).
         """
         noisy = self._values + sample(event.table, len(self._values), bits)
-        exact_total = event.adjacency is Adjacency.REPLACE_ONE
+        exact_total = event.guarantee.adjacency is Adjacency.REPLACE_ONE
         records = float((self._values if exact_total else noisy).sum())
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)

@@ -18,7 +18,8 @@ from flwr_kld.counts import LARGEST_CLIENT, ClearSum
 from flwr_kld.privacy import sensitivity
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.event import Adjacency, PrivacyEvent, Unit
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency, Guarantee
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.query import QueryPlan
 
@@ -217,16 +218,16 @@ class ScalarRelease:
     ----------
     options : Scalar
         Smoothing and λ.
-    epsilon, delta, adjacency, noise
-        The guarantee and the law of the noise.
+    guarantee : Guarantee
+        What is promised.
+    noise : {"laplace", "gaussian"}
+        Law of the noise.
     clip : int or None
         Most records of one client for client-level privacy; None for record level.
     """
 
     options: Scalar
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
+    guarantee: Guarantee
     clip: int | None
     noise: Literal["laplace", "gaussian"]
 
@@ -247,7 +248,9 @@ class ScalarRelease:
         if plan.selection.groups > 1:
             raise ValueError("a scalar is released of one group: the query has several")
         most = float(clients * (self.clip or LARGEST_CLIENT))
-        if self.adjacency is Adjacency.REPLACE_ONE:  # M is known later; F is monotone in it
+        if (
+            self.guarantee.adjacency is Adjacency.REPLACE_ONE
+        ):  # M is known later; F is monotone in it
             for records in (1.0, most):
                 ScalarFunction(plan, self.options, records).require_bounded(records)
             return
@@ -267,10 +270,10 @@ class ScalarRelease:
         Raises
         ------
         ValueError
-            If epsilon, delta or the options do not fit the adjacency.
+            If the options do not fit the guarantee.
         """
         plan = clear.plan
-        exact = self.adjacency is Adjacency.REPLACE_ONE
+        exact = self.guarantee.adjacency is Adjacency.REPLACE_ONE
         records = float(clear.reveal().sum()) if exact else self._public_records()
         function = ScalarFunction(plan, self.options, records)
         step, event = self._calibrated(function)
@@ -289,7 +292,7 @@ class ScalarRelease:
             standard_deviation=step * math.sqrt(event.table.variance),
             theta=amount / (1 + amount) if prior else None,
             records=records,
-            sensitivity=function.sensitivity(self.adjacency, self.clip),
+            sensitivity=function.sensitivity(self.guarantee.adjacency, self.clip),
             event=event,
             plan=plan,
             private=private,
@@ -303,23 +306,6 @@ class ScalarRelease:
         return self.options.records
 
     def _calibrated(self, function: ScalarFunction) -> tuple[float, PrivacyEvent]:
-        step, moves = function.grid(self.adjacency, self.clip)
+        step, moves = function.grid(self.guarantee.adjacency, self.clip)
         calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
-        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
-        event = calibrated(self.epsilon, self.delta, self.adjacency, shifts=(moves,), unit=unit)
-        return step, event
-
-
-def release_scalar(
-    clear: ClearSum,
-    options: Scalar,
-    *,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    clip: int | None,
-    noise: Literal["laplace", "gaussian"],
-    bits: BitSource,
-) -> NoisyScalar:
-    """Release F of a sum: `ScalarRelease.release`."""
-    return ScalarRelease(options, epsilon, delta, adjacency, clip, noise).release(clear, bits)
+        return step, calibrated(self.guarantee, shifts=(moves,))

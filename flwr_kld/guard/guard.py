@@ -70,7 +70,7 @@ class Guard:
         QueryRefused
             Which limit, with both numbers.
         """
-        limits = self.limits
+        limits, promised = self.limits, question.guarantee
         if question.trust not in limits.trust:
             raise QueryRefused(
                 f"trust model {question.trust!r}; this client answers "
@@ -81,8 +81,8 @@ class Guard:
         if limits.references is not None and question.reference not in limits.references:
             raise QueryRefused("the reference is not one that this client's operator allows")
         for name, asked, most, digits in (
-            ("epsilon", question.epsilon, limits.epsilon, NANO),
-            ("delta", question.delta, limits.delta, ATTO),
+            ("epsilon", promised.epsilon, limits.epsilon, NANO),
+            ("delta", promised.delta, limits.delta, ATTO),
         ):
             if spent(asked, digits) > most:
                 raise QueryRefused(
@@ -120,9 +120,9 @@ class Guard:
             If the node's key file cannot be used.
         """
         self.judge(question)
-        limits, selection = self.limits, question.selected
+        limits, selection, promised = self.limits, question.selected, question.guarantee
         # A whole client is in every bucket of its records: no bucket is charged apart.
-        apart = question.unit == Unit.RECORD and not selection.takes_all
+        apart = promised.unit is Unit.RECORD and not selection.takes_all
         residues = ",".join(map(str, selection.residues)) if apart else ""
         spend = Spend(
             check=question.check,
@@ -131,9 +131,9 @@ class Guard:
             reference=question.reference,
             plan=question.plan,
             trust=question.trust,
-            epsilon=spent(question.epsilon, NANO),
-            delta=spent(question.delta, ATTO),
-            unit=question.unit,
+            epsilon=spent(promised.epsilon, NANO),
+            delta=spent(promised.delta, ATTO),
+            unit=str(promised.unit),
             partition=selection.partition if apart else "",
             residues=residues,
         )

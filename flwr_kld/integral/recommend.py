@@ -18,9 +18,10 @@ from flwr_kld.integral.base import FiniteBase, Floats
 from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.integral.fit import HELD_OUT, cooled
 from flwr_kld.integral.mollifier import Mollifier, project
+from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
 
 Way = Literal["draws", "histogram", "neither"]
@@ -190,7 +191,7 @@ def _expected_histogram(
     generator: np.random.Generator,
 ) -> tuple[float, float]:
     """KL of the truth from the reference, and what checks against it read of the truth."""
-    table = calibrated_laplace(epsilon, 0.0, adjacency).table
+    table = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency)).table
     expected = []
     for _ in range(_REPEATS):
         noise = sample(table, len(truth), SeededBits(int(generator.integers(2**63))))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from flwr_kld.errors import InvalidReply, QueryRefused
-from flwr_kld.privacy.event import Adjacency, Unit
+from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.query.selection import EVERYTHING, Selection
 
 DRIFT_ACTION = "drift"
@@ -88,10 +87,8 @@ class Question:
         Most records a client may count, a uniform sample of its own; 0 for no limit.
     trust : str
         One of `TRUST_MODELS`.
-    epsilon, delta : float
-        What the check claims to spend.
-    unit, adjacency : str
-        Whose presence or value is hidden, a `Unit` and an `Adjacency`.
+    guarantee : Guarantee
+        What the check claims to spend, and to hide.
     asked : int
         Clients in the cohort, as the server says.
     """
@@ -104,10 +101,7 @@ class Question:
     wire: bytes
     members: list[int]
     trust: str
-    epsilon: float
-    delta: float
-    unit: str
-    adjacency: str
+    guarantee: Guarantee
     asked: int
     selection: str = EVERYTHING.to_json()
     clip: int = 0
@@ -124,7 +118,8 @@ class Question:
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord."""
-        return {"version": _VERSION, **asdict(self)}
+        values = {name: vars(self)[name] for name in _QUESTION_TYPES}
+        return {"version": _VERSION, **values, **self.guarantee.to_wire()}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Question:
@@ -143,7 +138,13 @@ class Question:
         for name, kind in _QUESTION_TYPES.items():
             if type(config.get(name)) is not kind:
                 raise QueryRefused(f"the question's {name} is missing or not of its type")
-        question = cls(**{name: config[name] for name in _QUESTION_TYPES})
+        try:
+            guarantee, fault = Guarantee.from_wire(config), ""
+        except ValueError as error:
+            fault = str(error)
+        if fault:  # raised out here, it keeps nothing of what was sent
+            raise QueryRefused(f"the question's {fault}")
+        question = cls(guarantee=guarantee, **{name: config[name] for name in _QUESTION_TYPES})
         try:
             question.selected  # noqa: B018  (parsed once, here)
         except ValueError as error:
@@ -166,20 +167,13 @@ class Question:
             ),
             "clip": 0 <= self.clip <= _MOST_NUMBERS,
             "trust": self.trust in TRUST_MODELS,
-            "epsilon": 0 < self.epsilon < math.inf,
-            "delta": 0 <= self.delta < 1,
-            "unit": self.unit in tuple(Unit),
-            "adjacency": self.adjacency in tuple(Adjacency),
             "asked": 1 <= self.asked <= _MOST_NUMBERS,
         }
 
 
 _QUESTION_TYPES: dict[str, type] = {
-    **dict.fromkeys(
-        ("check", "domain", "reference", "plan", "trust", "unit", "adjacency", "selection"), str
-    ),
+    **dict.fromkeys(("check", "domain", "reference", "plan", "trust", "selection"), str),
     **dict.fromkeys(("cells", "clip", "asked"), int),
-    **dict.fromkeys(("epsilon", "delta"), float),
     "wire": bytes,
     "members": list,
 }

@@ -9,8 +9,7 @@ from typing import Literal
 from flwr_kld.counts.scalar import Scalar
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import Question
-from flwr_kld.privacy.calibrate import check_epsilon_delta
-from flwr_kld.privacy.event import Adjacency, Unit
+from flwr_kld.privacy.guarantee import Guarantee, Unit
 
 TRUST = "trusted-aggregator"
 """Name of the trust model."""
@@ -28,12 +27,10 @@ class ReleaseTerms:
     ----------
     aggregator : str
         The public key that clients seal to, hexadecimal.
-    epsilon, delta : float
-        For each check.
+    guarantee : Guarantee
+        Of each check.
     noise : {"laplace", "gaussian"}
         Law of the noise.
-    adjacency : Adjacency
-        Between which federations.
     release : "counts" or Scalar
         Noised counts or a noised number.
     clip : int or None
@@ -41,33 +38,24 @@ class ReleaseTerms:
     """
 
     aggregator: str
-    epsilon: float
-    delta: float
+    guarantee: Guarantee
     noise: Literal["laplace", "gaussian"]
-    adjacency: Adjacency
     release: Literal["counts"] | Scalar
     clip: int | None
 
-    @property
-    def unit(self) -> Unit:
-        """For whom."""
-        return Unit.RECORD if self.clip is None else Unit.CLIENT
-
     def hold_to(self, question: Question) -> None:
         """Refuse a question that claims anything else than these terms deliver."""
-        clip = self.clip or 0
-        if self.unit is Unit.RECORD and self.adjacency is Adjacency.REPLACE_ONE:
+        mine, clip = self.guarantee, self.clip or 0
+        if mine.total_is_public:
             clip = question.clip  # moves nothing further, and shows no more than what is public
-        mine = (TRUST, self.epsilon, self.delta, self.unit, self.adjacency, clip)
-        if mine != (
-            question.trust, question.epsilon, question.delta, question.unit, question.adjacency,
-            question.clip,
-        ):  # fmt: skip
+        if (TRUST, mine, clip) != (question.trust, question.guarantee, question.clip):
             raise QueryRefused("the question claims another guarantee than the aggregator's terms")
 
     def to_json(self) -> str:
         """Write one text for one meaning; boxes are sealed for it."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        values = self.guarantee.to_wire() | asdict(self)
+        del values["guarantee"], values["unit"]  # that follows from the clip
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> ReleaseTerms:
@@ -80,12 +68,15 @@ class ReleaseTerms:
         """
         try:
             raw = json.loads(text)
-            release = raw.pop("release")
+            release, clip = raw["release"], raw["clip"]
+            unit = Unit.RECORD if clip is None else Unit.CLIENT
             terms = cls(
-                **{**raw, "adjacency": Adjacency(raw["adjacency"])},
+                aggregator=raw["aggregator"],
+                guarantee=Guarantee.from_wire({**raw, "unit": str(unit)}),
+                noise=raw["noise"],
                 release="counts" if release == "counts" else Scalar(**release),
+                clip=clip,
             )
-            check_epsilon_delta(terms.epsilon, terms.delta)
             sound = terms._types_are_right() and terms.to_json() == text
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             sound = False
@@ -97,8 +88,6 @@ class ReleaseTerms:
         scalar = self.release
         return (
             type(self.aggregator) is str
-            and type(self.epsilon) is float
-            and type(self.delta) is float
             and (self.clip is None or (type(self.clip) is int and self.clip >= 1))
             and (
                 not isinstance(scalar, Scalar)

@@ -15,12 +15,15 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import Question
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.event import Adjacency, Unit
+from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.privacy.private import Private
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
 from flwr_kld.secure_aggregation import SumClient, to_ring
 from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
+
+_PROMISED = ("epsilon", "delta", "adjacency")
+"""Of a guarantee, on the wire of noise terms."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,8 @@ class NoiseTerms:
 
     Parameters
     ----------
-    epsilon, delta : float
+    guarantee : Guarantee
         Delivered by `n_min` honest survivors.
-    adjacency : str
-        Between which federations.
     n_min : int
         Honest survivors that the guarantee relies on.
     mechanism : str
@@ -48,9 +49,7 @@ class NoiseTerms:
         If a value is not of its type. `event` tells whether they serve.
     """
 
-    epsilon: float
-    delta: float
-    adjacency: str
+    guarantee: Guarantee
     n_min: int
     mechanism: Mechanism
     clip: int = 0
@@ -62,16 +61,33 @@ class NoiseTerms:
         return Clip(self.clip, 1 if self.norm == 1 else 2) if self.clip else None
 
     def __post_init__(self) -> None:
-        sound = (
-            type(self.epsilon) is float
-            and type(self.delta) is float
-            and self.adjacency in tuple(Adjacency)
-            and all(type(n) is int for n in (self.n_min, self.clip, self.norm))
-            and self.norm in (1, 2)
+        sound = all(type(n) is int for n in (self.n_min, self.clip, self.norm)) and self.norm in (
+            1,
+            2,
         )
         named: object = self.mechanism  # which names there are, `event` says
         if not sound or type(named) is not str:
             raise ValueError("noise terms hold a value that is not of its type")
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return plain values; the unit follows from the clip."""
+        values = self.guarantee.to_wire() | asdict(self)
+        del values["guarantee"], values["unit"]
+        return values
+
+    @classmethod
+    def from_wire(cls, values: Mapping[str, Any]) -> NoiseTerms:
+        """Read what `to_wire` wrote.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If it is anything else.
+        """
+        unit = Unit.CLIENT if values.get("clip") else Unit.RECORD
+        guarantee = Guarantee.from_wire({**values, "unit": str(unit)})
+        own = {name: value for name, value in values.items() if name not in _PROMISED}
+        return cls(guarantee=guarantee, **own)
 
     def event(self) -> ShareEvent:
         """Return the verified share law.
@@ -82,9 +98,7 @@ class NoiseTerms:
             If no shares serve these numbers.
         """
         return calibrate_shares(
-            self.epsilon,
-            self.delta,
-            Adjacency(self.adjacency),
+            self.guarantee,
             n_min=self.n_min,
             mechanism=self.mechanism,
             clip=self.clipped,
@@ -120,17 +134,11 @@ class SumTerms:
         """Numbers in a client's vector."""
         return self.question.length + int(self.count_records)
 
-    @property
-    def total_is_public(self) -> bool:
-        """Whether the exact number of records hides what is promised: only that records change."""
-        asked = self.question
-        return asked.unit == Unit.RECORD and asked.adjacency == Adjacency.REPLACE_ONE
-
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord."""
         return {
             **self.question.to_config(),
-            "noise": json.dumps(None if self.noise is None else asdict(self.noise)),
+            "noise": json.dumps(None if self.noise is None else self.noise.to_wire()),
             "count_records": self.count_records,
             "bits": self.bits,
             "roster": self.roster,
@@ -148,12 +156,12 @@ class SumTerms:
         question = Question.from_config(config)
         try:
             raw = json.loads(config["noise"])
-            noise = None if raw is None else NoiseTerms(**raw)
+            noise = None if raw is None else NoiseTerms.from_wire(raw)
             terms = cls(question, noise, config["count_records"], config["bits"], config["roster"])
             kinds = (type(terms.count_records), type(terms.bits), type(terms.roster))
             if kinds != (bool, int, str) or terms.bits not in (32, 64):
                 raise ValueError("not of its type")
-        except (KeyError, TypeError, ValueError, RecursionError):
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise QueryRefused("the terms of the secure sum are not readable") from None
         return terms
 

@@ -42,6 +42,6 @@ def published(
 ) -> NoisyCounts:
     """Noise counts, shape [plan.length], as a release does."""
     noisy = counts + sample(event.table, len(counts), bits)
-    exact = event.adjacency is Adjacency.REPLACE_ONE
+    exact = event.guarantee.adjacency is Adjacency.REPLACE_ONE
     records = float((counts if exact else noisy).sum())
     return NoisyCounts(noisy, max(records, 1.0), event, plan, bits.private)

@@ -7,9 +7,6 @@ from flwr_kld.planner.setting import Setting
 from flwr_kld.privacy import PrivacyEvent, calibrated_laplace
 from flwr_kld.privacy.share_event import ShareEvent, calibrate_shares
 
-SHARE_DELTA = 1e-9
-"""Delta of distributed noise; discrete Laplace shares use next to nothing of it."""
-
 
 def relied_on(setting: Setting) -> int:
     """Return n_min, the clients whose noise shares must suffice."""
@@ -25,15 +22,13 @@ def event_of(setting: Setting) -> PrivacyEvent:
         If no noise serves the setting's numbers.
     """
     if setting.trust != "distributed":
-        return calibrated_laplace(setting.epsilon, 0.0, setting.adjacency)
+        return calibrated_laplace(setting.guarantee)
     share = _shares(setting)
     return PrivacyEvent(
         f"distributed {share.mechanism}",
         share.noise(setting.answering),
         setting.adjacency.count_shifts,
-        setting.epsilon,
-        SHARE_DELTA,
-        setting.adjacency,
+        setting.guarantee,
     )
 
 
@@ -45,6 +40,4 @@ def cost_of(setting: Setting) -> Cost:
 
 
 def _shares(setting: Setting) -> ShareEvent:
-    return calibrate_shares(
-        setting.epsilon, SHARE_DELTA, setting.adjacency, n_min=relied_on(setting)
-    )
+    return calibrate_shares(setting.guarantee, n_min=relied_on(setting))

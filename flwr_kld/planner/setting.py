@@ -10,8 +10,7 @@ from flwr_kld.counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.score import check_theta
 from flwr_kld.inference.evidence import check_threshold
 from flwr_kld.inference.witness import check_level
-from flwr_kld.privacy import Adjacency
-from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.privacy import Adjacency, Guarantee
 from flwr_kld.query import Partition
 
 Trust = Literal["trusted", "trusted-aggregator", "distributed"]
@@ -28,6 +27,8 @@ _MOST_CLIENTS: dict[Aggregation, int] = {
     "secure-sum": 10**6,
 }
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
+SHARE_DELTA = 1e-9
+"""Delta of distributed noise; discrete Laplace shares use next to nothing of it."""
 _MOST_CHECKS = 366 * 24 * 60
 """A year: schedules have no more than one a minute."""
 
@@ -113,7 +114,7 @@ class Setting:
             self,
             clients=whole("clients", self.clients, least=2, most=most),
             records=real("records", self.records, above=0, most=LARGEST_CLIENT),
-            epsilon=check_epsilon_delta(self.epsilon, 0.0)[0],
+            epsilon=self.guarantee.epsilon,
             cells=Partition(self.cells).cells,
             relied_on=real("relied_on", self.relied_on, above=0, most=1),
             design_effect=real("design_effect", self.design_effect, least=1),
@@ -137,6 +138,12 @@ class Setting:
             )
         if self.buckets > 1 and self.population not in (None, self.clients):
             raise ValueError("either clients rotate (population) or their records do (buckets)")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each exchange promises; the noise of the distributed model is not quite pure."""
+        delta = SHARE_DELTA if self.trust == "distributed" else 0.0
+        return Guarantee(self.epsilon, delta, self.adjacency)
 
     @property
     def total(self) -> int:

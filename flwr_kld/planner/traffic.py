@@ -17,9 +17,9 @@ from flwr_kld.messages.question import ANSWER, TERMS, Answer, Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sealing import OVERHEAD, PUBLIC
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.planner.noise import SHARE_DELTA, relied_on
+from flwr_kld.planner.noise import relied_on
 from flwr_kld.planner.setting import Setting
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy import Adjacency
 from flwr_kld.query import QueryPlan
 from flwr_kld.secure_aggregation import Roster, Session, Tolerance, choose_shape
 from flwr_kld.secure_aggregation import messages as sums
@@ -87,10 +87,7 @@ def _question(setting: Setting, plan: QueryPlan) -> Question:
         wire=plan.wire,
         members=[0],
         trust=setting.trust,
-        epsilon=setting.epsilon,
-        delta=0.0,
-        unit=str(Unit.RECORD),
-        adjacency=str(setting.adjacency),
+        guarantee=setting.guarantee,
         asked=setting.answering,
         selection=plan.selection.to_json(),
     )
@@ -98,7 +95,7 @@ def _question(setting: Setting, plan: QueryPlan) -> Question:
 
 def _release_terms(setting: Setting) -> ReleaseTerms:
     key = "0" * 2 * PUBLIC
-    return ReleaseTerms(key, setting.epsilon, 0.0, "laplace", setting.adjacency, "counts", None)
+    return ReleaseTerms(key, setting.guarantee, "laplace", "counts", None)
 
 
 def _payload(config: Mapping[str, Any]) -> int:
@@ -121,13 +118,7 @@ def _secure_sum(setting: Setting, question: Question) -> tuple[int, int]:
     roster = Roster({f"{i:0{_NAME}d}": i.to_bytes(32, "little") for i in range(known)})
     noise = None
     if setting.trust == "distributed":
-        noise = NoiseTerms(
-            setting.epsilon,
-            SHARE_DELTA,
-            str(setting.adjacency),
-            relied_on(setting),
-            "discrete-laplace",
-        )
+        noise = NoiseTerms(setting.guarantee, relied_on(setting), "discrete-laplace")
     counted = setting.adjacency is Adjacency.REPLACE_ONE
     terms = SumTerms(question, noise, counted, 8 * _SECURE_WORD, roster.to_json())
     shape = choose_shape(clients, Tolerance())

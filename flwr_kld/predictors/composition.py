@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from flwr_kld.arguments import whole
-from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.privacy.guarantee import check_epsilon_delta
 from flwr_kld.privacy.hockey_stick import exp_below
 
 _BITS = 80

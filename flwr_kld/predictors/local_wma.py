@@ -18,7 +18,7 @@ from flwr_kld.arguments import whole
 from flwr_kld.predictors.composition import epsilon_each
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.score_predictor import ScorePredictor
-from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.privacy.guarantee import check_epsilon_delta
 
 
 class LocallyPrivateWMA(ScorePredictor):

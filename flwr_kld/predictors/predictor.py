@@ -14,7 +14,7 @@ from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.report import Report, Reports
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 
 State = dict[str, Any]
 """JSON-able."""
@@ -60,8 +60,18 @@ class Predictor(ABC):
     """
 
     def __init__(self, hypotheses: Hypotheses, epsilon: float, delta: float) -> None:
-        self.epsilon, self.delta = check_epsilon_delta(epsilon, delta)
+        self.guarantee = Guarantee(epsilon, delta, Adjacency.REPLACE_ONE, Unit.CLIENT)
         self.hypotheses = hypotheses
+
+    @property
+    def epsilon(self) -> float:
+        """Of one report, in nats."""
+        return self.guarantee.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Of one report."""
+        return self.guarantee.delta
 
     @abstractmethod
     def query_of(self, round: int, client: str, context: str = "") -> int:

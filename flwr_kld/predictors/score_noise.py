@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.predictors.laws import Floats
+from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.event import Adjacency
 from flwr_kld.privacy.sampler import sample
 
 _FRACTION = 32
@@ -55,7 +55,7 @@ class ScoreNoise:
         self.moves = max(high - low, 1)
         if self.moves > most_moves:
             raise ValueError(f"scores move by {self.moves} grid steps, more than {most_moves}")
-        event = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE, shifts=(self.moves,))
+        event = calibrated_laplace(Guarantee(epsilon), shifts=(self.moves,))
         self.table = event.table
         self.low, self.high = low - self.table.reach, high + self.table.reach
 

@@ -19,8 +19,8 @@ from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.report import Report, Reports
 from flwr_kld.predictors.score_noise import ScoreNoise, fixed_point
 from flwr_kld.predictors.score_query import MOST_MOVES, ScoreQuery
+from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.event import Adjacency
 
 _FORMAT = 1
 _LEVELS = MOST_MOVES - 1
@@ -134,9 +134,7 @@ class ScorePredictor(Predictor):
         A report replaced moves each score that it holds by the width of what is possible at most,
         and log-odds by two of them.
         """
-        widest = calibrated_laplace(
-            self._each, 0.0, Adjacency.REPLACE_ONE, shifts=(MOST_MOVES,)
-        ).table
+        widest = calibrated_laplace(Guarantee(self._each), shifts=(MOST_MOVES,)).table
         moved = min(self._arms.shape[1], 2) * (MOST_MOVES + 2 * widest.reach)
         return Leader.of(self.hypotheses.names, self.log_weights, self._step * self._grid * moved)
 

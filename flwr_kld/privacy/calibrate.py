@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from flwr_kld.arguments import real
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
-from flwr_kld.privacy.event import Adjacency, PrivacyEvent, Unit
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.privacy.hockey_stick import check_shifts, hockey_stick
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
@@ -23,33 +23,17 @@ _PERCENTS = 600
 """Steps of 1 % that reach from `_LATTICE` below the smallest scale of any table."""
 
 
-def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return both as Python's numbers; ValueError unless epsilon > 0 and delta is in [0, 1)."""
-    return real("epsilon", epsilon, above=0, unit="nats"), real("delta", delta, least=0, below=1)
-
-
 def calibrated_laplace(
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    *,
-    shifts: tuple[int, ...] | None = None,
-    unit: Unit = Unit.RECORD,
+    guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None
 ) -> PrivacyEvent:
-    """Discrete Laplace noise that hides `shifts` at (`epsilon`, `delta`).
+    """Discrete Laplace noise that hides `shifts` as `guarantee` promises.
 
     Parameters
     ----------
-    epsilon : float
-        In nats, > 0.
-    delta : float
-        In [0, 1); 0 gives pure epsilon.
-    adjacency : Adjacency
-        Between which federations.
+    guarantee : Guarantee
+        What is promised.
     shifts : tuple[int, ...], optional
-        Worst-case move of the vector, in counts; by default that of disjoint counts.
-    unit : Unit
-        Whom `shifts` stands for.
+        Worst-case move of the vector, in counts; by default that of a record in disjoint counts.
 
     Returns
     -------
@@ -59,37 +43,32 @@ def calibrated_laplace(
     Raises
     ------
     ValueError
-        If epsilon or delta is out of range, or no table of reasonable size can serve.
+        If no table of reasonable size can serve.
     """
-    epsilon, delta = check_epsilon_delta(epsilon, delta)
-    shifts = check_shifts(shifts or adjacency.count_shifts)
-    table = _laplace_table(epsilon, delta, shifts)
-    return PrivacyEvent("discrete-laplace", table, shifts, epsilon, delta, adjacency, unit)
+    shifts = check_shifts(shifts or guarantee.adjacency.count_shifts)
+    table = _laplace_table(guarantee.epsilon, guarantee.delta, shifts)
+    return PrivacyEvent("discrete-laplace", table, shifts, guarantee)
 
 
 def calibrated_gaussian(
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    *,
-    shifts: tuple[int, ...] | None = None,
-    unit: Unit = Unit.RECORD,
+    guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None
 ) -> PrivacyEvent:
-    """Discrete Gaussian noise that hides `shifts` at (`epsilon`, `delta`).
+    """Discrete Gaussian noise that hides `shifts` as `guarantee` promises.
 
     The exact divergence takes the place of the paper's variance ``2 ln(1.25/δ) Δ / ε``
     (PRIEST-KLD, Cor. 3.1), which is not scale-invariant and claims too little epsilon.
 
-    Parameters, returns and errors are those of `calibrated_laplace`, with ``delta > 0``.
+    Parameters, returns and errors are those of `calibrated_laplace`; the guarantee has
+    ``delta > 0``.
     """
-    epsilon, delta = check_epsilon_delta(epsilon, delta)
+    epsilon, delta = guarantee.epsilon, guarantee.delta
     if delta == 0:
         raise ValueError("Gaussian noise needs delta > 0: use discrete Laplace for pure epsilon")
     if delta * TOTAL < 1:  # a bounded table's last weight alone is more
         raise _unserved(epsilon, delta)
-    shifts = check_shifts(shifts or adjacency.count_shifts)
+    shifts = check_shifts(shifts or guarantee.adjacency.count_shifts)
     table = _gaussian_table(epsilon, delta, shifts)
-    return PrivacyEvent("discrete-gaussian", table, shifts, epsilon, delta, adjacency, unit)
+    return PrivacyEvent("discrete-gaussian", table, shifts, guarantee)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.arguments import keep, whole
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 
 _LARGEST_BOUND = 2**20 - 1
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 
 from flwr_kld.arguments import whole
 from flwr_kld.privacy.ball import pure_delta, renyi_delta
-from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.convolve import noise_sum
+from flwr_kld.privacy.guarantee import check_epsilon_delta
 from flwr_kld.privacy.hockey_stick import hockey_stick
 from flwr_kld.privacy.table import NoiseTable
 

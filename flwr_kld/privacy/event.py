@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 
+from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.privacy.hockey_stick import hockey_stick
 from flwr_kld.privacy.table import NoiseTable
-
-
-class Adjacency(StrEnum):
-    """Which two federations must look alike."""
-
-    REPLACE_ONE = "replace-one"
-    """One record changes its value; the number of records is public."""
-    ADD_REMOVE = "add-remove"
-    """One record (or one client) is there or not; the number of records is protected."""
-
-    @property
-    def count_shifts(self) -> tuple[int, ...]:
-        """How a record moves a vector of disjoint counts: l1 norm 2 or 1, in counts."""
-        return (1, -1) if self is Adjacency.REPLACE_ONE else (1,)
-
-
-class Unit(StrEnum):
-    """Whose presence or value is hidden."""
-
-    RECORD = "record"
-    CLIENT = "client"
 
 
 @dataclass(frozen=True)
@@ -46,12 +25,8 @@ class PrivacyEvent:
         Law of the noise on every coordinate.
     shifts : tuple[int, ...]
         Worst-case move between adjacent federations, in counts (or grid steps for a scalar).
-    epsilon, delta : float
-        The guarantee asked for, which the table was checked against.
-    adjacency : Adjacency
-        Between which federations.
-    unit : Unit
-        For whom.
+    guarantee : Guarantee
+        Asked for; the table was checked against it.
     any_l1_move : bool
         Whether `shifts` stands for every move of its l1 norm (pure noise only).
     delivered : float or None
@@ -62,10 +37,7 @@ class PrivacyEvent:
     mechanism: str
     table: NoiseTable
     shifts: tuple[int, ...]
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    unit: Unit = Unit.RECORD
+    guarantee: Guarantee
     any_l1_move: bool = False
     delivered: float | None = None
 
@@ -78,6 +50,6 @@ class PrivacyEvent:
             For noised counts of whole clients at an epsilon below the event's own: which of a
             client's many moves is worst there is not known.
         """
-        if self.any_l1_move and epsilon < self.epsilon:
+        if self.any_l1_move and epsilon < self.guarantee.epsilon:
             raise ValueError("the delta of a whole client's counts is known from epsilon upwards")
         return hockey_stick(self.table, self.shifts, epsilon)

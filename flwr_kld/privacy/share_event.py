@@ -11,11 +11,11 @@ from typing import Literal
 
 from flwr_kld.arguments import keep, whole
 from flwr_kld.privacy.ball import zcdp_sigma
-from flwr_kld.privacy.calibrate import calibrated_gaussian, check_epsilon_delta
+from flwr_kld.privacy.calibrate import calibrated_gaussian
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.delivered import Moves, delivered_delta, delivered_epsilon
-from flwr_kld.privacy.event import Adjacency, Unit
+from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
 from flwr_kld.privacy.table import NoiseTable
 
@@ -46,17 +46,13 @@ class ShareEvent:
         Grid steps a count: clients multiply counts by it, the server divides the sum.
     moves : Moves
         What is hidden, in counts.
-    epsilon, delta : float
+    guarantee : Guarantee
         Delivered by `n_min` shares.
-    adjacency : Adjacency
-        Between which federations.
-    unit : Unit
-        For whom.
 
     Raises
     ------
     NotPrivateEnough
-        If `n_min` shares deliver less than (`epsilon`, `delta`).
+        If `n_min` shares deliver less than `guarantee`.
     ValueError
         If a number is out of range.
     """
@@ -66,24 +62,16 @@ class ShareEvent:
     n_min: int
     grid: int
     moves: Moves
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    unit: Unit = Unit.RECORD
+    guarantee: Guarantee
 
     def __post_init__(self) -> None:
-        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
         keep(
             self,
-            epsilon=epsilon,
-            delta=delta,
             n_min=whole("n_min", self.n_min, least=1, unit="clients"),
             grid=whole("grid", self.grid, least=1, unit="steps"),
         )
-        if self.delivered_delta(self.n_min, self.n_min) > self.delta:
-            raise NotPrivateEnough(
-                f"{self.n_min} shares do not deliver epsilon={self.epsilon}, delta={self.delta}"
-            )
+        if self.delivered_delta(self.n_min, self.n_min) > self.guarantee.delta:
+            raise NotPrivateEnough(f"{self.n_min} shares do not deliver {self.guarantee}")
 
     def noise(self, survivors: int) -> NoiseTable:
         """Law of the whole noise in each cell, in grid steps; for estimators."""
@@ -92,7 +80,7 @@ class ShareEvent:
     def delivered_delta(self, survivors: int, honest: int) -> Fraction:
         """Delta at the asked epsilon; see `delivered.delivered_delta`."""
         return delivered_delta(
-            self.share, survivors, honest, self.moves, self.epsilon, grid=self.grid
+            self.share, survivors, honest, self.moves, self.guarantee.epsilon, grid=self.grid
         )
 
     def delivered_epsilon(self, survivors: int, honest: int) -> float:
@@ -102,54 +90,49 @@ class ShareEvent:
             survivors,
             honest,
             self.moves,
-            self.delta,
+            self.guarantee.delta,
             grid=self.grid,
-            asked=self.epsilon,
+            asked=self.guarantee.epsilon,
         )
 
 
 @lru_cache(maxsize=32)
 def calibrate_shares(
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
+    guarantee: Guarantee,
     *,
     n_min: int,
     mechanism: Mechanism = "discrete-laplace",
     clip: Clip | None = None,
 ) -> ShareEvent:
-    """Find shares of which `n_min` deliver (`epsilon`, `delta`).
+    """Find shares of which `n_min` deliver `guarantee`.
 
     Parameters
     ----------
-    epsilon : float
-        In nats, > 0.
-    delta : float
-        In (0, 1). Discrete Laplace shares use next to nothing of it: their sum is within some
+    guarantee : Guarantee
+        With delta > 0. Discrete Laplace shares use next to nothing of it: their sum is within some
         2**-70 of pure epsilon, but bounded tables cannot be pure.
-    adjacency : Adjacency
-        Between which federations.
     n_min : int
         Honest survivors to rely on, >= 1; 1 is central noise.
     mechanism : {"discrete-laplace", "skellam", "discrete-gaussian"}
         Discrete Laplace (default) for single records or l1 clips, the others also for l2 clips.
     clip : Clip, optional
-        Protect whole clients, whose vectors are clipped so, instead of single records.
+        How whole clients' vectors are clipped; needed if they are what is hidden, and only then.
 
     Raises
     ------
     ValueError
         If an argument is out of range, or no table of reasonable size can serve.
     """
-    epsilon, delta = check_epsilon_delta(epsilon, delta)
+    epsilon, delta, adjacency = guarantee.epsilon, guarantee.delta, guarantee.adjacency
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
     n_min = whole("n_min", n_min, least=1, unit="clients")
     moves = adjacency.count_shifts if clip is None else clip.moves(adjacency)
-    unit = Unit.RECORD if clip is None else Unit.CLIENT
+    if (guarantee.unit is Unit.CLIENT) != (clip is not None):
+        raise ValueError("clip= and unit=Unit.CLIENT go together: give both, or neither")
 
     def event(share: NoiseTable, grid: int) -> ShareEvent:
-        return ShareEvent(mechanism, share, n_min, grid, moves, epsilon, delta, adjacency, unit)
+        return ShareEvent(mechanism, share, n_min, grid, moves, guarantee)
 
     if mechanism == "discrete-laplace":
         if isinstance(moves, Ball) and moves.norm == 2:
@@ -158,7 +141,7 @@ def calibrate_shares(
         return event(laplace_share(l1 / epsilon, n_min), 1)
     if mechanism not in ("skellam", "discrete-gaussian"):
         raise ValueError(f"unknown mechanism {mechanism!r}")
-    sigma = _gaussian_sigma(epsilon, delta, adjacency, moves)
+    sigma = _gaussian_sigma(guarantee, moves)
 
     def attempt(step: int) -> ShareEvent | None:
         total = sigma * _STEP**step
@@ -197,8 +180,8 @@ def _least(attempt: Callable[[int], ShareEvent | None]) -> ShareEvent | None:
     return best
 
 
-def _gaussian_sigma(epsilon: float, delta: float, adjacency: Adjacency, moves: Moves) -> float:
+def _gaussian_sigma(guarantee: Guarantee, moves: Moves) -> float:
     """Total noise, in counts, of the central Gaussian: shares need as much or a little more."""
     if isinstance(moves, Ball):
-        return zcdp_sigma(moves, epsilon, delta)
-    return math.sqrt(calibrated_gaussian(epsilon, delta, adjacency, shifts=moves).table.variance)
+        return zcdp_sigma(moves, guarantee.epsilon, guarantee.delta)
+    return math.sqrt(calibrated_gaussian(guarantee, shifts=moves).table.variance)

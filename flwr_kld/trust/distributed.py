@@ -9,8 +9,7 @@ from flwr_kld.arguments import keep, whole
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, Unit
-from flwr_kld.privacy.calibrate import check_epsilon_delta
+from flwr_kld.privacy import Adjacency, BitSource, Guarantee, PrivacyEvent, Unit
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import on_coarser_grid
 from flwr_kld.privacy.share_event import Mechanism
@@ -57,18 +56,16 @@ class Distributed:
     """No aggregator adds noise."""
 
     def __post_init__(self) -> None:
-        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
+        guarantee = self.guarantee
         keep(
             self,
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
             min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
             corrupted=whole("corrupted", self.corrupted, least=0, unit="clients"),
         )
         if self.clip is not None and not isinstance(self.clip, Clip):
             raise ValueError(f"clip must be a Clip, got {self.clip!r}: write Clip(…)")
-        if not isinstance(self.adjacency, Adjacency):
-            raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
         self.noise_terms.event()  # verified now: a bad pair fails before anything is asked
 
     @property
@@ -76,9 +73,7 @@ class Distributed:
         """From which clients compute their share."""
         clip = self.clip
         return NoiseTerms(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            adjacency=str(self.adjacency),
+            guarantee=self.guarantee,
             n_min=self.min_survivors,
             mechanism=self.noise,
             clip=0 if clip is None else clip.bound,
@@ -86,9 +81,10 @@ class Distributed:
         )
 
     @property
-    def unit(self) -> Unit:
-        """For whom."""
-        return Unit.RECORD if self.clip is None else Unit.CLIENT
+    def guarantee(self) -> Guarantee:
+        """What each check promises."""
+        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
+        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
 
     @property
     def least_clients(self) -> int:
@@ -136,10 +132,7 @@ class Distributed:
             mechanism=f"distributed {share.mechanism}",
             table=table,
             shifts=(share.moves.l1,) if isinstance(share.moves, Ball) else share.moves,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            unit=share.unit,
+            guarantee=self.guarantee,
             any_l1_move=ball,
             delivered=share.delivered_epsilon(honest, honest),
         )

@@ -9,7 +9,7 @@ from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Adjacency, BitSource, Unit
+from flwr_kld.privacy import Adjacency, BitSource, Guarantee, Unit
 from flwr_kld.query import QueryPlan
 
 
@@ -22,23 +22,8 @@ class Trust(Protocol):
         ...
 
     @property
-    def epsilon(self) -> float:
-        """Asked for, in nats, for each check."""
-        ...
-
-    @property
-    def delta(self) -> float:
-        """Asked for, for each check."""
-        ...
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Between which federations."""
-        ...
-
-    @property
-    def unit(self) -> Unit:
-        """For whom."""
+    def guarantee(self) -> Guarantee:
+        """What each check promises."""
         ...
 
     @property
@@ -104,9 +89,9 @@ def require_known_sizes(trust: Trust) -> None:
     ValueError
         What to take.
     """
-    if trust.unit is Unit.CLIENT:
+    if trust.guarantee.unit is Unit.CLIENT:
         raise ValueError("most_records= is for record-level privacy: clip= is a client's limit")
-    if trust.adjacency is not Adjacency.REPLACE_ONE:
+    if trust.guarantee.adjacency is not Adjacency.REPLACE_ONE:
         raise ValueError(
             "most_records= needs Adjacency.REPLACE_ONE: under add-remove adjacency a client at the "
             "limit would show it; or protect whole clients with clip="

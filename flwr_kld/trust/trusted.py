@@ -13,12 +13,12 @@ from flwr_kld.messages.published import Published
 from flwr_kld.privacy import (
     Adjacency,
     BitSource,
+    Guarantee,
     PrivacyEvent,
     Unit,
     calibrated_gaussian,
     calibrated_laplace,
 )
-from flwr_kld.privacy.calibrate import check_epsilon_delta
 from flwr_kld.query import QueryPlan
 
 
@@ -59,12 +59,10 @@ class Trusted:
     clip: int | None = None
 
     def __post_init__(self) -> None:
-        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
-        keep(self, epsilon=epsilon, delta=delta)
+        guarantee = self.guarantee
+        keep(self, epsilon=guarantee.epsilon, delta=guarantee.delta)
         if self.noise not in ("laplace", "gaussian"):
             raise ValueError(f"noise must be 'laplace' or 'gaussian', got {self.noise!r}")
-        if not isinstance(self.adjacency, Adjacency):
-            raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
         if not isinstance(self.release, Scalar) and self.release != "counts":
             raise ValueError(f"release must be 'counts' or a Scalar, got {self.release!r}")
         if self.clip is not None:
@@ -92,9 +90,10 @@ class Trusted:
     """Fewest clients in a sum."""
 
     @property
-    def unit(self) -> Unit:
-        """For whom."""
-        return Unit.RECORD if self.clip is None else Unit.CLIENT
+    def guarantee(self) -> Guarantee:
+        """What each check promises."""
+        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
+        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
 
     @property
     def most_records(self) -> int:
@@ -104,7 +103,7 @@ class Trusted:
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""
         if isinstance(self.release, Scalar):  # its grid depends on the plan
-            return Cost.claimed("scalar", self.epsilon, self.delta, self.adjacency, self.unit)
+            return Cost.claimed("scalar", self.guarantee)
         return Cost.of(self._counts_event())
 
     def prepare(self, plan: QueryPlan, clients: int) -> None:
@@ -139,18 +138,15 @@ class Trusted:
         return NoisyCounts(counts, told.records, self._counts_event(), plan, told.private)
 
     def _scalar(self, options: Scalar) -> ScalarRelease:
-        return ScalarRelease(
-            options, self.epsilon, self.delta, self.adjacency, self.clip, self.noise
-        )
+        return ScalarRelease(options, self.guarantee, self.clip, self.noise)
 
     def _counts_event(self) -> PrivacyEvent:
         calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
         if self.clip is None:
-            return calibrated(self.epsilon, self.delta, self.adjacency)
+            return calibrated(self.guarantee)
         if self.noise == "gaussian" or self.delta > 0:
             raise ValueError(
                 "client-level counts are protected by pure discrete Laplace noise only: "
                 "leave noise='laplace' and delta=0"
             )
-        event = calibrated(self.epsilon, 0.0, self.adjacency, shifts=(self.clip,), unit=Unit.CLIENT)
-        return replace(event, any_l1_move=True)
+        return replace(calibrated(self.guarantee, shifts=(self.clip,)), any_l1_move=True)

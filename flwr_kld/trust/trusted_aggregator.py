@@ -11,7 +11,7 @@ from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar, Scalar
 from flwr_kld.messages.release_terms import TRUST, ReleaseTerms
 from flwr_kld.messages.sealing import check_public
-from flwr_kld.privacy import Adjacency, BitSource, Unit
+from flwr_kld.privacy import Adjacency, BitSource, Guarantee, Unit
 from flwr_kld.query import QueryPlan
 from flwr_kld.trust.trusted import Trusted
 
@@ -64,18 +64,17 @@ class TrustedAggregator:
         """What clients seal their counts for, and the aggregator is told to do."""
         return ReleaseTerms(
             aggregator=self.aggregator.hex(),
-            epsilon=self.epsilon,
-            delta=self.delta,
+            guarantee=self.guarantee,
             noise=self.noise,
-            adjacency=self.adjacency,
             release=self.release,
             clip=self.clip,
         )
 
     @property
-    def unit(self) -> Unit:
-        """For whom."""
-        return self.release_terms.unit
+    def guarantee(self) -> Guarantee:
+        """What each check promises."""
+        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
+        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
 
     @property
     def most_records(self) -> int:
@@ -103,11 +102,12 @@ def trusted_of(terms: ReleaseTerms) -> Trusted:
     ValueError
         If they contradict each other.
     """
+    guarantee = terms.guarantee
     return Trusted(
-        terms.epsilon,
-        terms.delta,
+        guarantee.epsilon,
+        guarantee.delta,
         noise=terms.noise,
-        adjacency=terms.adjacency,
+        adjacency=guarantee.adjacency,
         release=terms.release,
         clip=terms.clip,
     )

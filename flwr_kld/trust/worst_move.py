@@ -10,7 +10,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy.clip import Ball, Clip
-from flwr_kld.privacy.event import Adjacency, Unit
+from flwr_kld.privacy.guarantee import Adjacency, Unit
 
 Move = tuple[int, ...] | Ball
 """Of single records: the cells that move and by how much; of whole clients: a ball."""
@@ -36,8 +36,8 @@ def worst_move(question: Question, noise: NoiseTerms | None) -> Move:
     QueryRefused
         If whole clients are to be hidden and nothing bounds their vectors.
     """
-    adjacency = Adjacency(question.adjacency)
-    if question.unit == Unit.CLIENT:
+    adjacency = question.guarantee.adjacency
+    if question.guarantee.unit is Unit.CLIENT:
         clip = noise.clipped if noise else Clip(question.clip) if question.clip else None
         if clip is None:
             raise QueryRefused("the server claims client-level privacy and clips nobody's records")
@@ -54,9 +54,9 @@ def hidden_move(question: Question, noise: NoiseTerms | None) -> Move:
     """
     if noise is not None:
         return noise.event().moves
-    if question.unit == Unit.CLIENT:
+    if question.guarantee.unit is Unit.CLIENT:
         return Clip(question.clip).moves(Adjacency.ADD_REMOVE)
-    return Adjacency(question.adjacency).count_shifts
+    return question.guarantee.adjacency.count_shifts
 
 
 def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
@@ -67,7 +67,11 @@ def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
     QueryRefused
         If the two differ, nothing bounds the move, or no noise serves the terms.
     """
-    if noise is not None and question.clip and question.adjacency != Adjacency.REPLACE_ONE:
+    if (
+        noise is not None
+        and question.clip
+        and question.guarantee.adjacency is not Adjacency.REPLACE_ONE
+    ):
         raise QueryRefused("the server clips records by the question, and the noise by its terms")
     try:
         hidden = worst_move(question, noise) == hidden_move(question, noise)
@@ -76,5 +80,5 @@ def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
     if not hidden:
         raise QueryRefused(
             "what this client would count moves further than the claimed noise hides: "
-            f"{question.unit} level, {question.adjacency}, at most {question.clip} records"
+            f"{question.guarantee}, at most {question.clip} records"
         )

@@ -30,7 +30,7 @@ from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
 from flwr_kld.domain import BlockPatterns
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators import ESTIMATORS
-from flwr_kld.privacy import Adjacency, calibrated_laplace
+from flwr_kld.privacy import Guarantee, calibrated_laplace
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.query import Partition, QueryPlan
 from flwr_kld.reference import Reference
@@ -96,7 +96,7 @@ def release(plan: QueryPlan, population: Law, records: int, epsilon: float, seed
     cohort = np.random.default_rng(seed).multinomial(records, population)
     symbols = np.repeat(np.arange(DOMAIN.size), cohort)
     clear = ClearSum([ClientCounts.count(symbols, plan.cell_of, plan.cells)], plan)
-    event = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE)
+    event = calibrated_laplace(Guarantee(epsilon))
     return Released(
         clear.release(event, SeededBits(seed)),
         {

@@ -29,7 +29,7 @@ from flwr_kld.accounting.books import keep_cost, members
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import rebuild
-from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy import Guarantee
 
 _NOW = 2_000_000_000
 _DAYS = 30
@@ -40,7 +40,7 @@ _REPORT = json.dumps({"schema": 0, "padding": "x" * 2000})
 
 def cost(epsilon: float) -> Cost:
     """Return a pure release."""
-    return Cost.claimed("discrete-laplace", epsilon, 0.0, Adjacency.REPLACE_ONE)
+    return Cost.claimed("discrete-laplace", Guarantee(epsilon))
 
 
 def fill(ledger: Ledger, cohorts: list[NDArray[np.int64]], release: Cost, fleet: int) -> None:

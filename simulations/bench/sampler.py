@@ -16,7 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.privacy import Adjacency, SystemBits, calibrated_gaussian, calibrated_laplace, sample
+from flwr_kld.privacy import (
+    Guarantee,
+    SystemBits,
+    calibrated_gaussian,
+    calibrated_laplace,
+    sample,
+)
 
 _DRAWS = 1_000_000
 _REPEATS = 5
@@ -49,8 +55,8 @@ def main() -> None:
         table.add_column(name, justify="right")
     for epsilon in (0.05, 0.5, 1.0, 3.0):
         bits = SystemBits()
-        laplace = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE).table
-        gaussian = calibrated_gaussian(epsilon, 1e-6, Adjacency.REPLACE_ONE).table
+        laplace = calibrated_laplace(Guarantee(epsilon)).table
+        gaussian = calibrated_gaussian(Guarantee(epsilon, 1e-6)).table
         ours = rate(lambda n, t=laplace, b=bits: sample(t, n, b))
         normal = rate(lambda n, t=gaussian, b=bits: sample(t, n, b))
         peer = rate(opendp_laplace(2 / epsilon), _DRAWS // 10)

@@ -227,7 +227,7 @@ def published(counts: Counts, plan: QueryPlan, event: PrivacyEvent, bits: BitSou
     """Noise one half's counts, shape [cells, groups], as a release does."""
     clear = counts.reshape(-1)
     noisy = clear + sample(event.table, len(clear), bits)
-    exact = event.adjacency is Adjacency.REPLACE_ONE
+    exact = event.guarantee.adjacency is Adjacency.REPLACE_ONE
     records = float((clear if exact else noisy).sum())
     return NoisyCounts(noisy, max(records, 1.0), event, plan, bits.private)
 

@@ -55,7 +55,7 @@ def generator(setting: Setting) -> np.random.Generator:
 def classical(setting: Setting, witness: Witness, exact: Counts, rng: np.random.Generator) -> float:
     """Bound by noised (Σ f, Σ f²) at 0.8 and 0.2 of epsilon, as if records were independent."""
     f, counts = witness.f, exact.sum(axis=1)
-    records, epsilon = counts.sum(), setting.event.epsilon
+    records, epsilon = counts.sum(), setting.event.guarantee.epsilon
     mean, square = f @ counts / records, f**2 @ counts / records
     by_mean = (f.max() - f.min()) / records / (0.8 * epsilon)
     by_square = (f.max() ** 2 - f.min() ** 2) / records / (0.2 * epsilon)
@@ -80,7 +80,7 @@ def bound_row(setting: Setting, runs: int) -> Row:
         old[i] = classical(setting, witness, exact, rng)
     return {
         "setting": setting.name,
-        "epsilon": setting.event.epsilon,
+        "epsilon": setting.event.guarantee.epsilon,
         "truth": truth,
         "covers": float(np.mean(lower <= truth)),
         "covers_seen": float(np.mean(lower <= seen)),
@@ -121,7 +121,7 @@ def interval_row(setting: Setting, runs: int) -> Row:
             width += interval.upper - interval.lower
     return {
         "setting": setting.name,
-        "epsilon": setting.event.epsilon,
+        "epsilon": setting.event.guarantee.epsilon,
         "theta": setting.theta,
         "truth": truth,
         "given": given / runs,

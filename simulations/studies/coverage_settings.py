@@ -17,6 +17,7 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.drift import Drift, Shape
 from flwr_kld.privacy import (
     Adjacency,
+    Guarantee,
     PrivacyEvent,
     SeededBits,
     calibrated_gaussian,
@@ -97,7 +98,7 @@ def bound_settings(data: Path | None) -> list[Setting]:
         return Clustered(_moved(plan, nats, shape), number, each, alike)
 
     silos = Silos(np.random.default_rng(0).dirichlet(20 * _moved(plan, 0.4), 5), 1_000)
-    gaussian = calibrated_gaussian(1.0, 1e-6, Adjacency.REPLACE_ONE)
+    gaussian = calibrated_gaussian(Guarantee(1.0, 1e-6))
     plain = Independent(_moved(plan, 0.3, theta=0.0), 5_000)
     return [
         Setting("no drift", plan, Independent(plan.mass, 10_000), one),
@@ -150,15 +151,17 @@ def interval_settings(data: Path | None) -> list[Setting]:
 
 def _laplace(epsilon: float, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> PrivacyEvent:
     """Noise of the trusted model."""
-    return calibrated_laplace(epsilon, 0.0, adjacency)
+    return calibrated_laplace(Guarantee(epsilon, 0.0, adjacency))
 
 
 def _shares(epsilon: float, clients: int) -> PrivacyEvent:
     """Noise of the distributed model, where four shares in five are relied on."""
     adjacency = Adjacency.REPLACE_ONE
-    share = calibrate_shares(epsilon, 1e-9, adjacency, n_min=4 * clients // 5)
+    share = calibrate_shares(Guarantee(epsilon, 1e-9, adjacency), n_min=4 * clients // 5)
     law = share.noise(clients)
-    return PrivacyEvent("distributed", law, adjacency.count_shifts, epsilon, 1e-9, adjacency)
+    return PrivacyEvent(
+        "distributed", law, adjacency.count_shifts, Guarantee(epsilon, 1e-9, adjacency)
+    )
 
 
 def _zipf(cells: int, slope: float) -> QueryPlan:

@@ -27,7 +27,7 @@ from rich.table import Table
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral import recommend
 from flwr_kld.integral.denoise import denoised_shares
-from flwr_kld.privacy import Adjacency, SeededBits, calibrated_laplace, sample
+from flwr_kld.privacy import Guarantee, SeededBits, calibrated_laplace, sample
 from flwr_kld.simulations.studies.integral_domains import Floats, patterns
 
 RECORDS, EPSILONS = (1000, 10_000, 100_000, 1_000_000), (0.1, 0.5, 1.0)
@@ -60,7 +60,7 @@ def clipped(values: NDArray[np.int64], floor: float) -> Floats:
 def study(populations: dict[str, Floats], records: tuple[int, ...], repeats: int) -> Iterator[Row]:
     """Yield every setting."""
     for (name, truth), number, epsilon in product(populations.items(), records, EPSILONS):
-        table = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE).table
+        table = calibrated_laplace(Guarantee(epsilon)).table
         ours, floors = [], []
         for seed in range(repeats):
             counts = np.random.default_rng(seed).multinomial(number, truth)

@@ -38,7 +38,7 @@ from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner import Setting, design_effect_of, forecast
 from flwr_kld.planner.drift import Drift, Law, Shape
-from flwr_kld.planner.noise import SHARE_DELTA, event_of, relied_on
+from flwr_kld.planner.noise import event_of, relied_on
 from flwr_kld.privacy import Adjacency, SeededBits, sample
 from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.query import Partition, QueryPlan, Selection, record_ids
@@ -129,7 +129,7 @@ class Federation:
         if setting.trust != "distributed":
             return ClearSum(parts, plan).release(event_of(setting), bits)
         n_min = relied_on(setting)
-        shares = calibrate_shares(setting.epsilon, SHARE_DELTA, setting.adjacency, n_min=n_min)
+        shares = calibrate_shares(setting.guarantee, n_min=n_min)
         total = sum(part.reveal() + sample(shares.share, plan.length, bits) for part in parts)
         exact = float(sum(int(part.reveal().sum()) for part in parts))
         return NoisyCounts(np.asarray(total), exact, event_of(setting), plan, bits.private)

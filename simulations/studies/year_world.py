@@ -11,7 +11,7 @@ from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.witness import GROUPS, Witness
-from flwr_kld.privacy import Adjacency, SeededBits, calibrated_laplace
+from flwr_kld.privacy import Guarantee, SeededBits, calibrated_laplace
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting import load_digits
@@ -42,7 +42,7 @@ class World:
         domain, past = load_digits(1).patterns(), Hands.virtual(_PAST, _WRITTEN)
         reference = Reference.from_probabilities(domain, past.law(domain.size))
         self.plan = Partition(CELLS).draw(reference, np.random.default_rng(0))
-        self.event = calibrated_laplace(EPSILON, 0.0, Adjacency.REPLACE_ONE)
+        self.event = calibrated_laplace(Guarantee(EPSILON))
         laws = [hands.law(domain.size) for hands in (self.usual, self.drifted)]
         self._shares = [np.bincount(self.plan.cell_of, law, self.plan.cells) for law in laws]
 

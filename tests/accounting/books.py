@@ -12,7 +12,7 @@ from flwr_kld.accounting import Charge, Clients, Cost, Everyone, Failure, Failur
 from flwr_kld.accounting.books import keep_cost
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy import Adjacency, Guarantee, Unit
 
 DAY = 86_400
 REPORT = {"schema": 1, "estimate": 0.1}
@@ -20,7 +20,7 @@ SILENCE = Failure(FailureKind.UNANSWERED, "2 clients answered and 5 are needed")
 
 
 def pure(epsilon: float, adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD, delta=0.0) -> Cost:
-    return Cost.claimed("discrete-laplace", epsilon, delta, adjacency, unit)
+    return Cost.claimed("discrete-laplace", Guarantee(epsilon, delta, adjacency, unit))
 
 
 def ask(epsilon: float, *names: str) -> list[Charge]:

@@ -15,7 +15,7 @@ from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.accounting.window import touched_by
-from flwr_kld.privacy import Adjacency, calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy import Guarantee, calibrated_gaussian, calibrated_laplace
 
 SUM = Budget(1.0, 1e-6, 30, composition="sum")
 PLD = Budget(1.0, 1e-6, 30)
@@ -141,7 +141,7 @@ def test_whoever_needs_no_more_than_enough_is_not_composed(monkeypatch):
 
 
 def test_distributions_let_more_checks_in_than_sums():
-    cost = Cost.of(calibrated_laplace(0.05, 0.0, Adjacency.REPLACE_ONE))
+    cost = Cost.of(calibrated_laplace(Guarantee(0.05)))
     spends = [spend(cost)] * 45
     assert worst(spends, SUM).epsilon == 2_250_000_000
     found = worst(spends, PLD)
@@ -152,7 +152,7 @@ def test_distributions_let_more_checks_in_than_sums():
 
 def test_two_halves_rotating_are_composed_as_what_each_person_was_asked():
     """Who is in the first half of even checks is in the second half of odd ones, or vice versa."""
-    a, b = (Cost.of(calibrated_laplace(e, 0.0, Adjacency.REPLACE_ONE)) for e in (0.05, 0.04))
+    a, b = (Cost.of(calibrated_laplace(Guarantee(e))) for e in (0.05, 0.04))
     spends = []
     for check in range(20):
         even = range(check % 2, 100, 2)
@@ -163,7 +163,7 @@ def test_two_halves_rotating_are_composed_as_what_each_person_was_asked():
 
 
 def test_gaussian_releases_share_the_budgets_delta():
-    cost = Cost.of(calibrated_gaussian(0.2, 1e-6, Adjacency.REPLACE_ONE))
+    cost = Cost.of(calibrated_gaussian(Guarantee(0.2, 1e-6)))
     assert worst([spend(cost)] * 2, SUM).epsilon == UNBOUNDED
     assert worst([spend(cost)] * 10, PLD).epsilon < 10**9
 
@@ -176,7 +176,7 @@ def test_a_pure_budget_adds_up_only():
 
 def test_many_kinds_are_composed_by_their_guarantee_alone():
     """Thirty tables that differ and promise the same: one kind of thirty bare releases."""
-    costs = [Cost.claimed(f"m{i}", 0.05, 0.0, Adjacency.REPLACE_ONE) for i in range(30)]
+    costs = [Cost.claimed(f"m{i}", Guarantee(0.05)) for i in range(30)]
     found = worst([spend(cost) for cost in costs], PLD)
     expected = composed_epsilon(((costs[0].bare(), 30),), 1e-6)
     assert found.epsilon == pytest.approx(expected * 1e9, abs=2)

@@ -8,12 +8,12 @@ from accounting.books import pure
 
 from flwr_kld.accounting import Budget, Cost, LedgerUnavailable
 from flwr_kld.accounting.budget import UNBOUNDED
-from flwr_kld.privacy import Adjacency, PrivacyEvent, Unit, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, PrivacyEvent, Unit, calibrated_laplace
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
 from flwr_kld.privacy.share_event import calibrate_shares
 
-LAPLACE = calibrated_laplace(0.5, 0.0, Adjacency.REPLACE_ONE)
+LAPLACE = calibrated_laplace(Guarantee(0.5))
 
 
 def budget(adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD):
@@ -40,8 +40,8 @@ def test_a_budget_is_rounded_down_and_checked():
 
 def test_what_clients_noise_delivered_counts_and_not_its_table():
     event = PrivacyEvent(
-        "distributed discrete-laplace", LAPLACE.table, (1, -1), 0.5, 1e-9,
-        Adjacency.REPLACE_ONE, delivered=0.75,
+        "distributed discrete-laplace", LAPLACE.table, (1, -1), Guarantee(0.5, 1e-9),
+        delivered=0.75,
     )  # fmt: skip
     assert (Cost.of(event).epsilon, Cost.of(event).table) == (75 * 10**7, None)
     assert Cost.of(LAPLACE).table == LAPLACE.table
@@ -49,22 +49,25 @@ def test_what_clients_noise_delivered_counts_and_not_its_table():
 
 def test_a_whole_clients_counts_have_no_known_worst_move():
     event = PrivacyEvent(
-        "discrete-laplace", discrete_laplace(20.0), (10,), 0.5, 0.0, Adjacency.ADD_REMOVE,
-        Unit.CLIENT, any_l1_move=True,
+        "discrete-laplace", discrete_laplace(20.0), (10,),
+        Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT), any_l1_move=True,
     )  # fmt: skip
     assert Cost.of(event).table is None
-    share = calibrate_shares(1.0, 1e-6, Adjacency.ADD_REMOVE, n_min=10, clip=Clip(3))
+    clients = Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE, Unit.CLIENT)
+    share = calibrate_shares(clients, n_min=10, clip=Clip(3))
     assert Cost.of_shares(share, 10).table is None
     assert Cost.of_shares(share, 10).epsilon == 10**9
 
 
 def test_a_table_too_long_to_keep_counts_by_epsilon():
-    long = PrivacyEvent("x", discrete_laplace(400.0), (1,), 0.5, 0.0, Adjacency.ADD_REMOVE)
+    long = PrivacyEvent(
+        "x", discrete_laplace(400.0), (1,), Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE)
+    )
     assert Cost.of(long).table is None
 
 
 def test_without_an_honest_survivor_nothing_is_promised():
-    share = calibrate_shares(1.0, 1e-6, Adjacency.REPLACE_ONE, n_min=5)
+    share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=5)
     assert Cost.of_shares(share, 5, corrupted=5).epsilon == UNBOUNDED
 
 
@@ -87,7 +90,7 @@ def test_without_an_honest_survivor_nothing_is_promised():
     ],
 )
 def test_costs_in_a_budgets_terms(own, promised, factor):
-    cost = Cost.claimed("m", 0.5, 1e-9, *own)
+    cost = Cost.claimed("m", Guarantee(0.5, 1e-9, *own))
     if factor is None:
         with pytest.raises(ValueError, match="set a budget with"):
             cost.toward(budget(*promised))
@@ -100,13 +103,13 @@ def test_costs_in_a_budgets_terms(own, promised, factor):
 
 
 def test_two_steps_without_any_promise_promise_nothing():
-    toward = Cost.claimed("m", math.inf, 0.1, Adjacency.ADD_REMOVE).toward(budget())
+    toward = Cost.claimed("m", Guarantee(1.0, 0.1, Adjacency.ADD_REMOVE), math.inf).toward(budget())
     assert (toward.epsilon, toward.delta) == (UNBOUNDED, 10**18)
 
 
 def test_a_table_is_not_used_for_two_steps():
     """One step's worst move does not say what two steps are: a scalar's may be twice as long."""
-    event = calibrated_laplace(0.5, 0.0, Adjacency.ADD_REMOVE)
+    event = calibrated_laplace(Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE))
     assert Cost.of(event).toward(budget()).table is None
 
 
@@ -122,7 +125,7 @@ def row(cost, **changed):
     [
         pure(0.25, delta=1e-7),
         Cost.of(LAPLACE),
-        Cost.of_shares(calibrate_shares(1.0, 1e-6, Adjacency.REPLACE_ONE, n_min=5), 5),
+        Cost.of_shares(calibrate_shares(Guarantee(1.0, 1e-6), n_min=5), 5),
     ],
 )
 def test_a_row_holds_all_that_accounting_reads(cost):
@@ -155,7 +158,6 @@ def test_kinds_differ_by_all_that_accounting_reads():
     kinds = [
         pure(0.25), pure(0.5), pure(0.25, delta=1e-9), pure(0.25, Adjacency.ADD_REMOVE),
         pure(0.25, unit=Unit.CLIENT), Cost.of(LAPLACE), Cost.of(LAPLACE).bare(),
-        Cost.of(PrivacyEvent("discrete-laplace", LAPLACE.table, (1,), 0.5, 0.0,
-                             Adjacency.REPLACE_ONE)),
+        Cost.of(PrivacyEvent("discrete-laplace", LAPLACE.table, (1,), Guarantee(0.5))),
     ]  # fmt: skip
     assert len({cost.digest for cost in kinds}) == len(set(kinds)) == len(kinds)

@@ -23,11 +23,11 @@ from flwr_kld.accounting import (
     RecordBuckets,
 )
 from flwr_kld.accounting.pld import composed_epsilon
-from flwr_kld.privacy import Adjacency, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
 
 WINDOW = 10
 NAMES = "abcd"
-LAPLACE = Cost.of(calibrated_laplace(0.25, 0.0, Adjacency.REPLACE_ONE))
+LAPLACE = Cost.of(calibrated_laplace(Guarantee(0.25)))
 COSTS = [pure(0.25), pure(0.5, Adjacency.ADD_REMOVE), pure(0.125, delta=4e-7), LAPLACE]
 
 parts = st.one_of(

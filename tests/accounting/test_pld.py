@@ -13,7 +13,12 @@ from scipy.stats import binom
 
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pld import composed_epsilon
-from flwr_kld.privacy import Adjacency, PrivacyEvent, calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy import (
+    Guarantee,
+    PrivacyEvent,
+    calibrated_gaussian,
+    calibrated_laplace,
+)
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
 from flwr_kld.privacy.share_event import calibrate_shares
@@ -56,7 +61,7 @@ def true_epsilon(pair, delta):
 
 
 def event(table, shifts, epsilon=1.0):
-    return Cost.of(PrivacyEvent("test", table, shifts, epsilon, 0.0, Adjacency.REPLACE_ONE))
+    return Cost.of(PrivacyEvent("test", table, shifts, Guarantee(epsilon)))
 
 
 def usable(delta):
@@ -117,7 +122,7 @@ def test_mixed_releases_against_every_outcome(kinds, delta):
 )
 def test_discrete_laplace_agrees_with_dp_accounting(epsilon, times):
     """Independent: dp-accounting's own discrete Laplace, on a grid that its losses lie on."""
-    cost = Cost.of(calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE))
+    cost = Cost.of(calibrated_laplace(Guarantee(epsilon)))
     rate = RATE * epsilon / 2
     other = pld.from_discrete_laplace_mechanism(rate, value_discretization_interval=rate)
     expected = other.self_compose(2 * times).get_epsilon_for_delta(1e-6)
@@ -203,7 +208,7 @@ def test_training_and_monitoring_kinds_add_up():
 
 
 def test_tables_beat_bare_guarantees_and_both_beat_the_sum():
-    cost = Cost.of(calibrated_laplace(0.05, 0.0, Adjacency.REPLACE_ONE))
+    cost = Cost.of(calibrated_laplace(Guarantee(0.05)))
     table, bare = (composed_epsilon(((c, 50),), 1e-6) for c in (cost, cost.bare()))
     assert table < 0.75 * bare < 0.75 * 50 * 0.05
 
@@ -228,8 +233,8 @@ def test_ten_percent_less_noise_is_noticed():
 
 
 def test_shares_count_by_the_honest_survivors_law():
-    share = calibrate_shares(0.2, 1e-9, Adjacency.REPLACE_ONE, n_min=40)
-    central = Cost.of(calibrated_laplace(0.2, 0.0, Adjacency.REPLACE_ONE))
+    share = calibrate_shares(Guarantee(0.2, 1e-9), n_min=40)
+    central = Cost.of(calibrated_laplace(Guarantee(0.2)))
     whole, same, missing, told = (
         composed_epsilon(((cost, 20),), 1e-6)
         for cost in (
@@ -244,9 +249,7 @@ def test_shares_count_by_the_honest_survivors_law():
 
 
 def test_shares_on_a_grid_count_on_that_grid():
-    share = calibrate_shares(
-        1.0, 1e-6, Adjacency.REPLACE_ONE, n_min=100, mechanism="discrete-gaussian"
-    )
+    share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=100, mechanism="discrete-gaussian")
     assert share.grid > 1
     cost = Cost.of_shares(share, 100)
     assert cost.shifts == (share.grid, -share.grid)
@@ -254,19 +257,19 @@ def test_shares_on_a_grid_count_on_that_grid():
 
 
 def test_nothing_is_promised_where_nothing_is_known():
-    laplace = Cost.of(calibrated_laplace(0.5, 0.0, Adjacency.REPLACE_ONE))
-    hopeless = Cost.claimed("none", math.inf, 0.0, Adjacency.REPLACE_ONE)
+    laplace = Cost.of(calibrated_laplace(Guarantee(0.5)))
+    hopeless = Cost.claimed("none", Guarantee(1.0), math.inf)
     certain_loss = pure(0.5, delta=0.999999)
     assert composed_epsilon(((laplace, 1),), 0.0) == math.inf
     assert composed_epsilon(((laplace, 1), (hopeless, 1)), 1e-6) == math.inf
     assert composed_epsilon(((certain_loss, 1),), 1e-6) == math.inf
-    gaussian = Cost.of(calibrated_gaussian(0.5, 1e-6, Adjacency.REPLACE_ONE))
+    gaussian = Cost.of(calibrated_gaussian(Guarantee(0.5, 1e-6)))
     assert composed_epsilon(((gaussian, 1),), 1e-6) == pytest.approx(0.5, rel=1e-3)
 
 
 def test_a_composition_of_wide_losses_stays_small():
     """365 releases at 3 nats: the grid is coarser, and the answer still an upper bound."""
-    cost = Cost.of(calibrated_laplace(3.0, 0.0, Adjacency.REPLACE_ONE))
+    cost = Cost.of(calibrated_laplace(Guarantee(3.0)))
     rate = RATE * 1.5
     other = pld.from_discrete_laplace_mechanism(rate, value_discretization_interval=rate)
     expected = other.self_compose(730).get_epsilon_for_delta(1e-6)

@@ -18,7 +18,7 @@ from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import SumVector
-from flwr_kld.privacy import SystemBits, calibrated_laplace, sample
+from flwr_kld.privacy import Guarantee, SystemBits, calibrated_laplace, sample
 from flwr_kld.query import Partition
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.strategies import (
@@ -29,7 +29,7 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
-from flwr_kld.strategies.exchange import Claim, Exchange
+from flwr_kld.strategies.exchange import Exchange
 
 LIAR = 1000
 MOST = 2**31 - 1
@@ -206,8 +206,11 @@ def test_an_aggregator_takes_no_limit_that_would_show_hidden_presence(adjacency)
     terms = TrustedAggregator(1.0, aggregator=KEY.public, adjacency=adjacency).release_terms
     assert isinstance(terms, ReleaseTerms)
     plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
-    claim = Claim("trusted-aggregator", 1.0, 0.0, "record", str(adjacency))
-    question = Exchange(None, [], plan, "check", "1", 100, claim, 9.0).question([0])
+    promised = Guarantee(1.0, 0.0, adjacency)
+    exchange = Exchange(
+        None, [], plan, "check", "1", 100, "trusted-aggregator", promised, timeout=9.0
+    )
+    question = exchange.question([0])
     if adjacency is Adjacency.REPLACE_ONE:
         terms.hold_to(question)
         return
@@ -235,7 +238,7 @@ def test_a_contradiction_is_no_evidence_for_later_checks(lie, tmp_path):
 def test_noise_alone_is_no_contradiction(cells, epsilon, adjacency):
     """By its margins one release of 200 is called impossible with probability below 1e-6."""
     rng = np.random.default_rng(cells)
-    event = calibrated_laplace(epsilon, 0.0, adjacency)
+    event = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency))
     plan = SimpleNamespace(cells=cells)
     for _ in range(200):
         clear = rng.multinomial(500, np.full(cells, 1 / cells))

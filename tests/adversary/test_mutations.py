@@ -22,7 +22,7 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.privacy import Adjacency, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
 from flwr_kld.privacy.hockey_stick import hockey_stick
 from flwr_kld.secure_aggregation import Session
 from flwr_kld.strategies import (
@@ -153,16 +153,16 @@ def of_sum(context, question: Question) -> bool:
 
 def hold(question: Question, terms: SumTerms | None, session: Session | None) -> None:
     """What a client admits costs what it claims, and shows a server no few clients."""
-    noise = terms.noise if terms else None
+    noise, asked = terms.noise if terms else None, question.guarantee
     selection = question.selected
     if question.trust == "trusted" and session is not None and selection.by == "client":
         assert session.size >= 3 * selection.groups
     if noise is not None:
         assert session.min_survivors >= noise.n_min
-        assert not (terms.count_records and (question.unit, question.adjacency)
+        assert not (terms.count_records and (asked.unit, asked.adjacency)
                     != ("record", "replace-one"))  # fmt: skip
-    delta = exact_delta(question.unit, question.adjacency, question.clip, question.epsilon, noise)
-    assert delta <= question.delta
+    delta = exact_delta(asked.unit, asked.adjacency, question.clip, asked.epsilon, noise)
+    assert delta <= asked.delta
 
 
 @lru_cache(maxsize=1000)
@@ -189,7 +189,7 @@ def exact_delta(
     if claimed == shifts and clip > 100:
         return 0.0  # it hides just this move: large tables take seconds to build
     try:
-        central = calibrated_laplace(epsilon, 0.0, Adjacency(adjacency), shifts=claimed)
+        central = calibrated_laplace(Guarantee(epsilon, 0.0, Adjacency(adjacency)), shifts=claimed)
     except ValueError:  # a claim that nobody can keep: a trusted party releases nothing
         return 0.0
     return float(hockey_stick(central.table, shifts, epsilon))

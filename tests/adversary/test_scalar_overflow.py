@@ -13,7 +13,7 @@ from flwr_kld import Reference
 from flwr_kld.counts import ClearSum
 from flwr_kld.counts.scalar import Scalar, ScalarRelease
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy import Adjacency, SystemBits
+from flwr_kld.privacy import Adjacency, Guarantee, SystemBits, Unit
 from flwr_kld.query import Partition, Selection
 from flwr_kld.strategies import KLDrift, Trusted, TrustedAggregator
 
@@ -82,7 +82,7 @@ def test_a_rare_symbol_overflows_beside_a_public_number_of_records_too(mass):
 def test_a_scalar_of_several_groups_is_refused():
     """Cells of other groups would be scored, and one that is not scored taken for none."""
     plan = Partition(16).draw(REFERENCE, np.random.default_rng(0)).over(Selection(groups=2))
-    release = ScalarRelease(Scalar(), 1.0, 0.0, Adjacency.REPLACE_ONE, None, "laplace")
+    release = ScalarRelease(Scalar(), Guarantee(1.0), None, "laplace")
     with pytest.raises(ValueError, match="several"):
         release.prepare(plan, 20)
 
@@ -90,11 +90,12 @@ def test_a_scalar_of_several_groups_is_refused():
 def test_more_records_than_the_proof_allows_for_are_refused():
     plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
     options = Scalar(lam=0.1, records=1e6)
-    release = ScalarRelease(options, 1.0, 0.0, ADD_REMOVE, None, "laplace")
+    release = ScalarRelease(options, Guarantee(1.0, 0.0, ADD_REMOVE), None, "laplace")
     release.prepare(plan, 4096)
     with pytest.raises(ValueError, match="4098 clients may hold more"):
         release.prepare(plan, 4098)
-    ScalarRelease(options, 1.0, 0.0, ADD_REMOVE, 10, "laplace").prepare(plan, 10**6)
+    clients = Guarantee(1.0, 0.0, ADD_REMOVE, Unit.CLIENT)
+    ScalarRelease(options, clients, 10, "laplace").prepare(plan, 10**6)
 
 
 EXTREMES = [5e-324, 1e-310, 1e-300, 1e-150, 1e-9, 1.0, 1e9, 1e150, 1e300]
@@ -114,7 +115,8 @@ def test_what_was_prepared_never_fails_on_counts(smoothing, amount, lam, records
     reference = Reference.from_probabilities(FRUIT, [0.5, 0.3, 0.2 - mass, mass])
     plan = Partition(16).draw(reference, np.random.default_rng(0))
     options = Scalar(smoothing, amount, lam, records)
-    release = ScalarRelease(options, 20.0, 0.0, ADD_REMOVE, clip, "laplace")
+    unit = Unit.RECORD if clip is None else Unit.CLIENT
+    release = ScalarRelease(options, Guarantee(20.0, 0.0, ADD_REMOVE, unit), clip, "laplace")
     try:
         release.prepare(plan, 1000)
     except ValueError:

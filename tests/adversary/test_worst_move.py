@@ -5,7 +5,6 @@ recomputed here over all small neighbours, is at most what the question claims.
 """
 
 from collections import Counter
-from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
@@ -14,7 +13,7 @@ from guard.files import question
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Adjacency, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
 from flwr_kld.trust.worst_move import hold_to_move
 
 CELLS, MOST, REACH = 2, 3, 14
@@ -56,12 +55,14 @@ def loss(asked, noise: NoiseTerms | None) -> float:
     if noise is not None:
         table = noise.event().noise(noise.n_min)
     else:
-        shifts = (asked.clip,) if asked.unit == "client" else None
-        table = calibrated_laplace(EPSILON, 0.0, Adjacency(asked.adjacency), shifts=shifts).table
+        shifts = (asked.clip,) if asked.guarantee.unit == "client" else None
+        table = calibrated_laplace(
+            Guarantee(EPSILON, 0.0, asked.guarantee.adjacency), shifts=shifts
+        ).table
     reach = REACH + MOST
     p = np.array([float(table.probability(k)) for k in range(-reach, reach + 1)])
     worst = 0.0
-    for one, other in neighbours(asked.unit, asked.adjacency):
+    for one, other in neighbours(asked.guarantee.unit, asked.guarantee.adjacency):
         vectors = [counted(d, asked.clip) for d in (one, other)]
         first, second = (density(v, p) for v in vectors)
         seen = (first > 0) & (second > 0)
@@ -70,7 +71,7 @@ def loss(asked, noise: NoiseTerms | None) -> float:
 
 
 def asked_for(unit, adjacency, clip, trust):
-    return replace(question(trust=trust, unit=unit, adjacency=adjacency, clip=clip), delta=DELTA)
+    return question(trust=trust, unit=unit, adjacency=adjacency, clip=clip, delta=DELTA)
 
 
 CASES = list(product(["record", "client"], Adjacency, [0, 1, 2, 3], ["trusted", "distributed"]))
@@ -80,7 +81,7 @@ CASES = list(product(["record", "client"], Adjacency, [0, 1, 2, 3], ["trusted", 
 def test_what_is_not_refused_loses_no_more_than_is_claimed(unit, adjacency, clip, trust):
     asked, noise = asked_for(unit, str(adjacency), clip, trust), None
     if trust == "distributed" and unit == "record":
-        noise = NoiseTerms(EPSILON, DELTA, str(adjacency), 2, "discrete-laplace")
+        noise = NoiseTerms(Guarantee(EPSILON, DELTA, adjacency), 2, "discrete-laplace")
     elif trust == "distributed":
         return  # whole clients are clipped by the noise's own terms: see privacy/test_clip.py
     try:
@@ -92,7 +93,7 @@ def test_what_is_not_refused_loses_no_more_than_is_claimed(unit, adjacency, clip
 
 def test_a_sample_of_records_that_come_and_go_would_lose_more_than_is_claimed():
     """What the refusal is for: another record takes the place of the one that left."""
-    noise = NoiseTerms(EPSILON, DELTA, "add-remove", 2, "discrete-laplace")
+    noise = NoiseTerms(Guarantee(EPSILON, DELTA, Adjacency.ADD_REMOVE), 2, "discrete-laplace")
     asked = asked_for("record", "add-remove", 1, "distributed")
     assert loss(asked, noise) > 1.1 * EPSILON
     with pytest.raises(QueryRefused, match="clips records by the question"):
@@ -142,5 +143,5 @@ def test_noise_terms_have_closed_types(changes):
         "epsilon": 1.0, "delta": 1e-9, "adjacency": "add-remove", "n_min": 2,
         "mechanism": "discrete-laplace",
     }  # fmt: skip
-    with pytest.raises(ValueError, match="not of its type"):
-        NoiseTerms(**{**values, **changes})
+    with pytest.raises(ValueError, match=r"not of its type|out of range"):
+        NoiseTerms.from_wire({**values, **changes})

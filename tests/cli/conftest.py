@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Failure, FailureKind, Ledger
 from flwr_kld.cli import app
-from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy import Guarantee
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def settled(url: str):
 
     def write(key: str, report: dict[str, object] | None, epsilon: float = 0.1) -> None:
         ledger = Ledger(url)
-        cost = Cost.claimed("discrete-laplace", epsilon, 0.0, Adjacency.REPLACE_ONE)
+        cost = Cost.claimed("discrete-laplace", Guarantee(epsilon))
         reservation = ledger.reserve(key, [Charge(cost, Everyone())])
         if report is None:
             ledger.fail(reservation, Failure(FailureKind.UNANSWERED, "too few answered"))

@@ -22,7 +22,7 @@ from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Checker
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy import Guarantee
 from flwr_kld.report import Outcome, Report
 
 KEY = "2026-11-21T03:00:00Z"
@@ -180,7 +180,7 @@ def test_a_check_that_broke_here_is_not_waited_for(cli, flwr, flower_app, monkey
 
 def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, monkeypatch):
     ledger = Ledger(url)
-    cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
     reservation = ledger.reserve(KEY, [Charge(cost, Everyone())])
 
     def sleep(seconds: float) -> None:

@@ -8,10 +8,10 @@ import pytest
 from report.samples import decided
 
 from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
-from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy import Guarantee
 from flwr_kld.report import Outcome, Report
 
-ONE = Cost.claimed("a release", 0.01, 0.0, Adjacency.REPLACE_ONE)
+ONE = Cost.claimed("a release", Guarantee(0.01))
 DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()
 
 

@@ -12,7 +12,7 @@ from report.samples import decided, learnt
 from flwr_kld.accounting import Charge, Clients, Cost, Failure, FailureKind, Kind, Ledger
 from flwr_kld.cli.ledgers import checks_of, predictor_of, predictors_of
 from flwr_kld.cli.tell import latest_state
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy import Adjacency, Guarantee, Unit
 from flwr_kld.report import Outcome, PredictorReport, Report
 from flwr_kld.report.predictor_report import LOCAL, round_key
 
@@ -25,7 +25,7 @@ def asked(url):
 
     def ask(name, number, ends="settled", report=None):
         ledger = Ledger(url)
-        cost = Cost.claimed(LOCAL, 0.05, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
+        cost = Cost.claimed(LOCAL, Guarantee(0.05, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT))
         reservation = ledger.reserve(
             round_key(name, number), [Charge(cost, Clients(["1", "2"]))], kind=Kind.ROUND
         )

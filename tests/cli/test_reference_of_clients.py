@@ -11,7 +11,7 @@ from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger, State
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.cli.ledgers import checks_of
-from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy import Guarantee
 from flwr_kld.report import Outcome, ReferenceReport
 
 KEY = "2026-09"
@@ -57,7 +57,7 @@ def build(cli, out, flower_app):
 
 def settle(url: str, key: str, report: dict, *states: State, kind: Kind = Kind.REFERENCE) -> None:
     ledger = Ledger(url)
-    cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
     reservation = ledger.reserve(key, [Charge(cost, Everyone())], kind=kind)
     ledger.settle(reservation, report, states=states)
 

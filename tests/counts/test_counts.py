@@ -9,14 +9,21 @@ from scipy import stats
 
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply
-from flwr_kld.privacy import Adjacency, SeededBits, SystemBits, calibrated_laplace, sample
+from flwr_kld.privacy import (
+    Adjacency,
+    Guarantee,
+    SeededBits,
+    SystemBits,
+    calibrated_laplace,
+    sample,
+)
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
 
 REFERENCE = Reference.from_counts(Numbered(5), [4, 3, 2, 1, 0])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 SECRET = 86_753_09
-EVENTS = {adjacency: calibrated_laplace(1.0, 0.0, adjacency) for adjacency in Adjacency}
+EVENTS = {adjacency: calibrated_laplace(Guarantee(1.0, 0.0, adjacency)) for adjacency in Adjacency}
 
 
 def client(*values, cells=5, **limits) -> ClientCounts:

@@ -9,10 +9,11 @@ import pytest
 from numbered import Numbered
 
 from flwr_kld.counts import ClearSum, ClientCounts
-from flwr_kld.counts.scalar import Scalar, ScalarFunction, release_scalar
+from flwr_kld.counts.scalar import Scalar, ScalarFunction, ScalarRelease
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.privacy import (
     Adjacency,
+    Guarantee,
     SeededBits,
     SystemBits,
     Unit,
@@ -111,7 +112,7 @@ def test_no_adjacent_histograms_are_further_apart_than_moves(name, adjacency, cl
 def test_the_table_hides_every_move_and_the_longest_is_the_worst(calibrated, delta):
     _, moves = ScalarFunction(PLANS["three"], Scalar(), 5.0).grid(Adjacency.REPLACE_ONE, None)
     epsilon = 3.0
-    event = calibrated(epsilon, delta, Adjacency.REPLACE_ONE, shifts=(moves,))
+    event = calibrated(Guarantee(epsilon, delta), shifts=(moves,))
     assert event.delta_at(epsilon) <= delta
     for below in (1.0, 0.8):
         deltas = [
@@ -127,15 +128,16 @@ def clear(drawn, symbols) -> ClearSum:
 
 
 def release(drawn, symbols, options=None, bits=None, **changes):
-    arguments = {
-        "epsilon": 1.0,
-        "delta": 0.0,
-        "adjacency": Adjacency.REPLACE_ONE,
-        "clip": None,
-        "noise": "laplace",
-        "bits": bits or SystemBits(),
-    }
-    return release_scalar(clear(drawn, symbols), options or Scalar(), **(arguments | changes))
+    made = release_of(options, **changes)
+    return made.release(clear(drawn, symbols), bits or SystemBits())
+
+
+def release_of(
+    options, epsilon=1.0, delta=0.0, adjacency=Adjacency.REPLACE_ONE, clip=None, noise="laplace"
+):
+    unit = Unit.RECORD if clip is None else Unit.CLIENT
+    promised = Guarantee(epsilon, delta, adjacency, unit)
+    return ScalarRelease(options or Scalar(), promised, clip, noise)
 
 
 def exact(drawn, options: Scalar, records: float, h) -> Decimal:
@@ -188,8 +190,8 @@ def test_the_release_is_the_grid_value_plus_the_sampled_integer():
     h = np.bincount(drawn.cell_of[symbols], minlength=drawn.cells)
     assert scalar.value == (function.on_grid(h, step) + drawn_noise) * step
     assert scalar.event.shifts == (moves,)
-    assert scalar.event.epsilon == 1.0
-    assert scalar.event.unit is Unit.RECORD
+    assert scalar.event.guarantee.epsilon == 1.0
+    assert scalar.event.guarantee.unit is Unit.RECORD
     assert scalar.standard_deviation == step * math.sqrt(scalar.event.table.variance)
     assert scalar.records == 5
     assert scalar.theta == pytest.approx(0.01 / 1.01)
@@ -266,8 +268,8 @@ def test_the_event_says_what_was_hidden(noise, delta, adjacency, clip):
     _, moves = ScalarFunction(PLANS["three"], options, 4.0).grid(adjacency, clip)
     assert scalar.event.mechanism == f"discrete-{noise}"
     assert scalar.event.shifts == (moves,)
-    assert scalar.event.adjacency is adjacency
-    assert scalar.event.unit is (Unit.RECORD if clip is None else Unit.CLIENT)
+    assert scalar.event.guarantee.adjacency is adjacency
+    assert scalar.event.guarantee.unit is (Unit.RECORD if clip is None else Unit.CLIENT)
     assert scalar.event.delta_at(1.0) <= delta
     assert scalar.records == 4
 

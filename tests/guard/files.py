@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from flwr_kld.messages.question import Question
+from flwr_kld.privacy import Adjacency, Guarantee, Unit
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
 DOMAIN, REFERENCE = "d" * 64, "e" * 64
@@ -52,10 +53,12 @@ def question(check: str = "c1", **changes: object) -> Question:
         "wire": b"",
         "members": [0],
         "trust": "trusted",
-        "epsilon": 1.0,
-        "delta": 0.0,
-        "unit": "record",
-        "adjacency": "replace-one",
         "asked": 20,
     }
-    return Question(**{**values, **changes})
+    promised = Guarantee(
+        changes.pop("epsilon", 1.0),
+        changes.pop("delta", 0.0),
+        Adjacency(changes.pop("adjacency", "replace-one")),
+        Unit(changes.pop("unit", "record")),
+    )
+    return Question(**{**values, **changes}, guarantee=promised)

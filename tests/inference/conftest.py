@@ -3,12 +3,18 @@ import pytest
 from numbered import Numbered
 
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, SeededBits, calibrated_laplace
+from flwr_kld.privacy import (
+    Guarantee,
+    NoiseTable,
+    PrivacyEvent,
+    SeededBits,
+    calibrated_laplace,
+)
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
 
-SILENT = PrivacyEvent("none", NoiseTable((1 << 128,)), (1, -1), np.inf, 0.0, Adjacency.REPLACE_ONE)
+SILENT = PrivacyEvent("none", NoiseTable((1 << 128,)), (1, -1), Guarantee(1e6))
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +37,7 @@ def publish():
         clear = np.asarray(counts, dtype=np.int64).reshape(-1)
         event = SILENT
         if epsilon < np.inf:
-            event = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE)
+            event = calibrated_laplace(Guarantee(epsilon))
             noise = sample(event.table, len(clear), SeededBits(seed))
         else:
             noise = 0

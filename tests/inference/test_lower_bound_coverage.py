@@ -13,7 +13,7 @@ from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import GROUPS, Witness
-from flwr_kld.privacy import Adjacency, calibrated_laplace
+from flwr_kld.privacy import Guarantee, calibrated_laplace
 from flwr_kld.query import Partition, Selection
 
 CELLS, RECORDS, THETA = 60, 6000, 0.01
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(7)
 PI = RNG.dirichlet(np.full(CELLS, 1.0))
 REFERENCE = Reference.from_probabilities(Numbered(CELLS), PI)
 PLAN = Partition(CELLS).draw(REFERENCE, RNG)
-EVENT = calibrated_laplace(1.0, 0.0, Adjacency.REPLACE_ONE)
+EVENT = calibrated_laplace(Guarantee(1.0))
 GROUPED = Selection(groups=GROUPS)
 
 

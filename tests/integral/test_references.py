@@ -17,7 +17,13 @@ from flwr_kld.integral import (
 )
 from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.integral.recommend import _expected_draws
-from flwr_kld.privacy import Adjacency, SeededBits, calibrated_gaussian, calibrated_laplace, sample
+from flwr_kld.privacy import (
+    Guarantee,
+    SeededBits,
+    calibrated_gaussian,
+    calibrated_laplace,
+    sample,
+)
 from flwr_kld.query import Partition
 
 
@@ -32,7 +38,7 @@ def zipf(size: int) -> np.ndarray:
 
 
 def noised(truth, records, epsilon, seed=0, law=calibrated_laplace, delta=0.0):
-    table = law(epsilon, delta, Adjacency.REPLACE_ONE).table
+    table = law(Guarantee(epsilon, delta)).table
     counts = np.random.default_rng(seed).multinomial(records, truth)
     return counts + sample(table, len(truth), SeededBits(seed)), table
 
@@ -62,7 +68,7 @@ def test_no_floor_does_better_than_the_posterior_even_in_hindsight(size, epsilon
 
 @pytest.mark.parametrize("values", [np.zeros(10), np.full(10, -50), np.eye(10)[0] * 1e6])
 def test_shares_are_a_positive_law_whatever_the_counts(values):
-    table = calibrated_laplace(1.0, 0.0, Adjacency.REPLACE_ONE).table
+    table = calibrated_laplace(Guarantee(1.0)).table
     shares = denoised_shares(values.astype(np.int64), table)
     assert (shares > 0).all()
     assert shares.sum() == pytest.approx(1)
@@ -91,7 +97,7 @@ def plan_of(reference, cells=16):
 
 def release(records, plan, epsilon=5.0):
     clear = ClearSum([ClientCounts.count(np.asarray(records), plan.cell_of, plan.cells)], plan)
-    event = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE)
+    event = calibrated_laplace(Guarantee(epsilon))
     return clear.release(event, SeededBits(3))
 
 

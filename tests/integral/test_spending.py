@@ -26,7 +26,7 @@ from flwr_kld.integral import (
     mbde,
     mollify,
 )
-from flwr_kld.privacy import Adjacency, SeededBits, Unit
+from flwr_kld.privacy import Adjacency, Guarantee, SeededBits, Unit
 
 BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.symmetric(0.5)
 RECORDS = np.repeat([0, 1, 2], [20, 20, 160])
@@ -109,7 +109,7 @@ def test_delta_counts_too(open_ledger):
 
 def test_draws_add_to_what_checks_spend_on_the_same_people(open_ledger):
     ledger, law = open_ledger(), mollify(RECORDS, BASE, BOX)
-    check = Cost.claimed("discrete-laplace", 1.0, 0.0, Adjacency.REPLACE_ONE)
+    check = Cost.claimed("discrete-laplace", Guarantee(1.0))
     ledger.reserve("check", [Charge(check, Clients(["a", "b"]))])
     reserve(ledger, Sampler(law, 4), "draws of c", Clients(["c"]))
     assert ledger.spent().epsilon == 2.0  # of c alone

@@ -5,7 +5,7 @@ import pytest
 from flwr_kld.planner import Setting, design_effect_of
 from flwr_kld.planner.noise import cost_of, event_of
 from flwr_kld.planner.year import checks_per_person, epsilon_per_year
-from flwr_kld.privacy import Adjacency, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
 
 
 def setting(**options):
@@ -46,7 +46,7 @@ def test_what_is_out_of_range_is_refused(wrong, message):
 def test_the_noise_is_the_trust_models():
     for adjacency in Adjacency:
         event = event_of(setting(adjacency=adjacency))
-        assert event == calibrated_laplace(1.0, 0.0, adjacency)
+        assert event == calibrated_laplace(Guarantee(1.0, 0.0, adjacency))
     central = event_of(setting()).table.variance
     distributed = setting(trust="distributed", relied_on=0.8)
     assert event_of(distributed).table.variance == pytest.approx(central / 0.8, rel=1e-4)

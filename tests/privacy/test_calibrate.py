@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from flwr_kld.privacy import Adjacency, calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, calibrated_gaussian, calibrated_laplace
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 
 
@@ -17,7 +17,7 @@ def test_laplace_variances(epsilon, replace_one, add_remove):
         (Adjacency.REPLACE_ONE, replace_one),
         (Adjacency.ADD_REMOVE, add_remove),
     ):
-        table = calibrated_laplace(epsilon, 0.0, adjacency).table
+        table = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency)).table
         assert table.variance == pytest.approx(variance, rel=1e-3)
 
 
@@ -26,7 +26,7 @@ def test_laplace_variances(epsilon, replace_one, add_remove):
 )
 def test_gaussian_variances_are_those_of_the_analytic_mechanism(epsilon, variance):
     """Balle & Wang 2018 give 9600/130/35.7/4.77 at delta 1e-6; at ε = 6 the grid helps."""
-    table = calibrated_gaussian(epsilon, 1e-6, Adjacency.REPLACE_ONE).table
+    table = calibrated_gaussian(Guarantee(epsilon, 1e-6)).table
     assert table.variance == pytest.approx(variance, rel=1e-3)
 
 
@@ -34,30 +34,30 @@ def test_gaussian_variances_are_those_of_the_analytic_mechanism(epsilon, varianc
 @pytest.mark.parametrize("calibrated", [calibrated_laplace, calibrated_gaussian])
 def test_epsilon_out_of_range(calibrated, epsilon):
     with pytest.raises(ValueError, match="epsilon must be a number of nats above 0"):
-        calibrated(epsilon, 1e-6, Adjacency.REPLACE_ONE)
+        calibrated(Guarantee(epsilon, 1e-6))
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.nan])
 @pytest.mark.parametrize("calibrated", [calibrated_laplace, calibrated_gaussian])
 def test_delta_out_of_range(calibrated, delta):
     with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\)"):
-        calibrated(1.0, delta, Adjacency.REPLACE_ONE)
+        calibrated(Guarantee(1.0, delta))
 
 
 def test_gaussian_needs_delta():
     with pytest.raises(ValueError, match="needs delta > 0"):
-        calibrated_gaussian(1.0, 0.0, Adjacency.REPLACE_ONE)
+        calibrated_gaussian(Guarantee(1.0))
 
 
 @pytest.mark.parametrize("epsilon", [100.0, 1e-7])
 def test_epsilon_that_no_table_serves(epsilon):
     with pytest.raises(ValueError, match="epsilon"):
-        calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE)
+        calibrated_laplace(Guarantee(epsilon))
 
 
 def test_delta_below_the_accountant_resolution_is_refused_not_rounded():
     with pytest.raises(ValueError, match="no noise table serves"):
-        calibrated_gaussian(1.0, 1e-14, Adjacency.REPLACE_ONE)
+        calibrated_gaussian(Guarantee(1.0, 1e-14))
 
 
 def test_scales_that_would_round_to_no_noise_at_all_are_refused():
@@ -73,7 +73,7 @@ def test_scales_that_would_round_to_no_noise_at_all_are_refused():
 def test_numbers_at_the_edge_of_floats_are_served_or_refused_at_once(calibrate, epsilon, delta):
     words = ""
     try:
-        event = calibrate(epsilon, delta, Adjacency.REPLACE_ONE)
+        event = calibrate(Guarantee(epsilon, delta))
     except ValueError as error:
         words = str(error)
     assert "raise" in words or "choose an epsilon" in words or event.delta_at(epsilon) <= delta

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from flwr_kld.privacy import Adjacency, NoiseTable, Unit, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, NoiseTable, Unit, calibrated_laplace
 from flwr_kld.privacy.ball import pure_delta, renyi_delta
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import noise_sum
@@ -47,7 +47,7 @@ def float_delta(share: NoiseTable, copies: int, move: tuple[int, ...], epsilon: 
 @pytest.mark.parametrize("adjacency", [REPLACE, ADD])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_n_min_shares_deliver_what_was_asked(epsilon, adjacency, mechanism):
-    event = calibrate_shares(epsilon, 1e-6, adjacency, n_min=200, mechanism=mechanism)
+    event = calibrate_shares(Guarantee(epsilon, 1e-6, adjacency), n_min=200, mechanism=mechanism)
     assert event.delivered_delta(200, 200) <= 1e-6
     delivered = event.delivered_epsilon(200, 200)
     assert 0.95 * epsilon < delivered <= epsilon
@@ -59,7 +59,7 @@ def test_n_min_shares_deliver_what_was_asked(epsilon, adjacency, mechanism):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("n_min", [1, 10, 10_000])
 def test_laplace_shares_are_all_but_pure(n_min, epsilon, adjacency):
-    event = calibrate_shares(epsilon, 1e-20, adjacency, n_min=n_min)
+    event = calibrate_shares(Guarantee(epsilon, 1e-20, adjacency), n_min=n_min)
     assert event.delivered_delta(n_min, n_min) < 1e-24
     assert event.delivered_epsilon(n_min, n_min) > 0.99 * epsilon
 
@@ -67,7 +67,7 @@ def test_laplace_shares_are_all_but_pure(n_min, epsilon, adjacency):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
-    event = calibrate_shares(epsilon, 1e-6, REPLACE, n_min=200, mechanism=mechanism)
+    event = calibrate_shares(Guarantee(epsilon, 1e-6, REPLACE), n_min=200, mechanism=mechanism)
     sigma = 0.9 * math.sqrt(event.share.variance)
     weaker = {
         "discrete-laplace": lambda: laplace_share(0.9 * 2 / epsilon, 200),
@@ -77,13 +77,14 @@ def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
     with pytest.raises(NotPrivateEnough):
         replace(event, share=weaker[mechanism]())
     with pytest.raises(NotPrivateEnough):
-        replace(event, epsilon=0.9 * epsilon)
+        replace(event, guarantee=replace(event.guarantee, epsilon=0.9 * epsilon))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("clip", [None, Clip(4, 1)])
 def test_epsilon_falls_with_every_survivor(mechanism, clip):
-    event = calibrate_shares(1.0, 1e-6, ADD, n_min=40, mechanism=mechanism, clip=clip)
+    promised = Guarantee(1.0, 1e-6, ADD, Unit.RECORD if clip is None else Unit.CLIENT)
+    event = calibrate_shares(promised, n_min=40, mechanism=mechanism, clip=clip)
     delivered = [event.delivered_epsilon(n, n) for n in (20, 30, 38, 39, 40, 41, 44, 60, 120)]
     if mechanism == "discrete-laplace":  # surplus leaves the pure bound, or lowers it
         assert all(b <= a for a, b in itertools.pairwise(delivered))
@@ -93,7 +94,7 @@ def test_epsilon_falls_with_every_survivor(mechanism, clip):
 
 
 def test_missing_shares_cost_what_is_documented():
-    laplace = calibrate_shares(1.0, 1e-6, REPLACE, n_min=200)
+    laplace = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=200)
     assert laplace.delivered_epsilon(160, 160) == pytest.approx(1.38, abs=0.01)
     fine = gaussian_share(3 * SIGMA / math.sqrt(200))
     gaussian = delivered_epsilon(fine, 160, 160, (1, -1), 1e-6, grid=3)
@@ -117,7 +118,7 @@ def test_delivered_epsilon_is_rounded_up(share, moves):
 
 
 def test_noise_that_others_know_does_not_count():
-    event = calibrate_shares(1.0, 1e-6, REPLACE, n_min=50)
+    event = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=50)
     assert event.delivered_epsilon(60, 40) == event.delivered_epsilon(40, 40) > 1
     assert event.delivered_epsilon(60, 60) <= event.delivered_epsilon(60, 50) <= 1
     assert event.delivered_epsilon(60, 0) == math.inf
@@ -170,7 +171,7 @@ def test_on_a_finer_grid_moves_are_as_many_steps_longer(epsilon):
 def test_central_laplace_hides_clients_purely(adjacency):
     """The trusted models: one table, calibrated for the l1 norm of the ball."""
     ball = Clip(16).moves(adjacency)
-    event = calibrated_laplace(1.0, 0.0, adjacency, shifts=(ball.l1,), unit=Unit.CLIENT)
+    event = calibrated_laplace(Guarantee(1.0, 0.0, adjacency, unit=Unit.CLIENT), shifts=(ball.l1,))
     assert event.table.step_ratio**ball.l1 <= exp_below(1.0)
     tail = ball.coordinates * event.table.tail / TOTAL
     assert pure_delta(event.table, ball, 1, 1.0) < 10 * tail
@@ -182,8 +183,10 @@ def test_central_laplace_hides_clients_purely(adjacency):
 @pytest.mark.parametrize("adjacency", [REPLACE, ADD])
 def test_clients_are_hidden_at_their_clip(mechanism, n_min, adjacency):
     clip = Clip(16, 1 if mechanism == "discrete-laplace" else 2)
-    event = calibrate_shares(1.0, 1e-6, adjacency, n_min=n_min, mechanism=mechanism, clip=clip)
-    assert event.unit is Unit.CLIENT
+    event = calibrate_shares(
+        Guarantee(1.0, 1e-6, adjacency, Unit.CLIENT), n_min=n_min, mechanism=mechanism, clip=clip
+    )
+    assert event.guarantee.unit is Unit.CLIENT
     assert 0.99 < event.delivered_epsilon(n_min, n_min) <= 1.0
     clients = 1 if adjacency is ADD else 2
     sd = math.sqrt(event.noise(n_min).variance) / event.grid
@@ -195,7 +198,7 @@ def test_clients_are_hidden_at_their_clip(mechanism, n_min, adjacency):
 
 def test_laplace_does_not_hide_l2_clips():
     with pytest.raises(ValueError, match="hides l1 moves"):
-        calibrate_shares(1.0, 1e-6, ADD, n_min=10, clip=Clip(4, 2))
+        calibrate_shares(Guarantee(1.0, 1e-6, ADD, Unit.CLIENT), n_min=10, clip=Clip(4, 2))
 
 
 def test_noise_that_a_client_outreaches_protects_nobody():
@@ -203,6 +206,10 @@ def test_noise_that_a_client_outreaches_protects_nobody():
     assert renyi_delta(skellam_share(0.5), ball, 1, 1.0) == 1
     assert delivered_delta(skellam_share(0.5), 1, 1, ball, 1.0) == 1
     assert delivered_epsilon(gaussian_share(0.1), 1, 1, (1,), 1e-6) == math.inf
+
+
+def shares(epsilon, delta, adjacency, **options):
+    return calibrate_shares(Guarantee(epsilon, delta, adjacency), **options)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +227,7 @@ def test_noise_that_a_client_outreaches_protects_nobody():
 def test_what_cannot_be_served_is_refused(change, match):
     asked = {"epsilon": 1.0, "delta": 1e-6, "adjacency": REPLACE, "n_min": 20} | change
     with pytest.raises(ValueError, match=match):
-        calibrate_shares(**asked)
+        shares(**asked)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from flwr_kld.privacy import Adjacency, NoiseTable, calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy import (
+    Adjacency,
+    Guarantee,
+    NoiseTable,
+    calibrated_gaussian,
+    calibrated_laplace,
+)
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
 from flwr_kld.privacy.hockey_stick import exp_below, hockey_stick
@@ -36,7 +42,7 @@ def test_laplace_is_pure_and_ten_percent_either_way_is_noticed(epsilon, shifts):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_gaussian_is_tight_and_ten_percent_either_way_is_noticed(epsilon, adjacency):
-    event = calibrated_gaussian(epsilon, 1e-6, adjacency)
+    event = calibrated_gaussian(Guarantee(epsilon, 1e-6, adjacency))
     sigma = math.sqrt(event.table.variance)
     assert tight(event.table, event.shifts, epsilon, 1e-6)
     assert not tight(discrete_gaussian(0.9 * sigma), event.shifts, epsilon, 1e-6)
@@ -46,9 +52,11 @@ def test_gaussian_is_tight_and_ten_percent_either_way_is_noticed(epsilon, adjace
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_laplace_with_delta_stays_within_it_and_needs_less_noise(epsilon, adjacency):
-    event = calibrated_laplace(epsilon, 1e-3, adjacency)
+    event = calibrated_laplace(Guarantee(epsilon, 1e-3, adjacency))
     assert event.delta_at(epsilon) <= 1e-3
-    assert event.table.variance <= calibrated_laplace(epsilon, 0, adjacency).table.variance
+    assert (
+        event.table.variance <= calibrated_laplace(Guarantee(epsilon, 0, adjacency)).table.variance
+    )
 
 
 def test_step_ratio_is_the_largest_over_the_table_and_far_into_the_tail():

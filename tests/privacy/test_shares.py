@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from flwr_kld.privacy import Adjacency, NoiseTable, SystemBits, sample
+from flwr_kld.privacy import Guarantee, NoiseTable, SystemBits, sample
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
@@ -152,7 +152,7 @@ def test_law_of_drawn_shares_summed():
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "skellam", "discrete-gaussian"])
 def test_calibrated_noise_is_near_the_central_one(epsilon, mechanism):
-    event = calibrate_shares(epsilon, 1e-6, Adjacency.REPLACE_ONE, n_min=200, mechanism=mechanism)
+    event = calibrate_shares(Guarantee(epsilon, 1e-6), n_min=200, mechanism=mechanism)
     variance = event.noise(200).variance / event.grid**2
     known = {
         "discrete-laplace": {0.5: 31.83, 3.0: 0.7394},

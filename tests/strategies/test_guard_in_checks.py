@@ -418,7 +418,7 @@ class Understating(Distributed):
 
     @property
     def noise_terms(self):
-        return replace(super().noise_terms, epsilon=20.0)
+        return replace(super().noise_terms, guarantee=replace(self.guarantee, epsilon=20.0))
 
 
 class Misjudging(Distributed):
@@ -426,7 +426,8 @@ class Misjudging(Distributed):
 
     @property
     def noise_terms(self):
-        return replace(super().noise_terms, adjacency="add-remove")
+        hidden = replace(self.guarantee, adjacency=Adjacency.ADD_REMOVE)
+        return replace(super().noise_terms, guarantee=hidden)
 
 
 class Posing(Trusted):
@@ -444,25 +445,42 @@ class Thinning(Distributed):
 class Misnaming(Distributed):
     """Protects records and claims to protect clients."""
 
-    unit = Unit.CLIENT
+    @property
+    def guarantee(self):
+        return replace(super().guarantee, unit=Unit.CLIENT)
+
+    @property
+    def noise_terms(self):
+        return Distributed(self.epsilon, self.min_survivors).noise_terms
 
 
 class NotClipping(Trusted):
     """Claims to protect clients and clips nobody's records."""
 
-    unit = Unit.CLIENT
+    @property
+    def guarantee(self):
+        return replace(super().guarantee, unit=Unit.CLIENT)
 
 
 @pytest.mark.parametrize("guarded", [True, False])
 @pytest.mark.parametrize(
     ("monitor", "message"),
     [
-        (summed(Understating(epsilon=1.0, min_survivors=10)), "another epsilon or delta than"),
-        (summed(Misjudging(epsilon=1.0, min_survivors=10)), "another adjacency than the noise"),
+        (
+            summed(Understating(epsilon=1.0, min_survivors=10)),
+            "claims ε = 1, .*and the noise delivers ε = 20,",
+        ),
+        (
+            summed(Misjudging(epsilon=1.0, min_survivors=10)),
+            r"\(replace-one\), and the noise delivers .*\(add-remove\)",
+        ),
         (plain(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
         (summed(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
         (summed(Thinning(epsilon=1.0, min_survivors=18)), "fewer clients than the noise needs"),
-        (summed(Misnaming(epsilon=1.0, min_survivors=10)), "another privacy unit than the noise"),
+        (
+            summed(Misnaming(epsilon=1.0, min_survivors=10)),
+            "per client .*, and the noise delivers .* per record",
+        ),
         (plain(NotClipping(epsilon=1.0)), "clips nobody's records"),
     ],
 )

@@ -9,7 +9,7 @@ from numbered import Numbered
 
 from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar, Scalar
-from flwr_kld.privacy import Adjacency, SeededBits, Unit, hockey_stick
+from flwr_kld.privacy import Adjacency, Guarantee, SeededBits, Unit, hockey_stick
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.query import Partition
 from flwr_kld.reference import Reference
@@ -102,9 +102,8 @@ def test_what_is_published_keeps_the_promise(arguments):
     # And no more noise than needed: one worst move is not hidden at less.
     assert hockey_stick(event.table, event.shifts, 0.9) > trust.delta
     assert event.mechanism == f"discrete-{trust.noise}"
-    assert event.adjacency is trust.adjacency
-    assert event.unit is (Unit.RECORD if trust.clip is None else Unit.CLIENT)
-    assert (event.epsilon, event.delta) == (trust.epsilon, trust.delta)
+    unit = Unit.RECORD if trust.clip is None else Unit.CLIENT
+    assert event.guarantee == Guarantee(trust.epsilon, trust.delta, trust.adjacency, unit)
     assert not published.private
 
 

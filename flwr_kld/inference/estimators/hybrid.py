@@ -20,7 +20,7 @@ from flwr_kld.inference.estimators.likelihood import Likelihood
 from flwr_kld.inference.estimators.result import Estimate, assemble
 from flwr_kld.inference.estimators.score import Floats, check_theta, score, score_slope
 from flwr_kld.inference.estimators.smooth_law import SmoothLaw, Sums, hats
-from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 
 if TYPE_CHECKING:
     from flwr_kld.counts import NoisyCounts
@@ -113,7 +113,7 @@ def _sums(counts: NoisyCounts, direct: NDArray[np.int64], knots: Floats) -> Sums
             total[:, k] = np.bincount(row_of, m * hat, len(remainder) + 2)[:-1]
     sums[-1], squares[-1] = sums.sum(axis=0), squares.sum(axis=0)
     # A total that is itself the sum of the noisy cells tells nothing of their noise.
-    exact = counts.event.adjacency is Adjacency.REPLACE_ONE
+    exact = counts.event.guarantee.adjacency is Adjacency.REPLACE_ONE
     terms = np.ones(len(remainder) + 1)
     terms[-1] = read.sum() + (0 if exact else plan.cells)
     value = np.append(y[remainder].astype(np.float64), counts.records - y[read].sum())

@@ -7,7 +7,7 @@ import numpy as np
 from flwr_kld.arguments import real, whole
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.estimators import Estimate
-from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.report.explanation.cell_names import cell_name, only_symbol
 from flwr_kld.report.explanation.movement import Movement
 from flwr_kld.report.explanation.share_interval import Floats, share_intervals
@@ -90,7 +90,7 @@ def _variance(counts: NoisyCounts, share: Floats, design_effect: float) -> Float
     """Variance of ``y / N`` for cells with these shares, by sampling and noise, shape [cells]."""
     total, cells = counts.records, counts.plan.cells
     noise = np.full(cells, counts.noise.variance)
-    if counts.event.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
+    if counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
         noise *= 1 - 2 * share + cells * share**2
     variance: Floats = design_effect * share * (1 - share) / total + noise / total**2
     return variance

@@ -8,7 +8,7 @@ import numpy as np
 
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.outside_share import Kind, OutsideShare
-from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.report.explanation.cell_names import only_symbol, outside_name
 
 
@@ -36,7 +36,9 @@ def outside_share(counts: NoisyCounts, *, design_effect: float = 1.0) -> Outside
     def estimate(which: list[int]) -> tuple[float, float]:
         share = float(np.clip(counts.values[which].sum() / total, 0.0, 1.0))
         noise = counts.noise.variance * len(which)
-        if counts.event.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
+        if (
+            counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE
+        ):  # N is the sum of the noisy counts
             noise += counts.noise.variance * (plan.cells * share**2 - 2 * len(which) * share)
         sampling = design_effect * share * (1 - share) / total
         return share, math.sqrt(sampling + max(noise, 0.0) / total**2)

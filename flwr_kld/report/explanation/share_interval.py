@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.privacy.event import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 Floats = NDArray[np.float64]
@@ -36,7 +36,7 @@ def share_intervals(
     """
     error = 1 - level
     fewest = most = counts.records
-    if counts.event.adjacency is Adjacency.ADD_REMOVE:
+    if counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE:
         # The number of records is the sum of the noisy cells: half of the error is its.
         error /= 2
         deviation = (counts.plan.cells * counts.noise.variance) ** 0.5

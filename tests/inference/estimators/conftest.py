@@ -3,7 +3,7 @@ import pytest
 from numbered import Numbered
 
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, calibrated_laplace
+from flwr_kld.privacy import Guarantee, NoiseTable, PrivacyEvent, calibrated_laplace
 from flwr_kld.query import Partition, QueryPlan
 from flwr_kld.reference import Reference
 
@@ -15,11 +15,9 @@ def event(epsilon):
     if epsilon not in _EVENTS:
         if epsilon == np.inf:
             table = NoiseTable((1 << 128,))
-            _EVENTS[epsilon] = PrivacyEvent(
-                "none", table, (1, -1), epsilon, 0.0, Adjacency.REPLACE_ONE
-            )
+            _EVENTS[epsilon] = PrivacyEvent("none", table, (1, -1), Guarantee(epsilon))
         else:
-            _EVENTS[epsilon] = calibrated_laplace(epsilon, 0.0, Adjacency.REPLACE_ONE)
+            _EVENTS[epsilon] = calibrated_laplace(Guarantee(epsilon))
     return _EVENTS[epsilon]
 
 

@@ -4,12 +4,12 @@ import pytest
 from flwr_kld.inference.estimators.groups import group_cells
 from flwr_kld.inference.estimators.likelihood import Likelihood
 from flwr_kld.inference.estimators.mixture import Mixture
-from flwr_kld.privacy import Adjacency, calibrated_laplace
+from flwr_kld.privacy import Guarantee, calibrated_laplace
 
 
 @pytest.fixture(scope="module")
 def noise():
-    return calibrated_laplace(1.0, 0.0, Adjacency.REPLACE_ONE).table
+    return calibrated_laplace(Guarantee(1.0)).table
 
 
 def test_groups_hold_every_cell_once_and_average_its_count():
@@ -82,7 +82,7 @@ def test_likelihood_is_the_convolution_of_law_and_noise(noise):
 
 def test_a_group_of_several_counts_is_as_likely_as_all_of_them_together():
     # The law of the noise has a cusp at 0: the middle count cannot stand for its neighbours.
-    noise = calibrated_laplace(0.05, 0.0, Adjacency.REPLACE_ONE).table
+    noise = calibrated_laplace(Guarantee(0.05)).table
     y = np.arange(-102, 103)
     groups = group_cells(y, np.full(len(y), 2.0), noise.variance**0.5)
     assert groups.step == 5
@@ -100,7 +100,7 @@ def test_a_group_of_several_counts_is_as_likely_as_all_of_them_together():
 
 
 def test_counts_far_above_wide_noise_need_no_window():
-    noise = calibrated_laplace(0.05, 0.0, Adjacency.REPLACE_ONE).table
+    noise = calibrated_laplace(Guarantee(0.05)).table
     groups = group_cells(np.array([10**6]), np.array([1e6]), noise.variance**0.5)
     assert groups.sharp.all()
     likelihood = Likelihood(groups, noise, 0.01)

@@ -8,7 +8,7 @@ from numbered import Numbered
 
 from flwr_kld import Labels, Reference
 from flwr_kld.counts import ClearSum, ClientCounts
-from flwr_kld.privacy import Adjacency, SeededBits, calibrated_laplace
+from flwr_kld.privacy import Guarantee, SeededBits, calibrated_laplace
 from flwr_kld.query import Partition
 from flwr_kld.report.explanation.candidates import REFERENCE, fit_candidates
 
@@ -25,7 +25,7 @@ def counts(proportions, records, seed):
     laws = np.stack([law.probabilities for law in (USUAL, SUMMER, STRIKE)])
     symbols = np.random.default_rng(seed).choice(50, records, p=np.array(proportions) @ laws)
     clear = ClearSum([ClientCounts.count(symbols, PLAN.cell_of, PLAN.cells)], PLAN)
-    event = calibrated_laplace(1.0, 0.0, Adjacency.REPLACE_ONE)
+    event = calibrated_laplace(Guarantee(1.0))
     return clear.release(event, SeededBits(seed))
 
 

@@ -11,15 +11,13 @@ from flwr_kld import Binned, BlockPatterns, Categories, Labels, MonteCarlo, Part
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators import estimate
-from flwr_kld.privacy import Adjacency, NoiseTable, PrivacyEvent, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, NoiseTable, PrivacyEvent, calibrated_laplace
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.report.explanation import explain
 from flwr_kld.report.explanation.share_interval import share_intervals
 
-NONE = PrivacyEvent(
-    "none", NoiseTable((1, (1 << 128) - 2, 1)), (1, -1), 1.0, 0.0, Adjacency.REPLACE_ONE
-)
+NONE = PrivacyEvent("none", NoiseTable((1, (1 << 128) - 2, 1)), (1, -1), Guarantee(1.0))
 FRUIT = Labels(["apple", "banana", "cherry", "durian"])
 P = np.array([0.4, 0.3, 0.2, 0.1])
 
@@ -31,7 +29,7 @@ def plan_of(domain, p, recipe=None):
 def release(plan, h, epsilon, seed=0, adjacency=Adjacency.REPLACE_ONE):
     h = np.append(h, np.zeros(len(plan.cell_of) - len(h)))  # nothing other, nothing missing
     clear = np.bincount(plan.cell_of, h, plan.cells).astype(np.int64)
-    event = calibrated_laplace(epsilon, 0.0, adjacency) if epsilon < np.inf else NONE
+    event = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency)) if epsilon < np.inf else NONE
     noisy = clear + sample(event.table, plan.cells, SeededBits(seed))
     total = clear if adjacency is Adjacency.REPLACE_ONE else noisy
     return NoisyCounts(noisy, max(float(total.sum()), 1.0), event, plan, False)
@@ -106,7 +104,7 @@ def test_an_interval_misses_no_more_often_than_it_may(share, design_effect):
     """
     bunches, level = 40, 0.9
     plan = plan_of(FRUIT, P)
-    event = calibrated_laplace(0.7, 0.0, Adjacency.REPLACE_ONE)
+    event = calibrated_laplace(Guarantee(0.7))
     missed = 0.0
     for h, chance in enumerate(stats.binom.pmf(np.arange(bunches + 1), bunches, share)):
         if chance < 1e-9:

@@ -6,7 +6,7 @@ import pytest
 from flwr_kld import Binned, Categories, Labels, Partition, Reference
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.outside_share import percent
-from flwr_kld.privacy import Adjacency, calibrated_laplace
+from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.report.explanation.outside import outside_share
@@ -19,7 +19,7 @@ def released(rows, epsilon=1.0, seed=0, adjacency=Adjacency.REPLACE_ONE):
     jobs, ages = zip(*rows, strict=True)
     symbols = TABLE.encode({"job": list(jobs), "age": list(ages)})
     clear = np.bincount(PLAN.cell_of[symbols], minlength=PLAN.cells)
-    event = calibrated_laplace(epsilon, 0.0, adjacency)
+    event = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency))
     noisy = clear + sample(event.table, PLAN.cells, SeededBits(seed))
     total = clear if adjacency is Adjacency.REPLACE_ONE else noisy
     return NoisyCounts(noisy, float(total.sum()), event, PLAN, False)
@@ -62,7 +62,7 @@ def test_clusters_make_it_wider():
 def test_a_reference_with_mass_everywhere_has_no_outside():
     full = Reference.from_counts(Labels(["a"]), [1, 1, 1])
     plan = Partition(16).draw(full, np.random.default_rng(0))
-    event = calibrated_laplace(1.0, 0.0, Adjacency.REPLACE_ONE)
+    event = calibrated_laplace(Guarantee(1.0))
     assert outside_share(NoisyCounts(np.array([1, 2, 3]), 6.0, event, plan, False)) is None
 
 

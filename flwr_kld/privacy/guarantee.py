@@ -1,0 +1,134 @@
+"""What is promised: how much may be learnt, and of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from flwr_kld.arguments import keep, real
+
+
+class Adjacency(StrEnum):
+    """Which two federations must look alike."""
+
+    REPLACE_ONE = "replace-one"
+    """One record changes its value; the number of records is public."""
+    ADD_REMOVE = "add-remove"
+    """One record (or one client) is there or not; the number of records is protected."""
+
+    @property
+    def count_shifts(self) -> tuple[int, ...]:
+        """How a record moves a vector of disjoint counts: l1 norm 2 or 1, in counts."""
+        return (1, -1) if self is Adjacency.REPLACE_ONE else (1,)
+
+
+class Unit(StrEnum):
+    """Whose presence or value is hidden."""
+
+    RECORD = "record"
+    CLIENT = "client"
+
+
+def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return both as Python's numbers; ValueError unless epsilon > 0 and delta is in [0, 1)."""
+    return real("epsilon", epsilon, above=0, unit="nats"), real("delta", delta, least=0, below=1)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A promise of differential privacy: one value from where it is written to the report.
+
+    >>> Guarantee(0.5, 1e-9).covers(Guarantee(0.1))
+    True
+    >>> print(Guarantee(0.5, 1e-9))
+    ε = 0.5, δ = 1e-09 per record (replace-one)
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0 and finite.
+    delta : float
+        In [0, 1). Default 0: pure epsilon.
+    adjacency : Adjacency
+        Neighbouring relation: replace-one (default) or add-remove.
+    unit : Unit
+        Whether single records (default) or whole clients are hidden.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or a relation is not of its type.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    unit: Unit = Unit.RECORD
+
+    def __post_init__(self) -> None:
+        epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
+        keep(self, epsilon=epsilon, delta=delta)
+        if not isinstance(self.adjacency, Adjacency):
+            raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
+        if not isinstance(self.unit, Unit):
+            raise ValueError(f"unit must be a Unit, got {self.unit!r}")
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether the exact number of records hides what is promised: only that records change."""
+        return (self.adjacency, self.unit) == (Adjacency.REPLACE_ONE, Unit.RECORD)
+
+    def covers(self, other: Guarantee) -> bool:
+        """Whether whatever keeps `other` also keeps this promise.
+
+        It does if it may lose no more and hides the same. One implication is relied on: to hide
+        that a client's records are replaced is to hide that one of them is.
+        """
+        hides, wanted = (other.adjacency, other.unit), (self.adjacency, self.unit)
+        clients = hides == (Adjacency.REPLACE_ONE, Unit.CLIENT)
+        same = hides == wanted or (clients and wanted == (Adjacency.REPLACE_ONE, Unit.RECORD))
+        return same and other.epsilon <= self.epsilon and other.delta <= self.delta
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return plain values, as messages and files hold them."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": str(self.unit),
+            "adjacency": str(self.adjacency),
+        }
+
+    @classmethod
+    def from_wire(cls, values: Mapping[str, Any]) -> Guarantee:
+        """Read what `to_wire` wrote, among other values.
+
+        Raises
+        ------
+        ValueError
+            Which value is missing, not of its type, or out of range.
+        """
+        given: dict[str, Any] = {name: values.get(name) for name in _WIRE}
+        for name, (kind, _) in _WIRE.items():
+            if type(given[name]) is not kind:
+                raise ValueError(f"{name} is missing or not of its type")
+        for name, (_, read) in _WIRE.items():
+            try:
+                given[name] = read(given[name])
+            except ValueError:
+                raise ValueError(f"{name} is out of range") from None
+        return cls(**given)
+
+    def __str__(self) -> str:
+        delta = f", δ = {self.delta:g}" if self.delta else ""
+        return f"ε = {self.epsilon:g}{delta} per {self.unit} ({self.adjacency})"
+
+
+_WIRE: dict[str, tuple[type, Callable[[Any], Any]]] = {
+    "epsilon": (float, lambda value: check_epsilon_delta(value, 0.0)[0]),
+    "delta": (float, lambda value: check_epsilon_delta(1.0, value)[1]),
+    "unit": (str, Unit),
+    "adjacency": (str, Adjacency),
+}
+"""What each value is on the wire, and how it is read; ValueError if it is out of range."""
