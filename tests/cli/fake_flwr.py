@@ -50,9 +50,9 @@ if does == "refuse":
     print(plan["refusal"] + ": no room until [Sunday]", flush=True)
 if does in ("settle", "make", "fail", "fail oddly", "crash", "crash aloud"):
     from flwr_kld.accounting import Charge, Cost, Everyone, Failure, FailureKind, Kind, Ledger
-    from flwr_kld.privacy import Adjacency
+    from flwr_kld.privacy import Guarantee
     ledger = Ledger(plan["ledger"])
-    cost = Cost.claimed("discrete-laplace", 0.1, 0.0, Adjacency.REPLACE_ONE)
+    cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
     reservation = ledger.reserve(
         key, [Charge(cost, Everyone())], population=plan["population"],
         kind=Kind.REFERENCE if does == "make" else Kind.CHECK,
