@@ -1,6 +1,7 @@
 """Rounds of a predictor through Flower's own messages: it learns, it caps, it rejects lies."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -273,8 +274,8 @@ def test_the_guard_holds_a_report_to_its_delta(tmp_path, delta, answers):
 )
 def test_a_server_that_claims_less_than_its_query_spends_is_refused(make, claim):
     learning = PrivatePredictor(make())
-    for name, value in claim.items():
-        setattr(learning.predictor, name, value)  # the queries are built: only the claim changes
+    predictor = learning.predictor  # its queries are built: only the claim changes
+    predictor.guarantee = replace(predictor.guarantee, **claim)
     with pytest.raises(CheckFailed, match="the channel spends more than the server claims"):
         learning.ask(grid_of(app(), 3))
 
