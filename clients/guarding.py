@@ -101,7 +101,7 @@ def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) 
         raise QueryRefused(
             f"the server claims trust model {question.trust!r} and asks as in {', '.join(trusts)}"
         )
-    if noise is not None and not question.guarantee.covers(noise.guarantee):
+    if noise is not None and question.guarantee != noise.guarantee:
         raise QueryRefused(
             f"the server claims {question.guarantee}, and the noise delivers {noise.guarantee}"
         )

@@ -25,11 +25,11 @@ from flwr_kld.accounting import (
 from flwr_kld.accounting.books import keep_cost
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import EARLIER, metadata, spends
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy import Guarantee, Unit
 
 SINCE = int(NOW) - 3600
-ROUND = Cost.claimed("local", 0.02, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
-DRAWS = Cost.claimed("integral box", 0.05, 0.0, Adjacency.REPLACE_ONE)
+ROUND = Cost.claimed("local", Guarantee(0.02, unit=Unit.CLIENT))
+DRAWS = Cost.claimed("integral box", Guarantee(0.05))
 MADE = {"schema": "reference 1", "reference": "f00d"}
 
 
