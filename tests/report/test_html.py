@@ -11,6 +11,8 @@ from flwr_kld.cli.show import report_lines
 from flwr_kld.report import Check, Outcome, save_html
 from flwr_kld.report.explanation import Movement, pattern_svg
 
+pytestmark = pytest.mark.usefixtures("no_plots")
+
 
 def words(checks, folder: Path, **options: object) -> str:
     """The page's text on one line, its tags included."""

@@ -17,6 +17,8 @@ from flwr_kld.report import (
     save_rounds_json,
 )
 
+pytestmark = pytest.mark.usefixtures("no_plots")
+
 
 def words(rounds, folder: Path, **options: object) -> str:
     """The page's text on one line, its tags included."""
