@@ -15,7 +15,7 @@ def event(epsilon):
     if epsilon not in _EVENTS:
         if epsilon == np.inf:
             table = NoiseTable((1 << 128,))
-            _EVENTS[epsilon] = PrivacyEvent("none", table, (1, -1), Guarantee(epsilon))
+            _EVENTS[epsilon] = PrivacyEvent("none", table, (1, -1), Guarantee(1e6))
         else:
             _EVENTS[epsilon] = calibrated_laplace(Guarantee(epsilon))
     return _EVENTS[epsilon]

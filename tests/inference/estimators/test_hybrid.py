@@ -86,7 +86,8 @@ def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
         h = np.append(np.random.default_rng(seed).multinomial(10_000, zipf(300)), 10_000)
         counts = release(plan_for(p), h, 0.05, seed)
         read.append(hybrid(counts).value)
-        event = replace(counts.event, adjacency=Adjacency.ADD_REMOVE)
+        promised = replace(counts.event.guarantee, adjacency=Adjacency.ADD_REMOVE)
+        event = replace(counts.event, guarantee=promised)
         # Where N itself is the sum of the noisy counts it may not be trusted as much.
         assert hybrid(replace(counts, event=event)).error.total > hybrid(counts).error.total
     assert np.mean(read) == pytest.approx(np.log(2), abs=0.06)
