@@ -102,7 +102,7 @@ class Asking:
             check=check,
             group=group,
             clip=trust.most_records or self.most_records,
-            trust=trust.name,
+            trust=trust.noise_source,
             guarantee=trust.guarantee,
             timeout=timeout,
             release=trust.release_terms,

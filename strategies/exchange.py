@@ -35,7 +35,7 @@ class Exchange:
     clip : int
         Most records one participant may count; 0 for no limit.
     trust : str
-        Name of the trust model.
+        Who adds the noise, `Trust.noise_source`.
     guarantee : Guarantee
         What the check promises.
     timeout : float

@@ -262,6 +262,7 @@ class KLDrift(Monitor[Report]):
                 population=None if self.ledger is None else self.budget,
                 **spending.amounts,
                 verdict=decided.verdict,
+                sight=self.trust.sight(self.aggregation.hides_parts),
             )
             spending.settle(report, measured.exchanges, decided.states)
         return report

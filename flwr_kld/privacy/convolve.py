@@ -86,17 +86,13 @@ def _from_below(weights: list[int]) -> NoiseTable:
     return NoiseTable(tuple(weights), lost, 1 if lost else 0)
 
 
-def on_coarser_grid(
-    values: NDArray[np.int64], law: NoiseTable, grid: int
-) -> tuple[NDArray[np.int64], NoiseTable]:
-    """Round noised values to whole counts, and say what law the noise has then.
+def on_coarser_grid(law: NoiseTable, grid: int) -> NoiseTable:
+    """Return the law that noise has after `to_counts`.
 
     ``round((grid h + Z) / grid) = h + round(Z / grid)`` for integers h: post-processing.
 
     Parameters
     ----------
-    values : NDArray[np.int64]
-        In grid steps, shape [cells].
     law : NoiseTable
         Of Z, in grid steps.
     grid : int
@@ -109,6 +105,9 @@ def on_coarser_grid(
     weights = [sum(steps[i : i + grid]) for i in range(0, len(steps), grid)]
     while weights[0] == 0:
         weights = weights[1:-1]
-    return np.floor_divide(values + half, grid), NoiseTable(
-        tuple(weights), law.tail, law.tail_ratio
-    )
+    return NoiseTable(tuple(weights), law.tail, law.tail_ratio)
+
+
+def to_counts(values: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
+    """Round values in grid steps, shape [cells], to whole counts."""
+    return np.floor_divide(values + grid // 2, grid)

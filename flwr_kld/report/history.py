@@ -57,7 +57,7 @@ class Check:
         )
 
 
-_ELSEWHERE = ("started", "dropouts", "verdict", "outside", "movements", "candidates")
+_ELSEWHERE = ("started", "dropouts", "verdict", "outside", "movements", "candidates", "sight")
 _COLUMNS = [field.name for field in fields(Report) if field.name not in _ELSEWHERE]
 _COLUMNS += ["outcome", "lower_bound", "threshold", "outside_share", "outside_lower"]
 

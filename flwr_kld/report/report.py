@@ -8,6 +8,7 @@ from typing import Any
 from flwr_kld.inference.outside_share import OutsideShare
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.messages.json_text import json_text
+from flwr_kld.privacy.sight import Sight
 from flwr_kld.report.words import aside
 
 SCHEMA = 2
@@ -82,6 +83,8 @@ class Report:
         Cells that moved most, ``Movement.to_dict``.
     candidates : dict[str, float]
         Weight of each candidate distribution that the clients may follow, where there are any.
+    sight : Sight or None
+        Who saw what, as the trust model says; None in a report of before it was written down.
     """
 
     check: str
@@ -123,6 +126,7 @@ class Report:
     movements: tuple[dict[str, Any], ...] = ()
     candidates: dict[str, float] = field(default_factory=dict)
     epsilon_budget: float | None = None
+    sight: Sight | None = None
 
     @property
     def outcome(self) -> Outcome | None:
@@ -179,6 +183,8 @@ class Report:
         own["movements"] = tuple(own["movements"])
         if own["verdict"] is not None:
             own["verdict"] = Verdict.from_dict(own["verdict"])
+        if own.get("sight") is not None:
+            own["sight"] = Sight.from_dict(own["sight"])
         if own.get("outside") is not None:
             own["outside"] = OutsideShare.from_dict(own["outside"])
         return cls(**own)

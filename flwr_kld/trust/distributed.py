@@ -11,13 +11,13 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Adjacency, BitSource, Guarantee, PrivacyEvent, Unit
 from flwr_kld.privacy.clip import Ball, Clip
-from flwr_kld.privacy.convolve import on_coarser_grid
+from flwr_kld.privacy.convolve import on_coarser_grid, to_counts
 from flwr_kld.privacy.share_event import Mechanism
-from flwr_kld.query import QueryPlan
+from flwr_kld.trust.trust_model import Trust
 
 
 @dataclass(frozen=True)
-class Distributed:
+class Distributed(Trust):
     """Noise shares that add up to the guarantee (PRIEST-KLD, Algorithm 3, corrected).
 
     Parameters
@@ -52,8 +52,6 @@ class Distributed:
     clip: Clip | None = None
 
     name = "distributed"
-    release_terms = None
-    """No aggregator adds noise."""
 
     def __post_init__(self) -> None:
         guarantee = self.guarantee
@@ -91,10 +89,20 @@ class Distributed:
         """Fewest clients in a sum."""
         return self.min_survivors + self.corrupted
 
-    @property
-    def most_records(self) -> int:
-        """Records a client may count: clients clip their own vector."""
-        return 0
+    def event(self, clients: int) -> PrivacyEvent:
+        """Return what the noise shares of so many clients add up to."""
+        share = self.noise_terms.event()
+        honest, table = clients - self.corrupted, share.noise(clients)
+        if share.grid > 1:
+            table = on_coarser_grid(table, share.grid)
+        return PrivacyEvent(
+            mechanism=f"distributed {share.mechanism}",
+            table=table,
+            shifts=(share.moves.l1,) if isinstance(share.moves, Ball) else share.moves,
+            guarantee=self.guarantee,
+            any_l1_move=isinstance(share.moves, Ball),
+            delivered=share.delivered_epsilon(honest, honest),
+        )
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs at most if so many clients are in the sum.
@@ -106,9 +114,6 @@ class Distributed:
         more = 0 if survivors is None else survivors - least
         counted = least + more - more % max(least // 8, 1)
         return Cost.of_shares(self.noise_terms.event(), counted, self.corrupted)
-
-    def prepare(self, plan: QueryPlan, clients: int) -> None:
-        """Refuse nothing: noised counts fit every plan."""
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts:
         """State what the clients' own noise delivers; add none.
@@ -122,19 +127,7 @@ class Distributed:
             raise CheckFailed(
                 f"{clear.clients} clients survived; the noise needs {self.least_clients}"
             )
-        share = self.noise_terms.event()
-        honest = clear.clients - self.corrupted
-        values, table = clear.reveal(), share.noise(clear.clients)
-        if share.grid > 1:
-            values, table = on_coarser_grid(values, table, share.grid)
-        ball = isinstance(share.moves, Ball)
-        event = PrivacyEvent(
-            mechanism=f"distributed {share.mechanism}",
-            table=table,
-            shifts=(share.moves.l1,) if isinstance(share.moves, Ball) else share.moves,
-            guarantee=self.guarantee,
-            any_l1_move=ball,
-            delivered=share.delivered_epsilon(honest, honest),
-        )
+        event = self.event(clear.clients)
+        values = to_counts(clear.reveal(), self.noise_terms.event().grid)
         records = clear.records if clear.records is not None else int(values.sum())
         return NoisyCounts(values, max(float(records), 1.0), event, clear.plan, private=True)

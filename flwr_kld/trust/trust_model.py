@@ -1,68 +1,132 @@
-"""What every trust model offers a check."""
+"""What every trust model says of itself; check, ledger, report and planner ask it.
+
+How to write one of your own: ``docs/trust-models.md``.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from flwr_kld.accounting import Cost
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Adjacency, BitSource, Guarantee, Unit
+from flwr_kld.privacy import Adjacency, BitSource, Guarantee, PrivacyEvent, Unit
+from flwr_kld.privacy.sight import (
+    AGGREGATOR_SEES_PARTS,
+    CLIENTS_ADD_NOISE,
+    SERVER_SEES_PARTS,
+    SERVER_SEES_SUM,
+    Sight,
+)
 from flwr_kld.query import QueryPlan
 
 
-class Trust(Protocol):
-    """Who adds the noise, and how much."""
+class Trust(ABC):
+    """Who adds the noise, and how much.
+
+    A model in which the server adds the noise says three things: its `name`, its `guarantee`, and
+    the `event` of a release. One in which others do also has `noise_terms` or `release_terms`, from
+    which the messages of a check follow: what these weigh, a planner adds up from them.
+    """
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Name in reports."""
-        ...
 
     @property
+    @abstractmethod
     def guarantee(self) -> Guarantee:
         """What each check promises."""
-        ...
+
+    @abstractmethod
+    def event(self, clients: int) -> PrivacyEvent:
+        """Return the release of a sum: its noise, and the move of the counts that this hides.
+
+        Parameters
+        ----------
+        clients : int
+            Clients in the sum.
+
+        Raises
+        ------
+        ValueError
+            If the release depends on more than that: a single number's, on the plan.
+        """
 
     @property
     def noise_terms(self) -> NoiseTerms | None:
         """Noise that clients add; None if they add none."""
-        ...
+        return None
 
     @property
     def release_terms(self) -> ReleaseTerms | None:
         """What an aggregator is to do; None where there is none."""
-        ...
+        return None
 
     @property
     def least_clients(self) -> int:
         """Fewest clients in a sum."""
-        ...
+        return 1
 
     @property
     def most_records(self) -> int:
         """Records a client may count; 0 for no limit."""
-        ...
+        return 0
+
+    @property
+    def releases_counts(self) -> bool:
+        """Whether `publish` returns counts, from which a check can decide; not a single number."""
+        return True
+
+    @property
+    def noise_source(self) -> str:
+        """Who adds the noise, as clients are told: they hold the question and its way to it."""
+        if self.release_terms is not None:
+            return "trusted-aggregator"
+        return "trusted" if self.noise_terms is None else "distributed"
+
+    @property
+    def aggregations(self) -> tuple[str, ...]:
+        """Names of the aggregations under which the promise holds, the usual one first."""
+        if self.release_terms is not None:
+            return ("sealed-sum",)
+        return ("plain-sum", "secure-sum") if self.noise_terms is None else ("secure-sum",)
+
+    def sight(self, hides_parts: bool) -> Sight:
+        """Say who sees what of a check.
+
+        Parameters
+        ----------
+        hides_parts : bool
+            Whether the aggregation shows the server sums only.
+        """
+        if self.release_terms is not None:
+            return AGGREGATOR_SEES_PARTS
+        if self.noise_terms is not None:
+            return CLIENTS_ADD_NOISE
+        return SERVER_SEES_SUM if hides_parts else SERVER_SEES_PARTS
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; `survivors` in the sum, by default the fewest."""
-        ...
+        return Cost.of(self.event(self.least_clients if survivors is None else survivors))
 
-    def prepare(self, plan: QueryPlan, clients: int) -> None:
+    def prepare(self, plan: QueryPlan, clients: int) -> None:  # noqa: B027  (nothing to refuse)
         """Refuse, before anything is counted, a plan whose release could fail for some counts.
+
+        Noised counts fit every plan.
 
         Raises
         ------
         ValueError
             Why; from public numbers only.
         """
-        ...
 
     def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
         """Turn a cohort's sum into something public: the one place where privacy is spent."""
-        ...
+        return clear.release(self.event(clear.clients), bits)
 
 
 def require_counts(trust: Trust) -> None:
@@ -73,8 +137,7 @@ def require_counts(trust: Trust) -> None:
     ValueError
         Which one to take.
     """
-    release = getattr(trust, "release", "counts")
-    if release != "counts":
+    if not trust.releases_counts:
         raise ValueError('a threshold needs release="counts": one number gives no bound')
 
 

@@ -20,10 +20,11 @@ from flwr_kld.privacy import (
     calibrated_laplace,
 )
 from flwr_kld.query import QueryPlan
+from flwr_kld.trust.trust_model import Trust
 
 
 @dataclass(frozen=True)
-class Trusted:
+class Trusted(Trust):
     """Central noise, added once by a server that everybody trusts (PRIEST-KLD, Algorithm 1).
 
     Parameters
@@ -82,12 +83,6 @@ class Trusted:
             self._counts_event()  # calibrated now: a bad pair fails before anything is asked
 
     name = "trusted"
-    noise_terms = None
-    """Clients add no noise."""
-    release_terms = None
-    """Nor does an aggregator."""
-    least_clients = 1
-    """Fewest clients in a sum."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -99,6 +94,23 @@ class Trusted:
     def most_records(self) -> int:
         """Records a client may count; 0 for no limit."""
         return self.clip or 0
+
+    @property
+    def releases_counts(self) -> bool:
+        """Whether counts are published, not a single number."""
+        return not isinstance(self.release, Scalar)
+
+    def event(self, clients: int) -> PrivacyEvent:
+        """Return the release of counts; how many clients there are changes nothing.
+
+        Raises
+        ------
+        ValueError
+            If a single number is released: its noise depends on the plan.
+        """
+        if isinstance(self.release, Scalar):
+            raise ValueError("the noise of a single number depends on the plan")
+        return self._counts_event()
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""

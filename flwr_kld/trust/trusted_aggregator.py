@@ -11,13 +11,14 @@ from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar, Scalar
 from flwr_kld.messages.release_terms import TRUST, ReleaseTerms
 from flwr_kld.messages.sealing import check_public
-from flwr_kld.privacy import Adjacency, BitSource, Guarantee, Unit
+from flwr_kld.privacy import Adjacency, BitSource, Guarantee, PrivacyEvent, Unit
 from flwr_kld.query import QueryPlan
+from flwr_kld.trust.trust_model import Trust
 from flwr_kld.trust.trusted import Trusted
 
 
 @dataclass(frozen=True)
-class TrustedAggregator:
+class TrustedAggregator(Trust):
     """Central noise, added once by a node of its own that clients trust in the server's place.
 
     Clients seal their counts to the aggregator's public key, which they pinned; the server relays
@@ -48,10 +49,6 @@ class TrustedAggregator:
     clip: int | None = None
 
     name = TRUST
-    noise_terms = None
-    """Clients add no noise."""
-    least_clients = 1
-    """Fewest clients in a sum; the aggregator has a minimum of its own."""
 
     def __post_init__(self) -> None:
         check_public(self.aggregator)
@@ -80,6 +77,21 @@ class TrustedAggregator:
     def most_records(self) -> int:
         """Records a client may count; 0 for no limit."""
         return self.clip or 0
+
+    @property
+    def releases_counts(self) -> bool:
+        """Whether counts are published, not a single number."""
+        return not isinstance(self.release, Scalar)
+
+    def event(self, clients: int) -> PrivacyEvent:
+        """Return the aggregator's release of counts; how many clients there are changes nothing.
+
+        Raises
+        ------
+        ValueError
+            If a single number is released: its noise depends on the plan.
+        """
+        return trusted_of(self.release_terms).event(clients)
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""

@@ -433,7 +433,7 @@ class Misjudging(Distributed):
 class Posing(Trusted):
     """Asks for plain counts and calls it distributed."""
 
-    name = "distributed"
+    noise_source = "distributed"
 
 
 class Thinning(Distributed):
