@@ -33,7 +33,7 @@ from flwr_kld.messages.question import (
 )
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
-from flwr_kld.privacy import Adjacency, SystemBits
+from flwr_kld.privacy import SystemBits
 from flwr_kld.trust import Trusted
 from flwr_kld.trust.trusted_aggregator import trusted_of
 
@@ -120,9 +120,7 @@ def _aggregate(
     clear = ClearSum(opened.read(boxes), plan)
     why = "".join(f", {n}: {why}" for why, n in Counter(opened.rejected.values()).items())
     limits.require(clear.clients, least, f"are left{why}")
-    if (
-        agreed.guarantee.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
-    ):  # that number is public
+    if agreed.guarantee.total_is_public and clear.is_empty():
         raise QueryRefused("the cohort holds no records: nothing to compare")
     published = trusted.publish(clear, SystemBits())
     return Published.of(question.check, published, clear.clients, opened.rejected)
@@ -145,7 +143,11 @@ class _Opened:
 
     def read(self, boxes: Mapping[str, bytes]) -> Iterator[ClientCounts]:
         """Yield every client's valid counts. A sender is a key of `boxes`: nobody counts twice."""
+        often = Counter(boxes.values())
         for sender, box in boxes.items():
+            if often[box] > 1:
+                self.rejected[sender] = "Duplicated: the same sealed counts under two names"
+                continue
             try:
                 yield self._counts(sender, box)
             except InvalidReply as error:
@@ -168,8 +170,6 @@ def _boxes(record: ConfigRecord) -> dict[str, bytes]:
     boxes = {sender: box for sender, box in record.items() if isinstance(box, bytes)}
     if len(boxes) != len(record):
         raise QueryRefused("sealed counts are bytes")
-    if len(set(boxes.values())) != len(boxes):
-        raise QueryRefused("Duplicated: one client's sealed counts appear under two names")
     return boxes
 
 

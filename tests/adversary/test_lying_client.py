@@ -1,5 +1,6 @@
 """One of 20 clients lies: it is left out, or the check says what cannot be, and decides nothing."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -148,6 +149,44 @@ def test_an_aggregator_leaves_out_who_reports_too_much(lie):
     assert report.survivors == 19
     ((reason, n),) = report.dropouts.items()
     assert (n, "most records that a client may have" in reason) == (1, True)
+
+
+BOXES = {
+    "nothing": b"",
+    "one byte": b"x",
+    "a low-order key": bytes(32 + 16 + 24),
+    "another low-order key": b"\1" + bytes(71),
+    "a key of order 8": bytes.fromhex(
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"
+    )
+    + bytes(40),
+    "an odd length": bytes(range(101)),
+    "as long as an honest one": bytes(range(72)),
+    "a megabyte": bytes(2**20),
+}
+"""What a client hands in, in place of its sealed counts (six cells: 72 bytes)."""
+
+
+@pytest.mark.parametrize("box", BOXES.values(), ids=list(BOXES))
+@pytest.mark.parametrize("liars", [1, 2, 3])
+def test_an_aggregator_goes_on_without_clients_whose_boxes_are_none(box, liars):
+    """Also if several hand in the same."""
+    honest = app_of(aggregator=KEY.public)
+
+    def app(message, context):
+        reply = honest(message, context)
+        if context.node_id < LIAR + liars and "sealed" in reply.content:
+            reply.content["sealed"]["0"] = box
+        return reply
+
+    grid = federation(app)
+    report = sealing().check(grid)
+    assert (report.survivors, report.records) == (20 - liars, 100 * (20 - liars))
+    ((reason, n),) = report.dropouts.items()
+    assert n == liars
+    assert reason.startswith("rejected by the aggregator: ")
+    named = json.loads(grid.received[-1].content["published"]["rejected"])
+    assert named.keys() == {f"{LIAR + i}:0" for i in range(liars)}
 
 
 def test_shares_show_in_the_total_what_nobody_may_have(lie):

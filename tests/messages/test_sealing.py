@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import x25519
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from flwr_kld.messages.sealing import (
     OVERHEAD,
@@ -121,12 +123,35 @@ def test_another_key_opens_nothing():
         open_sealed(AggregatorKey.generate(), seal(KEY.public, COUNTS, CONTEXT), CONTEXT)
 
 
-def test_low_order_points_are_refused_on_both_sides():
-    for point in (bytes(32), b"\1" + bytes(31)):
+LOW_ORDER = [
+    "00" * 32,
+    "01" + "00" * 31,
+    "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+    "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    "ec" + "ff" * 30 + "7f",
+    "ed" + "ff" * 30 + "7f",
+    "ee" + "ff" * 30 + "7f",
+]
+"""Every encoding of a point with which whatever key agrees on zeros, the ignored bit left at 0."""
+
+
+@pytest.mark.parametrize("spare", [0, 0x80])
+@pytest.mark.parametrize("point", LOW_ORDER)
+def test_low_order_points_are_refused_on_both_sides(point, spare):
+    raw = bytearray.fromhex(point)
+    raw[31] |= spare
+    with pytest.raises(ValueError, match="low-order"):
+        check_public(bytes(raw))
+    for length in (16, 17, 56, 999):
         with pytest.raises(NotOpened):
-            open_sealed(KEY, point + bytes(56), CONTEXT)
-        with pytest.raises(ValueError, match="low-order"):
-            check_public(point)
+            open_sealed(KEY, bytes(raw) + bytes(length), CONTEXT)
+
+
+@settings(max_examples=500, derandomize=True)
+@given(st.binary(max_size=200))
+def test_whatever_else_a_box_holds_it_just_does_not_open(box):
+    with pytest.raises(NotOpened):
+        open_sealed(KEY, box, CONTEXT)
 
 
 @pytest.mark.parametrize("public", [b"", bytes(31), bytes(33), "aa" * 32, None])
