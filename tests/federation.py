@@ -15,6 +15,9 @@ FRUIT = Labels(["apple", "banana", "cherry", "durian"])
 REFERENCE = Reference.from_probabilities(FRUIT, [0.4, 0.3, 0.2, 0.1])
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.0, 0.0)
 """Of each fruit, of other records and of missing ones."""
+FAR = 12
+"""Standard deviations of its noise that an estimate is off with probability 4e-8 at most:
+e^(-12 √2) for Laplace noise, less for Gaussian noise and for sums."""
 
 
 def basket(context: Context, each: int = 100, shares: Sequence[float] = SHARES) -> list[str]:

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from federation import REFERENCE, SHARES, app_of, basket, grid_of
+from federation import FAR, REFERENCE, SHARES, app_of, basket, grid_of
 from flwr.app import ConfigRecord
 
 from flwr_kld.accounting import Cost
@@ -41,15 +41,15 @@ def distributed(**options):
         distributed(noise="skellam", delta=1e-6),
         distributed(noise="discrete-gaussian", delta=1e-6),
         distributed(corrupted=4),
-        distributed(epsilon=20.0, clip=Clip(100), adjacency=Adjacency.ADD_REMOVE),
-        distributed(epsilon=20.0, clip=Clip(100)),
+        distributed(epsilon=30.0, clip=Clip(100), adjacency=Adjacency.ADD_REMOVE, min_survivors=20),
+        distributed(epsilon=30.0, clip=Clip(100), min_survivors=20),
         Trusted(epsilon=3.0),
     ],
 )
 def test_every_model_reads_the_truth_over_a_secure_sum(trust):
     monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum())
     report = monitor.check(grid_of(SUMMING()))
-    assert abs(report.estimate - TRUTH) < 6 * report.privacy + 0.02
+    assert abs(report.estimate - TRUTH) < FAR * report.privacy + 0.02
     assert (report.asked, report.survivors, report.dropouts) == (20, 20, {})
     assert report.trust == trust.name
     assert report.private
@@ -78,7 +78,7 @@ def test_colluding_clients_are_not_counted_on():
 def test_records_are_exact_only_where_their_number_is_public():
     exact = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(SUMMING()))
     assert exact.records == 2000
-    hidden = distributed(adjacency=Adjacency.ADD_REMOVE, epsilon=0.3)
+    hidden = distributed(adjacency=Adjacency.ADD_REMOVE, epsilon=0.01)
     totals = {
         KLDrift(REFERENCE, hidden, aggregation=SecureSum()).check(grid_of(SUMMING())).records
         for _ in range(4)

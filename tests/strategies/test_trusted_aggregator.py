@@ -5,7 +5,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from federation import FRUIT, REFERENCE, SHARES, app_of, basket
+from federation import FAR, FRUIT, REFERENCE, SHARES, app_of, basket
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from scipy.stats import chi2
@@ -63,18 +63,18 @@ DUPLICATED = "rejected by the aggregator: Duplicated: the same sealed counts und
         (3.0, {}),
         (3, {"adjacency": ADD_REMOVE}),
         (3.0, {"delta": 1e-6, "noise": "gaussian"}),
-        (3.0, {"release": Scalar()}),
-        (3.0, {"release": Scalar("additive", 1), "delta": 1e-6, "noise": "gaussian"}),
-        (3.0, {"release": Scalar(records=2000), "adjacency": ADD_REMOVE}),
-        (20.0, {"adjacency": ADD_REMOVE, "clip": 100}),
-        (20.0, {"adjacency": ADD_REMOVE, "clip": 100, "release": Scalar(records=2000)}),
+        (100.0, {"release": Scalar()}),
+        (100.0, {"release": Scalar("additive", 1), "delta": 1e-6, "noise": "gaussian"}),
+        (100.0, {"release": Scalar(records=2000), "adjacency": ADD_REMOVE}),
+        (200.0, {"adjacency": ADD_REMOVE, "clip": 100}),
+        (200.0, {"adjacency": ADD_REMOVE, "clip": 100, "release": Scalar(records=2000)}),
     ],
 )
 def test_every_release_is_near_the_truth_and_like_the_trusted_one(epsilon, options):
     report = monitor(epsilon, options).check(federation())
     theta = 0.01 if report.theta is None else report.theta
     truth = skewed_divergence(REFERENCE.probabilities, SHARES, theta)
-    assert abs(report.estimate - truth) < 6 * report.privacy + 0.03
+    assert abs(report.estimate - truth) < FAR * report.privacy + 0.03
     assert (report.asked, report.survivors, report.dropouts) == (20, 20, {})
     assert (report.trust, report.private) == ("trusted-aggregator", True)
     assert report.epsilon == epsilon
@@ -86,17 +86,21 @@ def test_every_release_is_near_the_truth_and_like_the_trusted_one(epsilon, optio
 @pytest.mark.parametrize("plan", [MonteCarlo(50), Partition(16)])
 @pytest.mark.parametrize("release", ["counts", Scalar()])
 def test_plans_that_do_not_ask_everything(plan, release):
-    """A reference over 60 symbols, 10 of them impossible, and clients that follow it."""
+    """A reference over 60 symbols, 10 of them impossible, and clients that follow it.
+
+    The exact scalar is 0; with the plans of this seed a record moves it by 0.041 nats at most, so
+    that at ε = 40 it exceeds 0.02 with probability e^-19.
+    """
     domain = Labels([str(i) for i in range(60)])
     reference = Reference.from_counts(domain, [*range(1, 51), *[0] * 10])
     clients = ClientApp()
     records = [str(i) for i in range(50) for _ in range(i + 1)]
     answer_drift_queries(clients, lambda _: records, domain, aggregator=KEY.public)
-    trust = TrustedAggregator(5.0, aggregator=KEY.public, release=release)
-    report = KLDrift(reference, trust, plan=plan).check(federation(clients))
+    trust = TrustedAggregator(40.0, aggregator=KEY.public, release=release)
+    report = KLDrift(reference, trust, plan=plan, seed=1).check(federation(clients))
     assert (report.survivors, report.records) == (20, 20 * len(records))
     assert report.cells < 60
-    assert abs(report.estimate) < 0.05
+    assert abs(report.estimate) < 0.02
 
 
 def test_bytes_are_those_of_a_box():
@@ -107,8 +111,10 @@ def test_bytes_are_those_of_a_box():
 
 def test_records_are_exact_only_where_their_number_is_public():
     assert monitor().check(federation()).records == 2000
-    hidden = {monitor(0.3, {"adjacency": ADD_REMOVE}).check(federation()).records for _ in range(4)}
-    assert len(hidden) > 1
+    hidden = [
+        monitor(0.03, {"adjacency": ADD_REMOVE}).check(federation()).records for _ in range(4)
+    ]
+    assert len(set(hidden)) > 1  # all alike at σ = 115: 2e-8
 
 
 def test_the_noise_is_new_in_every_check_and_no_seed_reaches_it():
