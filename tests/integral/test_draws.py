@@ -10,7 +10,8 @@ from flwr_kld.integral.categorical import Categorical, integer_weights
 from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.privacy.table import TOTAL
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-7
+"""Of one comparison; a test has up to four."""
 LOW = (1 << 64) - 1
 
 
@@ -126,7 +127,7 @@ def test_gaussian_base_is_standard_normal_and_its_axes_independent():
     assert points.shape == (100_000, 3)
     assert min(stats.kstest(axis, "norm").pvalue for axis in points.T) > FALSE_ALARM
     assert np.abs(np.corrcoef(points.T)[np.triu_indices(3, 1)]).max() < 5.5 / 100_000**0.5
-    assert stats.kstest(points[:, 0] * 1.05, "norm").pvalue < FALSE_ALARM
+    assert stats.kstest(points[:, 0] * 1.1, "norm").pvalue < FALSE_ALARM
 
 
 def test_long_draws_come_in_chunks_of_the_same_law():

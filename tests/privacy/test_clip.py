@@ -11,7 +11,7 @@ from scipy import stats
 from flwr_kld.privacy import Adjacency, SeededBits, SystemBits
 from flwr_kld.privacy.clip import Ball, Clip
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-7
 
 
 @given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 40), st.sampled_from([1, 2]))

@@ -12,7 +12,7 @@ from flwr_kld.privacy.discrete_laplace import discrete_laplace
 from flwr_kld.privacy.table import TOTAL
 
 DRAWS = 2_000_000
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-7
 
 
 class ScriptedBits:
@@ -64,7 +64,7 @@ def test_the_tail_is_a_fair_sign_and_geometric_steps():
 
 
 def fits(draws: np.ndarray, table: NoiseTable) -> bool:
-    """χ² test at a false-alarm rate of 1e-6; rare values are pooled on either side."""
+    """χ² test at a false-alarm rate of 1e-7; rare values are pooled on either side."""
     expected = table.probabilities * len(draws)
     common = expected >= 10
     observed = np.bincount(draws + table.reach, minlength=len(expected)).astype(float)

@@ -16,7 +16,7 @@ from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
 from flwr_kld.privacy.table import TOTAL
 
 DRAWS = 2_000_000
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-7
 
 
 def law(table: NoiseTable, reach: int) -> np.ndarray:
@@ -110,7 +110,7 @@ def test_without_shares_there_is_no_noise():
 
 
 def fits(observed: np.ndarray, expected: np.ndarray) -> bool:
-    """χ² test at a false-alarm rate of 1e-6; rare values are pooled."""
+    """χ² test at a false-alarm rate of 1e-7; rare values are pooled."""
     common = expected >= 20
     seen = np.append(observed[common], observed[~common].sum())
     hoped = np.append(expected[common], expected[~common].sum())

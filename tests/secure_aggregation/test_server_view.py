@@ -8,12 +8,12 @@ from flwr_kld.secure_aggregation import Phase, decode, keys
 from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.shamir import combine
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-8
 LENGTH = 40_000
 
 
 def looks_uniform(words: np.ndarray) -> bool:
-    """χ² on each byte of the words, and on their successive differences, FA 1e-6 in all."""
+    """χ² on each byte of the words, and on their successive differences, FA 1e-8 in all."""
     tests = []
     for series in (words, np.diff(words)):
         for byte in range(4):
@@ -23,7 +23,7 @@ def looks_uniform(words: np.ndarray) -> bool:
 
 
 def same_law(one: np.ndarray, other: np.ndarray) -> bool:
-    """χ² of homogeneity on each byte, FA 1e-6 in all."""
+    """χ² of homogeneity on each byte, FA 1e-8 in all."""
     pvalues = []
     for byte in range(4):
         table = [np.bincount((w >> (8 * byte)) & 255, minlength=256) for w in (one, other)]
