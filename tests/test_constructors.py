@@ -123,12 +123,8 @@ EXAMPLES = {
     },
     accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
     accounting.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
-    planner.Setting: {"clients": 20, "records": 9.0, "epsilon": 1.0, "population": 40},
+    planner.Setting: {"clients": 20, "records": 9.0, "trust": TRUST, "population": 40},
     planner.design_effect_of: {"records": 2.0, "correlation": 0.5},
-    planner.plan: {
-        "reference": EVEN, "base": planner.Setting(clients=40, records=9.0, epsilon=1.0),
-        "epsilons": [1.0], "cohorts": [40],
-    },
     predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "prior": [0.5, 0.5]},
     predictors.Hypotheses: {"candidates": {"even": EVEN, "odd": ODD}},
     predictors.Intake: {"predictor": MIXTURE, "round": 1},

@@ -18,7 +18,10 @@ from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
     from flwr_kld.planner import Forecast, Setting
+    from flwr_kld.trust import Trust
 
+_RELIED_ON = 0.8
+"""Part of the clients in an exchange that distributed noise is sized for."""
 _FORMATS = (".png", ".svg", ".csv", ".json")
 
 
@@ -74,31 +77,32 @@ def plan(
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting, design_effect_of, save_csv, save_json, save_plot
     from flwr_kld.planner import plan as forecasts
+    from flwr_kld.planner.setting import answering
 
     if out is not None and out.suffix not in _FORMATS:
         raise ValueError(f"{out} must end in one of {', '.join(_FORMATS)}")
-    epsilons = epsilon or [1.0]
-    base = Setting(
-        clients=min(clients),
-        records=records / buckets,
-        epsilon=epsilons[0],
-        threshold=None if estimate_only else threshold,
-        cells=cells,
-        adjacency=adjacency,
-        trust=trust,
-        aggregation="secure-sum" if secure_sum else None,
-        design_effect=design_effect_of(max(records / buckets, 1.0), correlation),
-        theta=theta,
-        level=level,
-        power=power,
-        population=population,
-        buckets=buckets,
-        checks=checks,
-    )
+    settings = [
+        Setting(
+            clients=cohort,
+            records=records / buckets,
+            trust=_trust(trust, amount, adjacency, answering(cohort, decides=not estimate_only)),
+            threshold=None if estimate_only else threshold,
+            cells=cells,
+            aggregation="secure-sum" if secure_sum else None,
+            design_effect=design_effect_of(max(records / buckets, 1.0), correlation),
+            theta=theta,
+            level=level,
+            power=power,
+            population=population,
+            buckets=buckets,
+            checks=checks,
+        )
+        for cohort in clients
+        for amount in epsilon or [1.0]
+    ]
     rows = forecasts(
-        Reference.load(reference), base, epsilons=epsilons, cohorts=clients, drift=drift,
-        estimator=estimator, track=_progress,
-    )  # fmt: skip
+        Reference.load(reference), _progress(settings), drift=drift, estimator=estimator
+    )
     if as_json:
         print_json([row.to_dict() for row in rows])
     else:
@@ -106,6 +110,20 @@ def plan(
     if out is not None:
         {".csv": save_csv, ".json": save_json}.get(out.suffix, save_plot)(rows, out)
         say(f"{out}")
+
+
+def _trust(name: str, epsilon: float, adjacency: Adjacency, clients: int) -> Trust:
+    """Return the model of that name, for so many clients in an exchange."""
+    from flwr_kld.messages.sealing import AggregatorKey
+    from flwr_kld.trust import Distributed, Trusted, TrustedAggregator
+
+    if name == "distributed":
+        return Distributed(epsilon, max(int(_RELIED_ON * clients), 2), adjacency=adjacency)
+    if name == "trusted-aggregator":  # any key: nobody will seal counts to it
+        return TrustedAggregator(
+            epsilon, aggregator=AggregatorKey.generate().public, adjacency=adjacency
+        )
+    return Trusted(epsilon, adjacency=adjacency)
 
 
 def _progress(settings: Sequence[Setting]) -> Iterator[Setting]:

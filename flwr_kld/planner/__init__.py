@@ -2,7 +2,8 @@
 
 >>> from flwr_kld import Labels, Reference
 >>> reference = Reference.from_probabilities(Labels(["cat", "dog"]), [0.5, 0.5])
->>> row = forecast(reference, Setting(clients=100, records=50, epsilon=1.0))
+>>> from flwr_kld.trust import Trusted
+>>> row = forecast(reference, Setting(clients=100, records=50, trust=Trusted(epsilon=1.0)))
 >>> row.counted, round(row.noise, 1), row.checks_per_person
 (2500, 2.8, 365)
 >>> 0.001 < row.smallest < 0.005

@@ -10,7 +10,6 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators import Estimator, estimate
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Law
-from flwr_kld.planner.noise import event_of
 from flwr_kld.planner.setting import Setting
 from flwr_kld.privacy import SeededBits
 from flwr_kld.query import QueryPlan
@@ -56,7 +55,7 @@ def expected_accuracy(
     law : Law
         P over symbols, shape [domain.size].
     """
-    p, theta, event = plan.reference.probabilities, setting.theta, event_of(setting)
+    p, theta, event = plan.reference.probabilities, setting.theta, setting.event
     truth = max(skewed_divergence(p, law, theta), 0.0)
     generator, bits = np.random.default_rng(0), SeededBits(0)
     own, target, reading = np.empty((3, _COHORTS))

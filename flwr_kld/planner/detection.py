@@ -10,7 +10,6 @@ from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Drift, Law, largest_divergence
-from flwr_kld.planner.noise import event_of
 from flwr_kld.planner.setting import Setting
 from flwr_kld.privacy import SeededBits
 from flwr_kld.query import QueryPlan, Selection
@@ -39,7 +38,7 @@ def power_of(setting: Setting, plan: QueryPlan, law: Law) -> float:
     if setting.threshold is None:
         raise ValueError("a check without a threshold decides nothing")
     p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
-    event, generator, bits = event_of(setting), np.random.default_rng(0), SeededBits(0)
+    event, generator, bits = setting.event, np.random.default_rng(0), SeededBits(0)
     found = 0
     for h in draw_cohorts(p, setting.total, setting.design_effect, _WITNESSES, generator):
         witness = Witness.from_counts(

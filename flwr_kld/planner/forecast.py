@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from flwr_kld.arguments import several
 from flwr_kld.inference.estimators import Estimator
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.detection import smallest_drift
 from flwr_kld.planner.drift import Drift, Shape
-from flwr_kld.planner.noise import event_of
 from flwr_kld.planner.setting import Setting
 from flwr_kld.planner.traffic import traffic_of
 from flwr_kld.planner.year import checks_per_person, epsilon_per_year
@@ -70,8 +67,8 @@ class Forecast:
 
     def to_dict(self) -> dict[str, Any]:
         """Return one flat, JSON-able row: the setting, then the forecast."""
-        own = {name: value for name, value in asdict(self).items() if name != "setting"}
-        return {**asdict(self.setting), **own}
+        own = {name: value for name, value in vars(self).items() if name != "setting"}
+        return {**self.setting.to_dict(), **own}
 
 
 def forecast(
@@ -106,7 +103,7 @@ def forecast(
     return Forecast(
         setting=setting,
         counted=setting.total,
-        noise=math.sqrt(event_of(setting).table.variance),
+        noise=math.sqrt(setting.event.table.variance),
         truth=accuracy.truth,
         reading=accuracy.reading,
         sampling=accuracy.sampling,
@@ -124,36 +121,19 @@ def forecast(
 
 def plan(
     reference: Reference,
-    base: Setting,
+    settings: Iterable[Setting],
     *,
-    epsilons: Sequence[float] = (),
-    cohorts: Sequence[int] = (),
     drift: Shape = "spread",
     estimator: str | Estimator = "posterior_counts",
-    track: Callable[[Sequence[Setting]], Iterable[Setting]] = iter,
 ) -> list[Forecast]:
-    """Forecast every pair of an epsilon and a cohort, the rest as in `base`.
+    """Forecast every setting; the parameters are those of `forecast`.
 
-    Parameters
-    ----------
-    base : Setting
-        Whose epsilon and clients stand where no others are given.
-    epsilons : Sequence[float]
-        Of a check, in nats.
-    cohorts : Sequence[int]
-        Clients of a check.
-    drift, estimator
-        As in `forecast`.
-    track : callable
-        Passes settings on and shows progress, such as ``rich.progress.track``.
+    >>> from flwr_kld import Labels, Reference
+    >>> from flwr_kld.trust import Trusted
+    >>> reference = Reference.from_probabilities(Labels(["cat", "dog"]), [0.5, 0.5])
+    >>> models = [Trusted(epsilon) for epsilon in (0.5, 2.0)]
+    >>> settings = [Setting(clients=100, records=50, trust=trust) for trust in models]
+    >>> [f"{row.noise:.1f}" for row in plan(reference, settings)]
+    ['5.6', '1.4']
     """
-    sizes = several("cohorts", cohorts) or (base.clients,)
-    amounts = several("epsilons", epsilons) or (base.epsilon,)
-    settings = [
-        replace(base, epsilon=epsilon, clients=clients)
-        for clients, epsilon in itertools.product(sizes, amounts)
-    ]
-    return [
-        forecast(reference, setting, drift=drift, estimator=estimator)
-        for setting in track(settings)
-    ]
+    return [forecast(reference, setting, drift=drift, estimator=estimator) for setting in settings]

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.score import check_theta
 from flwr_kld.inference.evidence import check_threshold
 from flwr_kld.inference.witness import check_level
-from flwr_kld.privacy import Adjacency, Guarantee
+from flwr_kld.privacy import PrivacyEvent
 from flwr_kld.query import Partition
+from flwr_kld.trust import Trust
 
-Trust = Literal["trusted", "trusted-aggregator", "distributed"]
-Aggregation = Literal["plain-sum", "secure-sum", "sealed-sum"]
-
-_AGGREGATIONS: dict[Trust, tuple[Aggregation, ...]] = {
-    "trusted": ("plain-sum", "secure-sum"),
-    "trusted-aggregator": ("sealed-sum",),
-    "distributed": ("secure-sum",),
-}
-_MOST_CLIENTS: dict[Aggregation, int] = {
-    "plain-sum": 10**9,
-    "sealed-sum": 10**9,
-    "secure-sum": 10**6,
-}
+_MOST_CLIENTS = {"plain-sum": 10**9, "sealed-sum": 10**9, "secure-sum": 10**6}
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
-SHARE_DELTA = 1e-9
-"""Delta of distributed noise; discrete Laplace shares use next to nothing of it."""
 _MOST_CHECKS = 366 * 24 * 60
 """A year: schedules have no more than one a minute."""
 
@@ -43,22 +31,16 @@ class Setting:
         That answer in a check, at most 10^9; 10^6 in secure sums.
     records : float
         Mean number that a client is asked about in a check, > 0 and at most what one may count.
-    epsilon : float
-        Of a check, in nats.
+    trust : Trust
+        Who adds the noise, and how much; releases counts. Of the clients in each exchange
+        (`answering`), as many must answer as its noise relies on; others' noise comes on top.
     threshold : float or None
         Divergence that is tolerated, in nats, >= 0: the check splits its records in two halves and
         decides by the lower confidence bound. None: it counts all of them and decides nothing.
     cells : int
         Budget of the partition.
-    adjacency : Adjacency
-        Between which federations.
-    trust : {"trusted", "trusted-aggregator", "distributed"}
-        Who adds the noise.
     aggregation : {"plain-sum", "secure-sum", "sealed-sum"}, optional
         How counts become a sum; by default the first that the trust model allows.
-    relied_on : float
-        In (0, 1]: part of the answering clients whose noise shares must suffice, in the
-        distributed model; the others' noise comes on top.
     design_effect : float
         >= 1: variance of a share over cohorts, relative to independent records; see
         `design_effect_of`.
@@ -85,13 +67,10 @@ class Setting:
 
     clients: int
     records: float
-    epsilon: float
+    trust: Trust
     threshold: float | None = 0.0
     cells: int = 1000
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-    trust: Trust = "trusted"
-    aggregation: Aggregation | None = None
-    relied_on: float = 0.8
+    aggregation: str | None = None
     design_effect: float = 1.0
     theta: float = 0.01
     level: float = 0.95
@@ -102,21 +81,22 @@ class Setting:
     checks: int = 365
 
     def __post_init__(self) -> None:
-        if self.trust not in _AGGREGATIONS:
-            raise ValueError(f"unknown trust model {self.trust!r}: choose from {[*_AGGREGATIONS]}")
-        fitting = _AGGREGATIONS[self.trust]
+        if not isinstance(self.trust, Trust):
+            raise ValueError(f"trust must be a trust model, got {self.trust!r}: write Trusted(…)")
+        if not self.trust.releases_counts:
+            raise ValueError('forecasts are of counts: plan with release="counts"')
+        fitting = self.trust.aggregations
         if self.aggregation is None:
             object.__setattr__(self, "aggregation", fitting[0])
         if self.aggregation not in fitting:
-            raise ValueError(f"{self.trust!r} goes with {' or '.join(fitting)}")
+            raise ValueError(f"{self.trust.name!r} goes with {' or '.join(fitting)}")
         most = _MOST_CLIENTS[self.aggregation]
+        most_records = self.trust.most_records or LARGEST_CLIENT
         keep(
             self,
             clients=whole("clients", self.clients, least=2, most=most),
-            records=real("records", self.records, above=0, most=LARGEST_CLIENT),
-            epsilon=self.guarantee.epsilon,
+            records=real("records", self.records, above=0, most=most_records),
             cells=Partition(self.cells).cells,
-            relied_on=real("relied_on", self.relied_on, above=0, most=1),
             design_effect=real("design_effect", self.design_effect, least=1),
             theta=check_theta(self.theta),
             level=check_level(self.level),
@@ -131,6 +111,11 @@ class Setting:
             keep(
                 self, population=whole("population", self.population, least=self.clients, most=most)
             )
+        if self.answering < self.trust.least_clients:
+            raise ValueError(
+                f"{self.answering} clients in an exchange are too few: {self.trust.name!r} needs "
+                f"{self.trust.least_clients}"
+            )
         if self.total < max(2, self.groups * self.design_effect):
             raise ValueError(
                 f"{self.total} records in an exchange are too few: each of {self.groups} groups "
@@ -140,10 +125,14 @@ class Setting:
             raise ValueError("either clients rotate (population) or their records do (buckets)")
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What each exchange promises; the noise of the distributed model is not quite pure."""
-        delta = SHARE_DELTA if self.trust == "distributed" else 0.0
-        return Guarantee(self.epsilon, delta, self.adjacency)
+    def epsilon(self) -> float:
+        """Of a check, in nats."""
+        return self.trust.guarantee.epsilon
+
+    @cached_property
+    def event(self) -> PrivacyEvent:
+        """The release of one exchange, if all whom it asks answer."""
+        return self.trust.event(self.answering)
 
     @property
     def total(self) -> int:
@@ -154,7 +143,25 @@ class Setting:
     @property
     def answering(self) -> int:
         """Clients in one exchange: a check that decides asks half of them in each."""
-        return self.clients if self.threshold is None else max(self.clients // 2, 2)
+        return answering(self.clients, decides=self.threshold is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return one flat, JSON-able row: the trust model's numbers beside the others."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        guarantee = self.trust.guarantee
+        return {
+            **values,
+            "trust": self.trust.name,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "adjacency": str(guarantee.adjacency),
+            "least_clients": self.trust.least_clients,
+        }
+
+
+def answering(clients: int, *, decides: bool) -> int:
+    """Return how many of a check's clients each exchange asks: half of them if it decides."""
+    return max(clients // 2, 2) if decides else clients
 
 
 def design_effect_of(records: float, correlation: float) -> float:

@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.messages.question import ANSWER, TERMS, Answer, Question
-from flwr_kld.messages.release_terms import ReleaseTerms
-from flwr_kld.messages.sealing import OVERHEAD, PUBLIC
-from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.planner.noise import relied_on
+from flwr_kld.messages.sealing import OVERHEAD
+from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.planner.setting import Setting
-from flwr_kld.privacy import Adjacency
 from flwr_kld.query import QueryPlan
 from flwr_kld.secure_aggregation import Roster, Session, Tolerance, choose_shape
 from flwr_kld.secure_aggregation import messages as sums
@@ -65,8 +62,9 @@ def traffic_of(setting: Setting, plan: QueryPlan) -> Traffic:
         down, up = _secure_sum(setting, question)
     else:
         down, up = _payload(question.to_config()), 4 * question.length
-        if name == "sealed-sum":
-            down += _payload({TERMS: _release_terms(setting).to_json()})
+        terms = setting.trust.release_terms
+        if terms is not None:
+            down += _payload({TERMS: terms.to_json()})
             up += OVERHEAD
         else:
             answer = Answer(question.check, question.plan, [0], []).to_config()
@@ -86,16 +84,12 @@ def _question(setting: Setting, plan: QueryPlan) -> Question:
         cells=plan.cells,
         wire=plan.wire,
         members=[0],
-        trust=setting.trust,
-        guarantee=setting.guarantee,
+        trust=setting.trust.noise_source,
+        guarantee=setting.trust.guarantee,
+        clip=setting.trust.most_records,
         asked=setting.answering,
         selection=plan.selection.to_json(),
     )
-
-
-def _release_terms(setting: Setting) -> ReleaseTerms:
-    key = "0" * 2 * PUBLIC
-    return ReleaseTerms(key, setting.guarantee, "laplace", "counts", None)
 
 
 def _payload(config: Mapping[str, Any]) -> int:
@@ -116,10 +110,8 @@ def _secure_sum(setting: Setting, question: Question) -> tuple[int, int]:
     clients = setting.answering
     known = max(setting.population or 0, clients)
     roster = Roster({f"{i:0{_NAME}d}": i.to_bytes(32, "little") for i in range(known)})
-    noise = None
-    if setting.trust == "distributed":
-        noise = NoiseTerms(setting.guarantee, relied_on(setting), "discrete-laplace")
-    counted = setting.adjacency is Adjacency.REPLACE_ONE
+    noise = setting.trust.noise_terms
+    counted = noise is not None and noise.guarantee.total_is_public
     terms = SumTerms(question, noise, counted, 8 * _SECURE_WORD, roster.to_json())
     shape = choose_shape(clients, Tolerance())
     session = Session.open(

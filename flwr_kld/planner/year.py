@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from flwr_kld.accounting.pld import composed_epsilon
-from flwr_kld.planner.noise import cost_of
 from flwr_kld.planner.setting import Setting
 
 YEARLY_DELTA = 1e-6
@@ -31,4 +30,4 @@ def epsilon_per_year(setting: Setting) -> float:
     total = times * setting.epsilon
     if times == 1:
         return total
-    return min(total, composed_epsilon(((cost_of(setting), times),), YEARLY_DELTA))
+    return min(total, composed_epsilon(((setting.trust.cost(), times),), YEARLY_DELTA))

@@ -38,11 +38,10 @@ from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner import Setting, design_effect_of, forecast
 from flwr_kld.planner.drift import Drift, Law, Shape
-from flwr_kld.planner.noise import event_of, relied_on
 from flwr_kld.privacy import Adjacency, SeededBits, sample
-from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.query import Partition, QueryPlan, Selection, record_ids
 from flwr_kld.reference import Reference
+from flwr_kld.trust import Distributed, Trusted
 
 TOLERANCE = 0.25
 _FACTORS = (0.6, 0.75, 0.9, 1.1, 1.35, 1.7)
@@ -126,13 +125,13 @@ class Federation:
     def _publish(self, clients: int, plan: QueryPlan) -> NoisyCounts:
         setting, bits = self.case.setting, SeededBits(int(self._generator.integers(2**62)))
         parts = [self._count(number, plan) for number in range(clients)]
-        if setting.trust != "distributed":
-            return ClearSum(parts, plan).release(event_of(setting), bits)
-        n_min = relied_on(setting)
-        shares = calibrate_shares(setting.guarantee, n_min=n_min)
-        total = sum(part.reveal() + sample(shares.share, plan.length, bits) for part in parts)
+        terms = setting.trust.noise_terms
+        if terms is None:
+            return ClearSum(parts, plan).release(setting.event, bits)
+        share = terms.event().share
+        total = sum(part.reveal() + sample(share, plan.length, bits) for part in parts)
         exact = float(sum(int(part.reveal().sum()) for part in parts))
-        return NoisyCounts(np.asarray(total), exact, event_of(setting), plan, bits.private)
+        return NoisyCounts(np.asarray(total), exact, setting.event, plan, bits.private)
 
     def _count(self, number: int, plan: QueryPlan) -> ClientCounts:
         """Count a new client's records; their order, which groups go by, says nothing of them."""
@@ -186,7 +185,9 @@ def zipf(symbols: int) -> Reference:
 def case(name: str, symbols: int, *, correlation: float = 0.0, drift: Shape = "spread",
          **setting: object) -> Case:  # fmt: skip
     """Return a case over Zipf's law; by default 200 clients with 100 records at epsilon 1."""
-    chosen: dict[str, object] = {"clients": 200, "records": 100, "epsilon": 1.0, "cells": symbols}
+    chosen: dict[str, object] = {
+        "clients": 200, "records": 100, "trust": Trusted(1.0), "cells": symbols,
+    }  # fmt: skip
     chosen |= setting
     effect = design_effect_of(float(str(chosen["records"])), correlation)
     return Case(
@@ -200,14 +201,14 @@ def case(name: str, symbols: int, *, correlation: float = 0.0, drift: Shape = "s
 
 CASES = (
     case("base", 300),
-    case("epsilon 0.2", 300, epsilon=0.2),
-    case("epsilon 3", 300, epsilon=3.0),
+    case("epsilon 0.2", 300, trust=Trusted(0.2)),
+    case("epsilon 3", 300, trust=Trusted(3.0)),
     case("ten labels", 10, cells=16),
     case("concentrated", 300, drift="concentrated"),
     case("threshold 0.1", 300, threshold=0.1),
     case("100 cells of 1,000 symbols", 1000, cells=100),
-    case("add-remove", 300, adjacency=Adjacency.ADD_REMOVE),
-    case("distributed", 300, trust="distributed", relied_on=0.7),
+    case("add-remove", 300, trust=Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)),
+    case("distributed", 300, trust=Distributed(1.0, min_survivors=70)),
     case("clustered, rho 0.02", 300, correlation=0.02),
     case("clustered, rho 0.1", 300, correlation=0.1),
     case("clustered, few clients", 300, clients=60, records=300, correlation=0.02),

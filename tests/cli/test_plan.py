@@ -8,6 +8,7 @@ import pytest
 
 from flwr_kld import Labels, Reference
 from flwr_kld.planner import Setting, design_effect_of, forecast
+from flwr_kld.trust import Trusted
 
 REFERENCE = Reference.from_counts(Labels(["bus", "car", "train"]), [5, 3, 2])
 
@@ -30,7 +31,7 @@ def test_rows_are_the_planners(cli, file):
         (80, 0.5, 20),
     ]
     setting = Setting(
-        clients=40, records=20, epsilon=0.5, threshold=0.02, buckets=3, cells=16,
+        clients=40, records=20, trust=Trusted(0.5), threshold=0.02, buckets=3, cells=16,
         design_effect=design_effect_of(20, 0.1),
     )  # fmt: skip
     assert rows[0] == json.loads(json.dumps(forecast(REFERENCE, setting).to_dict()))

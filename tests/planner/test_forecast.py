@@ -20,14 +20,15 @@ from flwr_kld.planner.cohort import draw_cohorts
 from flwr_kld.planner.detection import power_of
 from flwr_kld.planner.drift import Drift
 from flwr_kld.simulations.studies.planner_check import case, error_at, power_at
+from flwr_kld.trust import Distributed, Trusted
 
 RUNS = 100
 CASES = {
     each.name: each
     for each in (
         case("plain", 60, clients=100, records=50),
-        case("noisy", 60, clients=60, records=40, epsilon=0.3, trust="distributed"),
-        case("clustered", 60, clients=120, records=30, correlation=0.1, epsilon=3.0),
+        case("noisy", 60, clients=60, records=40, trust=Distributed(0.3, min_survivors=24)),
+        case("clustered", 60, clients=120, records=30, correlation=0.1, trust=Trusted(3.0)),
         case("threshold", 60, clients=100, records=50, threshold=0.1, drift="concentrated"),
     )
 }
@@ -90,32 +91,32 @@ QUERY = Partition(60).draw(REFERENCE, np.random.default_rng(0))
 @lru_cache
 def power(**options):
     """Of finding a drift that the base setting finds about half of the time."""
-    setting = Setting(**{"clients": 100, "records": 50, "epsilon": 1.0, **options})
+    setting = Setting(**{"clients": 100, "records": 50, "trust": Trusted(1.0), **options})
     return power_of(setting, QUERY, Drift(REFERENCE).at(0.0075, 0.01))
 
 
 @pytest.mark.parametrize(
     "less",
-    [{"epsilon": 0.25}, {"clients": 50}, {"design_effect": 4.0}, {"level": 0.99},
-     {"threshold": 0.005}, {"trust": "distributed", "relied_on": 0.1}],
+    [{"trust": Trusted(0.25)}, {"clients": 50}, {"design_effect": 4.0}, {"level": 0.99},
+     {"threshold": 0.005}, {"trust": Distributed(1.0, min_survivors=5)}],
 )  # fmt: skip
 def test_less_of_anything_finds_less(less):
     assert power(**less) + 0.2 < power()
 
 
 def test_power_is_the_level_where_nothing_moved_and_none_without_a_threshold():
-    setting = Setting(clients=100, records=50, epsilon=1.0, level=0.9)
+    setting = Setting(clients=100, records=50, trust=Trusted(1.0), level=0.9)
     assert power_of(setting, QUERY, REFERENCE.probabilities) <= 0.1 + 5 * (0.09 / 256) ** 0.5
     with pytest.raises(ValueError, match="decides nothing"):
-        power_of(Setting(clients=100, records=50, epsilon=1.0, threshold=None), QUERY,
+        power_of(Setting(clients=100, records=50, trust=Trusted(1.0), threshold=None), QUERY,
                  REFERENCE.probabilities)  # fmt: skip
 
 
-FEW = Setting(clients=4, records=50, epsilon=1.0, threshold=None)
+FEW = Setting(clients=4, records=50, trust=Trusted(1.0), threshold=None)
 
 
 def test_what_cannot_be_found_is_said():
-    tiny = Setting(clients=4, records=5, epsilon=0.1, threshold=1.0)
+    tiny = Setting(clients=4, records=5, trust=Trusted(0.1), threshold=1.0)
     assert forecast(REFERENCE, tiny).smallest is None
     told = forecast(REFERENCE, FEW)
     assert told.smallest is None
@@ -124,26 +125,27 @@ def test_what_cannot_be_found_is_said():
 
 def test_a_table_over_a_grid(tmp_path):
     reference = Reference.from_probabilities(Labels(["cat", "dog"]), [0.5, 0.5])
-    seen = []
-    rows = plan(
-        reference,
-        Setting(clients=50, records=40, epsilon=1.0, threshold=None, population=1000, checks=20),
-        epsilons=[0.5, 1.0],
-        cohorts=[50, 100],
-        track=lambda settings: seen.extend(settings) or settings,
-    )
+    settings = [
+        Setting(
+            clients=clients, records=40, trust=Trusted(epsilon), threshold=None, population=1000,
+            checks=20,
+        )
+        for clients in (50, 100)
+        for epsilon in (0.5, 1.0)
+    ]  # fmt: skip
+    rows = plan(reference, iter(settings))
     assert [(r.setting.clients, r.setting.epsilon) for r in rows] == [
         (50, 0.5), (50, 1.0), (100, 0.5), (100, 1.0),
     ]  # fmt: skip
     assert [r.checks_per_person for r in rows] == [1, 1, 2, 2]
-    assert [r.setting for r in rows] == seen
+    assert [r.setting for r in rows] == settings
     save_csv(rows, tmp_path / "plan.csv")
     read = list(csv.DictReader((tmp_path / "plan.csv").open()))
     assert [float(r["error"]) for r in read] == [r.error for r in rows]
     save_json(rows, tmp_path / "plan.json")
     read = json.loads((tmp_path / "plan.json").read_text())
     assert read == [r.to_dict() for r in rows]
-    assert read[0]["adjacency"] == "replace-one"
+    assert (read[0]["trust"], read[0]["adjacency"]) == ("trusted", "replace-one")
     for name in ("plan.png", "plan.svg"):
         save_plot(rows, tmp_path / name)  # one panel: nothing is decided
         assert (tmp_path / name).stat().st_size > 5000

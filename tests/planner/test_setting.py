@@ -3,13 +3,16 @@
 import pytest
 
 from flwr_kld.planner import Setting, design_effect_of
-from flwr_kld.planner.noise import cost_of, event_of
 from flwr_kld.planner.year import checks_per_person, epsilon_per_year
 from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
+from flwr_kld.strategies import Scalar
+from flwr_kld.trust import Distributed, Trusted, TrustedAggregator
+
+RELIED = Distributed(1.0, min_survivors=80)
 
 
 def setting(**options):
-    return Setting(**{"clients": 200, "records": 100.0, "epsilon": 1.0, **options})
+    return Setting(**{"clients": 200, "records": 100.0, "trust": Trusted(1.0), **options})
 
 
 def test_a_check_that_decides_counts_half_of_its_records_in_each_exchange():
@@ -19,22 +22,28 @@ def test_a_check_that_decides_counts_half_of_its_records_in_each_exchange():
 
 def test_aggregation_follows_from_trust():
     assert setting().aggregation == "plain-sum"
-    assert setting(trust="distributed").aggregation == "secure-sum"
-    assert setting(trust="trusted-aggregator").aggregation == "sealed-sum"
+    assert setting(trust=RELIED).aggregation == "secure-sum"
+    sealed = TrustedAggregator(1.0, aggregator=bytes([9] * 32))
+    assert setting(trust=sealed).aggregation == "sealed-sum"
     assert setting(aggregation="secure-sum").aggregation == "secure-sum"
     with pytest.raises(ValueError, match="'distributed' goes with secure-sum"):
-        setting(trust="distributed", aggregation="plain-sum")
+        setting(trust=RELIED, aggregation="plain-sum")
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"epsilon": 0.0}, "epsilon"), ({"theta": 1.0}, "theta"), ({"clients": 1}, "clients"),
+        ({"theta": 1.0}, "theta"), ({"clients": 1}, "clients"),
         ({"records": 0.0}, "records"), ({"threshold": -0.1}, "threshold"),
-        ({"relied_on": 0.0}, "relied_on"), ({"design_effect": 0.5}, "design_effect"),
+        ({"trust": Distributed(1.0, min_survivors=101)}, "needs 101"),
+        ({"design_effect": 0.5}, "design_effect"),
         ({"level": 0.4}, "level"), ({"power": 1.0}, "power"), ({"groups": 2}, "groups"),
         ({"population": 100}, "population"), ({"buckets": 0}, "buckets"), ({"checks": 0}, "checks"),
-        ({"trust": "blind"}, "unknown trust model"), ({"records": 0.05}, "too few"),
+        ({"trust": "trusted"}, "must be a trust model"),
+        ({"trust": Trusted(1.0, release=Scalar("additive", 1.0))}, "of counts"),
+        ({"trust": Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)}, "records"),
+        ({"aggregation": "sealed-sum"}, "goes with plain-sum or secure-sum"),
+        ({"records": 0.05}, "too few"),
         ({"design_effect": 5000.0}, "too few"), ({"population": 400, "buckets": 2}, "either"),
     ],
 )  # fmt: skip
@@ -45,17 +54,16 @@ def test_what_is_out_of_range_is_refused(wrong, message):
 
 def test_the_noise_is_the_trust_models():
     for adjacency in Adjacency:
-        event = event_of(setting(adjacency=adjacency))
+        event = setting(trust=Trusted(1.0, adjacency=adjacency)).event
         assert event == calibrated_laplace(Guarantee(1.0, 0.0, adjacency))
-    central = event_of(setting()).table.variance
-    distributed = setting(trust="distributed", relied_on=0.8)
-    assert event_of(distributed).table.variance == pytest.approx(central / 0.8, rel=1e-4)
+    central = setting().event.table.variance
+    assert setting(trust=RELIED).event.table.variance == pytest.approx(central / 0.8, rel=1e-4)
 
 
 def test_the_cost_of_distributed_noise_is_that_of_the_shares_relied_on():
-    relied = cost_of(setting(trust="distributed", relied_on=0.5))
+    relied = setting(trust=Distributed(1.0, min_survivors=50)).trust.cost()
     assert relied.epsilon / 1e9 == pytest.approx(1.0, abs=1e-4)
-    assert relied.table.variance == pytest.approx(event_of(setting()).table.variance, rel=1e-4)
+    assert relied.table.variance == pytest.approx(setting().event.table.variance, rel=1e-4)
 
 
 def test_turns():
@@ -68,10 +76,10 @@ def test_turns():
 
 def test_a_year_is_the_tighter_of_sum_and_composition():
     assert epsilon_per_year(setting(population=73_000)) == 1.0
-    few = setting(population=36_500, epsilon=2.0)
+    few = setting(population=36_500, trust=Trusted(2.0))
     assert checks_per_person(few) == 2
     assert 2.0 < epsilon_per_year(few) <= 4.0
-    many = epsilon_per_year(setting(population=2000, epsilon=0.1))
+    many = epsilon_per_year(setting(population=2000, trust=Trusted(0.1)))
     assert 0.5 < many < 0.6 * 37 * 0.1
 
 
@@ -79,7 +87,7 @@ def test_composition_matches_an_independent_accountant():
     """dp-accounting's own discrete Laplace, two coordinates moved by one, 37 times."""
     from dp_accounting.pld import privacy_loss_distribution
 
-    plan = setting(population=2000, epsilon=0.1)
+    plan = setting(population=2000, trust=Trusted(0.1))
     once = privacy_loss_distribution.from_discrete_laplace_mechanism(
         0.1 / 2, value_discretization_interval=1e-4
     )

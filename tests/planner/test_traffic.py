@@ -14,14 +14,14 @@ from flwr_kld.planner.traffic import traffic_of
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
 
 
-def predicted(**options):
-    setting = Setting(clients=20, records=100, epsilon=3.0, threshold=None, **options)
+def predicted(trust, **options):
+    setting = Setting(clients=20, records=100, trust=trust, threshold=None, **options)
     return traffic_of(setting, Partition().draw(REFERENCE, np.random.default_rng(0)))
 
 
 def test_plain_sum():
     report = KLDrift(REFERENCE, Trusted(3.0)).check(grid_of())
-    told = predicted()
+    told = predicted(Trusted(3.0))
     assert told.down == pytest.approx(report.bytes_down, abs=8)
     assert told.up == pytest.approx(report.bytes_up, abs=8)
 
@@ -31,21 +31,22 @@ def test_secure_sum(trust, monkeypatch):
     monkeypatch.setattr("flwr_kld.planner.traffic._NAME", len("1000:0"))
     app = partial(app_of, secure_sum=FirstUse())()
     report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(app))
-    told = predicted(trust=trust.name, aggregation="secure-sum")
+    told = predicted(trust, aggregation="secure-sum")
     assert told.down == pytest.approx(report.bytes_down, abs=8)
     assert told.up == pytest.approx(report.bytes_up, abs=8)
 
 
 def test_sealed_sum():
-    report = monitor().check(federation())
-    told = predicted(trust="trusted-aggregator")
+    asking = monitor()
+    report = asking.check(federation())
+    told = predicted(asking.trust)
     assert told.down == pytest.approx(report.bytes_down, abs=8)
     assert told.up == pytest.approx(report.bytes_up, abs=8)
 
 
 def test_what_makes_it_more():
     def told(**options):
-        setting = Setting(**{"clients": 100, "records": 100, "epsilon": 3.0, **options})
+        setting = Setting(**{"clients": 100, "records": 100, "trust": Trusted(3.0), **options})
         return traffic_of(setting, Partition().draw(REFERENCE, np.random.default_rng(0)))
 
     plain, secure = told(), told(aggregation="secure-sum")
