@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flwr_kld.accounting import Entry, FailureKind, Ledger
+from flwr_kld.accounting import Entry, FailureKind, Ledger, NoBudget
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.flower_run import FlowerRun, run_app
-from flwr_kld.cli.ledgers import why_no_report
+from flwr_kld.cli.ledgers import existing_ledger, no_budget, why_no_report
 from flwr_kld.cli.output import say
 
 _POLL = 1.0
@@ -89,9 +89,10 @@ class AppRuns:
         run = None
         deadline = time.monotonic() + self.timeout
         try:
-            ledger = Ledger(self.ledger)
+            ledger = existing_ledger(self.ledger)
             entry = ledger.check(key, population=self.population)
             if entry is None:
+                ledger.budget(self.population)  # else the app spends in a ledger that is not this
                 run = run_app(
                     self.app,
                     self.connection,
@@ -103,6 +104,8 @@ class AppRuns:
                 entry = ledger.check(key, population=self.population)
             if entry is not None and entry.state == "reserved" and not (run and run.broke):
                 entry = self._wait(ledger, entry, deadline)
+        except NoBudget as error:
+            return Ending(False, None, ExitCode.ERROR, f"{no_budget(str(error))}; nothing was asked")
         except (ValueError, OSError, RuntimeError, ImportError) as error:
             return Ending(run is not None, None, ExitCode.ERROR, str(error))
         return Ending(run is not None, entry, *self._without_report(entry, run, asks))

@@ -6,10 +6,10 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flwr_kld.accounting import Ledger, LedgerError
+from flwr_kld.accounting import LedgerError
 from flwr_kld.alerts import Alert, Command, Webhook, send_alerts
 from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.ledgers import report_of
+from flwr_kld.cli.ledgers import existing_ledger, report_of
 from flwr_kld.cli.one_check import Answer
 from flwr_kld.cli.output import complain
 from flwr_kld.report.prometheus import MonitorState, save_metrics
@@ -69,7 +69,7 @@ class Listeners:
 def latest_state(ledger: str, population: str) -> MonitorState:
     """Return what Prometheus is told of a monitor before its first check in this process."""
     try:
-        reports = map(report_of, Ledger(ledger).newest_first(population))
+        reports = map(report_of, existing_ledger(ledger).newest_first(population))
         return MonitorState(population, next(filter(None, reports), None))
     except (LedgerError, ValueError):
         return MonitorState(population)

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.accounting import Ledger as OpenLedger
-from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
+from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.one_check import Answer, Checker
 from flwr_kld.cli.options import (
     AlertCommand,
@@ -70,7 +69,7 @@ def watch(
         webhook_secret=webhook_secret,
         alert_command=alert_command,
     )
-    OpenLedger(ledger)  # a mistake in its name is better known now than tonight
+    existing_ledger(ledger).budget(population)  # a mistake is better known now than tonight
     checker = Checker(ledger, population, app, connection, run_config or (), timeout)
     state = latest_state(ledger, population)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 
 import pytest
+import sqlalchemy as sa
 from report.samples import REPORT, decided
 
 from flwr_kld.accounting import (
@@ -126,6 +128,21 @@ def test_errors_are_4_and_say_why(cli, flwr, flower_app, does, why):
     assert why in json.loads(done.stdout)["message"]
 
 
+def test_nobody_is_asked_unless_this_ledger_has_a_budget(cli, flwr, flower_app):
+    """An app that writes to another ledger would spend there, and find nobody here to tell."""
+    flwr.will("settle", decided(Outcome.NO_DRIFT, 0.0).to_dict())
+    for elsewhere, why in (
+        (["--population", "them"], "population 'them' has no budget: set one with flwr-kld budget"),
+        (["--ledger", f"{flwr.ledger}.mistyped"], "there is no ledger"),
+    ):
+        done = cli("check", flower_app, "--key", KEY, "--json", *elsewhere)
+        assert done.exit_code == ExitCode.ERROR
+        answer = json.loads(done.stdout)
+        assert (answer["ran"], flwr.calls) == (False, [])
+        assert why in answer["message"]
+    assert not Path(sa.make_url(f"{flwr.ledger}.mistyped").database).exists()
+
+
 def test_a_run_that_hangs_is_stopped(cli, flwr, flower_app, monkeypatch):
     flwr.will("hang")
     heard = Event()
@@ -223,7 +240,7 @@ def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, k
     [
         (["--ledger", "sqlite://"], "name a file, not memory"),
         (["--ledger", "drift.db"], "no database URL"),
-        (["--ledger", "sqlite:////nonexistent/drift.db"], "cannot be opened"),
+        (["--ledger", "sqlite:////nonexistent/drift.db"], "there is no ledger"),
         (["--schedule", "every 6x"], "no interval"),
         (["--schedule", "every 6h", "--zone", "Mars"], "no time zone"),
         (["--key", "a", "--schedule", "every 6h"], "not both"),
