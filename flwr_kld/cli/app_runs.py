@@ -105,7 +105,8 @@ class AppRuns:
             if entry is not None and entry.state == "reserved" and not (run and run.broke):
                 entry = self._wait(ledger, entry, deadline)
         except NoBudget as error:
-            return Ending(False, None, ExitCode.ERROR, f"{no_budget(str(error))}; nothing was asked")
+            why = f"{no_budget(str(error))}; nothing was asked"
+            return Ending(False, None, ExitCode.ERROR, why)
         except (ValueError, OSError, RuntimeError, ImportError) as error:
             return Ending(run is not None, None, ExitCode.ERROR, str(error))
         return Ending(run is not None, entry, *self._without_report(entry, run, asks))
