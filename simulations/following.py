@@ -10,14 +10,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flwr_kld.report import Check
+from flwr_kld.report import CheckSeries, Point, Report
 
 _POLL = 0.2
 
 
 def follow(
     run: subprocess.Popen[bytes], file: Path, total: int, *, timeout: float, console: Console
-) -> list[Check]:
+) -> list[Point[Report]]:
     """Show progress until a run ends, or takes more than `timeout` seconds; return its checks.
 
     Parameters
@@ -33,7 +33,7 @@ def follow(
     console : Console
         For the progress bar.
     """
-    checks: list[Check] = []
+    checks: list[Point[Report]] = []
     give_up = time.monotonic() + timeout
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -55,9 +55,9 @@ def follow(
     return checks
 
 
-def read_checks(file: Path) -> list[Check]:
+def read_checks(file: Path) -> list[Point[Report]]:
     """Read the whole lines of a file that may still be growing, or not be there yet."""
     if not file.exists():
         return []
     whole = file.read_text().rpartition("\n")[0]
-    return [Check.from_dict(json.loads(line)) for line in whole.splitlines()]
+    return [CheckSeries.point_from(json.loads(line)) for line in whole.splitlines()]

@@ -146,6 +146,7 @@ EXAMPLES = {
     query.MonteCarlo: {},
     query.Partition: {},
     query.Selection: {"modulus": 4, "residues": (1, 2)},
+    report.CheckSeries: {"points": [], "drift_from": 2},
     secure_aggregation.ClientPolicy: {},
     secure_aggregation.Session: SESSION,
     secure_aggregation.Shape: {"neighbours": 2, "threshold": 2},
@@ -183,8 +184,8 @@ ANSWERS = {
     accounting.Entry, accounting.Release, accounting.Reservation, accounting.Spent,
     accounting.State, alerts.Delivery, estimators.ErrorSplit, estimators.Estimate,
     explanation.Movement, guard.Receipt, integral.IntegralEvent, integral.Recommendation,
-    planner.Forecast, predictors.Leader, privacy.PrivacyEvent, query.QueryPlan, report.Check,
-    report.PredictorReport, report.ReferenceReport, report.Report, report.Round, report.Verdict,
+    planner.Forecast, predictors.Leader, privacy.PrivacyEvent, query.QueryPlan, report.Point,
+    report.PredictorReport, report.ReferenceReport, report.Report, report.Verdict,
     secure_aggregation.SumResult,
 }  # fmt: skip
 """What the library computes and returns: nobody gives these numbers."""
@@ -195,7 +196,6 @@ FROM_ELSEWHERE = {
     virtual.load_digits, handwriting.load_femnist, handwriting.load_leaf,
     virtual.load_source,  # files and networks: see their own tests
     query.cells_from_wire, query.record_ids,  # a message's, checked against its fingerprint
-    report.plot_history, report.save_html, report.plot_rounds, report.save_predictor_html,  # lines
 }  # fmt: skip
 
 BY_MODULE = (

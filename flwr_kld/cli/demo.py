@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.show import checks_table
-from flwr_kld.report import Check, plot_history, save_csv, save_html, save_json, who_saw_what
+from flwr_kld.report import CheckSeries, Point, Report, who_saw_what
 
 _NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
 _WRITERS, _NODES, _CHECKS, _DRIFT_FROM, _COHORT = 800, 21, 8, 5, 400
@@ -54,31 +53,25 @@ def demo(
         f"aggregator (Ray); {_COHORT} asked in each check, in two halves; from check {_DRIFT_FROM} "
         f"on, mostly 1 and 7. Tolerated: {_THRESHOLD} nats."
     )
-    checks, models = _run(out, console)
-    if len(checks) < _CHECKS or len(models) < _MODELS:
+    points, models = _run(out, console)
+    if len(points) < _CHECKS or len(models) < _MODELS:
         console.print(f"[red]The run ended early: see {out / 'flower.log'}[/]")
         raise typer.Exit(ExitCode.ERROR)
-    console.print(checks_table(checks, title="KL(reference ‖ clients)"))
+    checks = CheckSeries(points, drift_from=_DRIFT_FROM, models=models)
+    console.print(checks.table(title="KL(reference ‖ clients)"))
     console.print(_models_table(models), *_who_saw_what(models), sep="\n")
     console.print(_FIRST_USE)
     title = "Private drift checks on handwriting"
-    plot_history(checks, out / "history.png", drift_from=_DRIFT_FROM, title=title)
-    save_html(
-        checks,
-        out / "report.html",
-        title=title,
-        subtitle="Simulation with real handwriting on Ray; the noise is not seeded",
-        drift_from=_DRIFT_FROM,
-        models=models,
-    )
-    save_csv(checks, out / "checks.csv")
-    save_json(checks, out / "checks.json")
-    save_csv(models, out / "models.csv")
-    for name in ("report.html", "history.png", "checks.csv", "checks.json", "models.csv"):
-        console.print(f"  {out / name}")
+    subtitle = "Simulation with real handwriting on Ray; the noise is not seeded"
+    files = [out / name for name in ("report.html", "history.png", "checks.csv", "checks.json")]
+    for file in files:
+        checks.save(file, title=title, subtitle=subtitle)
+    CheckSeries(models).save(out / "models.csv")
+    for file in (*files, out / "models.csv"):
+        console.print(f"  {file}")
 
 
-def _run(out: Path, console: Console) -> tuple[list[Check], list[Check]]:
+def _run(out: Path, console: Console) -> tuple[list[Point[Report]], list[Point[Report]]]:
     """Run the app; return its checks, and the one in each trust model after them."""
     from flwr_kld.messages.sealing import AggregatorKey
     from flwr_kld.simulations import APP  # an extra
@@ -109,7 +102,7 @@ def _run(out: Path, console: Console) -> tuple[list[Check], list[Check]]:
     return checks, read_checks(out / MODELS_FILE)
 
 
-def _models_table(models: Sequence[Check]) -> Table:
+def _models_table(models: Sequence[Point[Report]]) -> Table:
     table = Table(title="The trust models on the same clients, after the drift")
     table.add_column("trust + aggregation")
     for name in ("estimate", "truth", "ε", "ε delivered", "bytes", "seconds"):
@@ -129,7 +122,7 @@ def _models_table(models: Sequence[Check]) -> Table:
     return table
 
 
-def _who_saw_what(models: Sequence[Check]) -> Iterator[str]:
+def _who_saw_what(models: Sequence[Point[Report]]) -> Iterator[str]:
     for report in (model.report for model in models):
         if report:
             yield f"  [bold]{report.trust} + {report.aggregation}[/]: {who_saw_what(report)}"

@@ -23,9 +23,8 @@ from flwr_kld.cli.ledgers import (
 )
 from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import print_json, results, say
-from flwr_kld.cli.show import checks_table, failures
-from flwr_kld.cli.show_rounds import rounds_table
-from flwr_kld.report import Check
+from flwr_kld.cli.show import failures
+from flwr_kld.report import CheckSeries
 
 
 def history(
@@ -47,8 +46,8 @@ def history(
         print_json([_as_dict(entry) for entry in chosen])
     elif predictor is not None:
         rounds = rounds_of(chosen)
-        results.print(rounds_table(rounds, title=f"Rounds of {predictor} ({population})"))
-        results.print(*failures(rounds, "round"), sep="\n")
+        results.print(rounds.table(title=f"Rounds of {predictor} ({population})"))
+        results.print(*failures(rounds), sep="\n")
     else:
         entries = back_to(newest, last, is_check)
         _show_checks(checks_of(entries, checks_before(books, entries, population)), population)
@@ -58,11 +57,11 @@ def history(
             say(f"the ledger has rounds of a predictor, too: --predictor {name}")
 
 
-def _show_checks(checks: list[Check], population: str) -> None:
+def _show_checks(checks: CheckSeries, population: str) -> None:
     if not checks:
         say(f"the ledger has no checks of population {population!r}")
         return
-    results.print(checks_table(checks, title=f"Checks of {population}"))
+    results.print(checks.table(title=f"Checks of {population}"))
     results.print(*failures(checks), sep="\n")
 
 

@@ -9,8 +9,16 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from flwr_kld.accounting import Entry, FailureKind, Kind, Ledger
-from flwr_kld.report import Check, PredictorReport, ReferenceReport, Report, Round
+from flwr_kld.report import (
+    CheckSeries,
+    Point,
+    PredictorReport,
+    ReferenceReport,
+    Report,
+    RoundSeries,
+)
 from flwr_kld.report.predictor_report import round_of
+from flwr_kld.report.series import R
 
 DEFAULT_LEDGER = "sqlite:///drift.db"
 DEFAULT_POPULATION = "default"
@@ -115,36 +123,32 @@ def predictors_of(entries: Iterable[Entry]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(predictor_of, entries))))
 
 
-def checks_of(entries: Iterable[Entry], before: int = 0) -> list[Check]:
+def checks_of(entries: Iterable[Entry], before: int = 0) -> CheckSeries:
     """Return the checks of a history; whatever else it holds is left out.
 
     They are numbered from `before` + 1 on. References and draws take a number, rounds do not.
     """
     numbered = enumerate((entry for entry in entries if entry.kind in _NUMBERED), before + 1)
-    return [
-        Check(
-            number,
-            report,
-            failure=None if report else why_no_report(entry),
-            started=entry.started.isoformat(),
-            ended=entry.state != "reserved",
-        )
-        for number, entry, report in ((n, e, report_of(e)) for n, e in numbered if is_check(e))
-    ]
+    return CheckSeries(
+        _point(number, entry, report_of(entry)) for number, entry in numbered if is_check(entry)
+    )
 
 
-def rounds_of(entries: Iterable[Entry]) -> list[Round]:
+def rounds_of(entries: Iterable[Entry]) -> RoundSeries:
     """Return entries that are one predictor's rounds, numbered as it does."""
-    return [
-        Round(
-            round_of(entry.key)[1],
-            report,
-            failure=None if report else why_no_report(entry),
-            started=entry.started.isoformat(),
-            ended=entry.state != "reserved",
-        )
-        for entry, report in ((e, round_report(e)) for e in entries)
-    ]
+    return RoundSeries(
+        _point(round_of(entry.key)[1], entry, round_report(entry)) for entry in entries
+    )
+
+
+def _point(number: int, entry: Entry, report: R | None) -> Point[R]:
+    return Point(
+        number,
+        report,
+        failure=None if report else why_no_report(entry),
+        started=entry.started.isoformat(),
+        ended=entry.state != "reserved",
+    )
 
 
 def round_report(entry: Entry) -> PredictorReport | None:

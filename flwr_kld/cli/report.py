@@ -20,25 +20,12 @@ from flwr_kld.cli.ledgers import (
 )
 from flwr_kld.cli.options import Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import say
-from flwr_kld.report import (
-    Check,
-    Round,
-    plot_history,
-    plot_rounds,
-    save_csv,
-    save_html,
-    save_json,
-    save_predictor_html,
-    save_rounds_csv,
-    save_rounds_json,
-)
-
-_FORMATS = (".html", ".png", ".svg", ".csv", ".json")
+from flwr_kld.report.series import FORMATS
 
 
 def report(
     file: Annotated[
-        Path, typer.Argument(help=f"The ending says the format: {', '.join(_FORMATS)}.")
+        Path, typer.Argument(help=f"The ending says the format: {', '.join(FORMATS)}.")
     ] = Path("report.html"),
     *,
     ledger: Ledger = DEFAULT_LEDGER,
@@ -51,40 +38,18 @@ def report(
 
     By default this is a self-contained HTML page.
     """
-    if file.suffix not in _FORMATS:
-        raise ValueError(f"{file} must end in one of {', '.join(_FORMATS)}")
+    if file.suffix not in FORMATS:
+        raise ValueError(f"{file} must end in one of {', '.join(FORMATS)}")
     books = existing_ledger(ledger)
     newest = books.newest_first(population)
     if predictor is not None:
         rounds = rounds_of(latest_rounds(newest, predictor, last))
-        _write_rounds(rounds, file, title or f"Predictor {predictor} of {population}")
+        rounds.save(file, title=title or f"Predictor {predictor} of {population}")
         say(f"{file}: {len(rounds)} rounds")
         return
     entries = back_to(newest, last, is_check)
     checks = checks_of(entries, checks_before(books, entries, population))
     if not checks:
         raise ValueError(f"the ledger has no checks of population {population!r}")
-    _write_checks(checks, file, title or f"Drift checks of {population}")
+    checks.save(file, title=title or f"Drift checks of {population}")
     say(f"{file}: {len(checks)} checks")
-
-
-def _write_checks(checks: list[Check], file: Path, title: str) -> None:
-    if file.suffix == ".html":
-        save_html(checks, file, title=title)
-    elif file.suffix == ".csv":
-        save_csv(checks, file)
-    elif file.suffix == ".json":
-        save_json(checks, file)
-    else:
-        plot_history(checks, file, title=title)
-
-
-def _write_rounds(rounds: list[Round], file: Path, title: str) -> None:
-    if file.suffix == ".html":
-        save_predictor_html(rounds, file, title=title)
-    elif file.suffix == ".csv":
-        save_rounds_csv(rounds, file)
-    elif file.suffix == ".json":
-        save_rounds_json(rounds, file)
-    else:
-        plot_rounds(rounds, file, title=title)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from rich.box import SIMPLE
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Answer
-from flwr_kld.report import Check, Outcome, Report, Round, Verdict, who_saw_what
+from flwr_kld.report import PredictorReport, Report, Series, Verdict, who_saw_what
 from flwr_kld.report.words import left_of, left_out
 
 _STYLE = {
@@ -97,69 +94,12 @@ def _outside_bound(verdict: Verdict | None) -> str:
     )
 
 
-def checks_table(checks: Sequence[Check], *, title: str = "") -> Table:
-    """Return checks as a table, oldest first."""
-    reports = [c.report for c in checks if c.report]
-    decided = any(report.verdict for report in reports)
-    columns = (
-        ("check", True),
-        ("key", any(report.key for report in reports)),
-        ("decision", decided),
-        ("at least", decided),
-        ("estimate", True),
-        ("truth", any(c.truth is not None for c in checks)),
-        ("ε", True),
-        ("left", any(report.epsilon_left is not None for report in reports)),
-        ("clients", True),
-    )
-    thresholds = sorted({r.threshold for r in reports if r.threshold is not None})
-    caption = "nats; estimates ± s.d.; ε of a check"
-    if any(report.epsilon_left is not None for report in reports):
-        caption += ", and left of the budget then in force"
-    if thresholds:
-        caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
-    table = Table(
-        title=title or None, caption=caption, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False,
-        show_edge=False,
-    )  # fmt: skip
-    for name, shown in columns:
-        if shown:
-            left = name in ("key", "decision")
-            table.add_column(name, justify="left" if left else "right", overflow="fold")
-    for check in checks:
-        cells = _cells(check)
-        drift = check.report is not None and check.report.outcome is Outcome.DRIFT
-        table.add_row(
-            *(escape(text) for text, (_, shown) in zip(cells, columns, strict=True) if shown),
-            style="bold red" if drift else "",
-        )
-    return table
-
-
-def failures(series: Sequence[Check | Round], what: str = "check") -> Iterator[Text]:
+def failures(series: Series[Report] | Series[PredictorReport]) -> Iterator[Text]:
     """Yield a line for each check or round without a report."""
-    for one in series:
-        if one.report is None:
-            yield Text(f"{what} {one.number}: {one.failure or 'failed'}", style="dim")
-
-
-def _cells(check: Check) -> tuple[str, ...]:
-    report = check.report
-    if report is None:
-        ended = "none" if check.ended else "not ended"
-        return (str(check.number), "", ended, "–", "none", _nats(check.truth), "–", "–", "–")
-    estimate = "none" if report.estimate is None else f"{report.estimate:z.3f} ± {report.error:.3f}"
-    return (
-        str(check.number),
-        report.key or "",
-        report.outcome or "–",
-        _nats(report.lower_bound),
-        estimate,
-        _nats(check.truth),
-        f"{report.delivered:.3g}",
-        _left(report),
-        f"{report.survivors}/{report.asked}",
-    )
+    for point in series:
+        if point.report is None:
+            words = f"{series.what} {point.number}: {point.failure or 'failed'}"
+            yield Text(words, style="dim")
 
 
 def _left(report: Report) -> str:

@@ -11,8 +11,8 @@ import typer
 from flwr_kld.cli.demo import require_simulation
 from flwr_kld.cli.options import AsJson
 from flwr_kld.cli.output import messages, print_json, results, say
-from flwr_kld.cli.show import checks_table, failures
-from flwr_kld.report import Check, plot_history, save_csv, save_html, save_json
+from flwr_kld.cli.show import failures
+from flwr_kld.report import CheckSeries, Point, Report
 
 _RESULTS = "checks.jsonl"
 
@@ -60,27 +60,26 @@ def simulate(
         "threshold": float(threshold), "out": str(out),
     }  # fmt: skip
     Scenario.from_run_config(config).require(cohort)
-    found = _run(config, out, nodes=nodes, checks=checks, timeout=timeout)
+    first = drift_from if drift != "none" and drift_from <= checks else None
+    points = _run(config, out, nodes=nodes, checks=checks, timeout=timeout)
+    found, title = CheckSeries(points, drift_from=first), f"{checks} simulated checks"
     if len(found) < checks:
         raise RuntimeError(f"the run ended after {len(found)} checks: see {out / 'flower.log'}")
-    first = drift_from if drift != "none" and drift_from <= checks else None
-    title = f"{checks} simulated checks"
-    save_html(found, out / "report.html", title=title, drift_from=first)
-    plot_history(found, out / "history.png", title=title, drift_from=first)
-    save_csv(found, out / "checks.csv")
-    save_json(found, out / "checks.json")
+    files = [out / name for name in ("report.html", "history.png", "checks.csv", "checks.json")]
+    for file in files:
+        found.save(file, title=title)
     if as_json:
-        print_json(json.loads((out / "checks.json").read_text()))
+        print_json(json.loads(found.to_json()))
     else:
-        results.print(checks_table(found, title=title))
+        results.print(found.table(title=title))
         results.print(*failures(found), sep="\n")
-    for name in ("report.html", "history.png", "checks.csv", "checks.json"):
-        say(f"  {out / name}")
+    for file in files:
+        say(f"  {file}")
 
 
 def _run(
     config: dict[str, object], out: Path, *, nodes: int, checks: int, timeout: float
-) -> list[Check]:
+) -> list[Point[Report]]:
     """Run the app on a SuperLink of its own and follow what it writes down."""
     from flwr_kld.simulations import APP  # an extra
     from flwr_kld.simulations.following import follow

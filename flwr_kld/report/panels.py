@@ -63,7 +63,7 @@ class Spend:
 
 
 class Missing(Protocol):
-    """The part of a `Check` or `Round` that says whether it is one without a number."""
+    """The part of a point in a series that says whether it is one without a number."""
 
     @property
     def number(self) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def axes_of(tmp_path, monkeypatch):
-    """Call a plotting function; returns its figure's two axes."""
+    """Plot a series; returns its figure's two axes."""
     from matplotlib.figure import Figure
 
     figures = []
@@ -19,8 +19,8 @@ def axes_of(tmp_path, monkeypatch):
 
     monkeypatch.setattr("matplotlib.figure.Figure", Kept)
 
-    def draw(plot, series, name="history.png", **options):
-        plot(series, tmp_path / name, **options)
+    def draw(series, name="history.png", **options):
+        series.plot(tmp_path / name, **options)
         return figures[-1].axes
 
     return draw
@@ -33,5 +33,4 @@ def no_plots(monkeypatch):
     def blank(series, file, **options):
         file.write_text("<svg/>", encoding="utf-8")
 
-    monkeypatch.setattr("flwr_kld.report.html.plot_history", blank)
-    monkeypatch.setattr("flwr_kld.report.predictor_html.plot_rounds", blank)
+    monkeypatch.setattr("flwr_kld.report.Series.plot", blank)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from flwr_kld.report import Check, Outcome, PredictorReport, Report, Round, Verdict
+from flwr_kld.report import Outcome, Point, PredictorReport, Report, Verdict
 
 REPORT = Report(
     check="c0ffee", started="2026-11-21T02:00:00+00:00", estimate=0.25, theta=0.01,
@@ -45,7 +45,7 @@ def decided(outcome: Outcome, lower_bound: float, **changes: object) -> Report:
     return replace(REPORT, verdict=verdict(outcome, lower_bound), **{**ledger, **changes})
 
 
-def nights(number: int, drift_from: int) -> list[Check]:
+def nights(number: int, drift_from: int) -> list[Point[Report]]:
     """A check a night; the third fails."""
     first = datetime(2026, 11, 1, 3, tzinfo=UTC)
     checks = []
@@ -58,11 +58,11 @@ def nights(number: int, drift_from: int) -> list[Check]:
             started=(first + timedelta(days=n)).isoformat(),
             epsilon_left=1 - n % 4 / 4,
         )
-        failed = Check(
+        failed = Point(
             n, None, failure="refused: the budget is spent until <i>Sunday</i>",
             started=report.started,
         )  # fmt: skip
-        checks.append(failed if n == 3 else Check(n, report))
+        checks.append(failed if n == 3 else Point(n, report))
     return checks
 
 
@@ -80,8 +80,8 @@ def learnt(number: int, leader: str = "usual", **changes: object) -> PredictorRe
     return replace(report, **changes)
 
 
-def mornings(number: int, change_at: int) -> list[Round]:
+def mornings(number: int, change_at: int) -> list[Point[PredictorReport]]:
     """A predictor's round a day; the third fails, and the leader changes once."""
     reports = [learnt(n, "<strike>" if n >= change_at else "usual") for n in range(1, number + 1)]
-    failed = Round(3, None, failure="nothing was released: 0 <i>of 60</i> clients reported")
-    return [failed if r.round == 3 else Round(r.round, r) for r in reports]
+    failed = Point(3, None, failure="nothing was released: 0 <i>of 60</i> clients reported")
+    return [failed if r.round == 3 else Point(r.round, r) for r in reports]

@@ -2,23 +2,20 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from report.samples import REPORT, decided, nights
 
 from flwr_kld.cli.show import report_lines
-from flwr_kld.report import Check, Outcome, save_html
+from flwr_kld.report import CheckSeries, Outcome, Point
 from flwr_kld.report.explanation import Movement, pattern_svg
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 
 
-def words(checks, folder: Path, **options: object) -> str:
+def words(checks) -> str:
     """The page's text on one line, its tags included."""
-    page = folder / "page.html"
-    save_html(checks, page, title="t", **options)
-    return " ".join(page.read_text().split())
+    return " ".join(CheckSeries(checks).to_html(title="t").split())
 
 
 @pytest.mark.parametrize(
@@ -29,8 +26,8 @@ def words(checks, folder: Path, **options: object) -> str:
         (Outcome.INCONCLUSIVE, "? Inconclusive"),
     ],
 )
-def test_the_decision_comes_first_with_its_reason(tmp_path, outcome, head):
-    text = words([Check(1, decided(outcome, 0.07, epsilon_budget=2.0))], tmp_path)
+def test_the_decision_comes_first_with_its_reason(outcome, head):
+    text = words([Point(1, decided(outcome, 0.07, epsilon_budget=2.0))])
     order = [
         text.index(part)
         for part in (
@@ -51,46 +48,46 @@ def test_the_decision_comes_first_with_its_reason(tmp_path, outcome, head):
     assert ("0.070 to 0.270 nats" in text) == (not inconclusive)
 
 
-def test_a_check_without_a_threshold_decided_nothing(tmp_path):
-    text = words([Check(1, REPORT)], tmp_path)
+def test_a_check_without_a_threshold_decided_nothing():
+    text = words([Point(1, REPORT)])
     assert '<p class="outcome">Not decided</p>' in text
     assert "Lower confidence bound" not in text
     assert "<svg" not in text
 
 
-def test_a_decision_without_a_bound(tmp_path):
+def test_a_decision_without_a_bound():
     report = decided(Outcome.INCONCLUSIVE, 0.0)
     report = replace(report, verdict=replace(report.verdict, lower_bound=None))
-    text = words([Check(1, report)], tmp_path)
+    text = words([Point(1, report)])
     assert "there is no bound" in text
     assert "at least" not in text[text.index("<svg") : text.index("</svg>")]
 
 
-def test_a_bound_below_0_is_one_of_0(tmp_path):
-    text = words([Check(1, decided(Outcome.INCONCLUSIVE, -0.456))], tmp_path)
+def test_a_bound_below_0_is_one_of_0():
+    text = words([Point(1, decided(Outcome.INCONCLUSIVE, -0.456))])
     assert "<dd>0.000 nats <small>the divergence is at least this" in text
     assert "lower bound: at least 0.000" in text
     assert "<td>0.000<td>0.100" in text
 
 
-def test_one_estimate_has_one_error(tmp_path):
-    text = words([Check(1, decided(Outcome.DRIFT, 0.2))], tmp_path)
+def test_one_estimate_has_one_error():
+    text = words([Point(1, decided(Outcome.DRIFT, 0.2))])
     assert "0.250 ± 0.050 nats" in text
     assert "estimate 0.250, line: ± 2 s.d.<" in text
     assert "± 0.1" not in text
 
 
-def test_nothing_is_minus_0(tmp_path):
+def test_nothing_is_minus_0():
     report = decided(Outcome.NO_DRIFT, 0.0, estimate=-0.0004)
-    assert "0.000 ± 0.050 nats" in words([Check(1, report)], tmp_path)
-    for text in (words([Check(1, report)], tmp_path), str(report), *report_lines(report)):
+    assert "0.000 ± 0.050 nats" in words([Point(1, report)])
+    for text in (words([Point(1, report)]), str(report), *report_lines(report)):
         assert "-0.000" not in text
     assert "-0.001 ± 0.050" in str(replace(report, estimate=-0.0006))
 
 
-def test_a_failed_last_check_is_said_before_the_last_good_one(tmp_path):
-    checks = [Check(1, decided(Outcome.NO_DRIFT, 0.0)), Check(2, None, failure="<b>no</b> budget")]
-    text = words(checks, tmp_path)
+def test_a_failed_last_check_is_said_before_the_last_good_one():
+    checks = [Point(1, decided(Outcome.NO_DRIFT, 0.0)), Point(2, None, failure="<b>no</b> budget")]
+    text = words(checks)
     assert text.index("The last check failed") < text.index("✓ No drift")
     assert (
         "released no number: &lt;b&gt;no&lt;/b&gt; budget. The last one with a number is check 1"
@@ -99,31 +96,31 @@ def test_a_failed_last_check_is_said_before_the_last_good_one(tmp_path):
     assert "failed: no number was released (&lt;b&gt;no&lt;/b&gt; budget)" in text
 
 
-def test_a_check_that_runs_has_not_failed(tmp_path):
-    going = Check(2, None, failure="it runs <b>now</b>", started=REPORT.started, ended=False)
-    text = words([Check(1, decided(Outcome.NO_DRIFT, 0.0)), going], tmp_path)
+def test_a_check_that_runs_has_not_failed():
+    going = Point(2, None, failure="it runs <b>now</b>", started=REPORT.started, ended=False)
+    text = words([Point(1, decided(Outcome.NO_DRIFT, 0.0)), going])
     assert text.index("The last check has not ended") < text.index("✓ No drift")
     assert "Check 2 runs, or was cut off; what it reserved is spent. The last one with a" in text
     assert '<td>2026-11-21 02:00<td class="words" colspan="16">it runs &lt;b&gt;now' in text
     assert "failed" not in text
-    alone = words([going], tmp_path)
+    alone = words([going])
     assert "No check has ended" in alone
     assert "<picture>" not in alone  # there is nothing to draw
 
 
-def test_each_check_is_held_against_the_budget_then_in_force(tmp_path):
+def test_each_check_is_held_against_the_budget_then_in_force():
     before = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=3.5e-06, epsilon_budget=1.0)
     after = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=98.0, epsilon_budget=100.0)
     old = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=0.25, epsilon_budget=None)
-    text = words([Check(n, r) for n, r in enumerate((old, before, after), 1)], tmp_path)
+    text = words([Point(n, r) for n, r in enumerate((old, before, after), 1)])
     assert re.findall(r"<td>([\d.e-]+(?: of [\d.]+)?)<td>18 of 20", text) == [
         "98 of 100", "3.5e-06 of 1", "0.25",
     ]  # fmt: skip
     assert "98 of 100 left in the window of fleet" in text
 
 
-def test_no_check_at_all(tmp_path):
-    assert "No check yet" in words([], tmp_path)
+def test_no_check_at_all():
+    assert "No check yet" in words([])
 
 
 def movement(**changes: object) -> dict[str, object]:
@@ -136,13 +133,13 @@ def movement(**changes: object) -> dict[str, object]:
     ).to_dict()  # fmt: skip
 
 
-def test_cells_that_moved_have_names_or_pictures(tmp_path):
+def test_cells_that_moved_have_names_or_pictures():
     moves = (
         movement(),
         movement(kind="block_patterns", symbol=4660, name="##", low=0.01, at_least=0.0),
         movement(kind="block_patterns", symbol=None, name="one of 9 rare symbols", z=-3.0),
     )
-    text = words([Check(1, replace(REPORT, movements=moves))], tmp_path)
+    text = words([Point(1, replace(REPORT, movements=moves))])
     assert "<strong>sex=f, hand=&lt;left&gt;</strong>" in text
     assert " ".join(pattern_svg(4660, side=72).split()) in text
     assert "<strong>one of 9 rare symbols</strong>" in text
@@ -151,9 +148,9 @@ def test_cells_that_moved_have_names_or_pictures(tmp_path):
     assert "5.00% instead of 2.00%" in text
 
 
-def test_candidates_have_weights_the_heaviest_first(tmp_path):
+def test_candidates_have_weights_the_heaviest_first():
     report = replace(REPORT, candidates={"usual": 0.2, "<fault>": 0.75, "holiday": 0.05})
-    text = words([Check(1, report)], tmp_path)
+    text = words([Point(1, report)])
     assert text.index("&lt;fault&gt;<td>75.0 %") < text.index("usual<td>20.0 %")
 
 
@@ -166,15 +163,15 @@ def test_candidates_have_weights_the_heaviest_first(tmp_path):
         ("distributed", "secure-sum", "the noised sum"),
     ],
 )
-def test_who_sees_what_under_each_trust_model(tmp_path, trust, aggregation, server):
+def test_who_sees_what_under_each_trust_model(trust, aggregation, server):
     report = replace(REPORT, trust=trust, aggregation=aggregation)
-    text = words([Check(1, report)], tmp_path).replace("&#39;", "'")
+    text = words([Point(1, report)]).replace("&#39;", "'")
     assert f'<th scope="row">the server<td class="words">{server}' in text
     assert "readers of this page, reports and metrics" in text
 
 
-def test_checks_stand_newest_first_and_drifts_are_marked(tmp_path):
-    text = words(nights(9, drift_from=7), tmp_path)
+def test_checks_stand_newest_first_and_drifts_are_marked():
+    text = words(nights(9, drift_from=7))
     table = text[text.index("<h2>Checks</h2>") :]
     numbers = [int(n) for n in re.findall(r'<tr><th scope="row">(\d+)', table)]
     assert numbers == list(range(9, 0, -1))

@@ -9,7 +9,7 @@ import pytest
 from report.samples import REPORT
 
 from flwr_kld.cli.output import print_json
-from flwr_kld.report import Check, save_json
+from flwr_kld.report import CheckSeries, Point
 
 NAN, ENDLESS = float("nan"), float("inf")
 
@@ -23,7 +23,7 @@ def test_a_report_and_its_file_have_null_instead(tmp_path):
     shown = read(report.to_json())
     assert (shown["seconds"], shown["records"]) == (None, None)
     assert shown == json.loads(REPORT.to_json()) | {"seconds": None, "records": None}
-    save_json([Check(1, report, truth=NAN)], tmp_path / "checks.json")
+    CheckSeries([Point(1, report, truth=NAN)]).save(tmp_path / "checks.json")
     (check,) = read((tmp_path / "checks.json").read_text())
     assert (check["truth"], check["report"]["seconds"]) == (None, None)
 

@@ -11,7 +11,7 @@ from report.test_prometheus import saved
 
 from flwr_kld.cli.show import report_lines
 from flwr_kld.inference.outside_share import Kind, OutsideShare
-from flwr_kld.report import Check, Outcome, Report, save_csv, save_json
+from flwr_kld.report import CheckSeries, Outcome, Point, Report
 from flwr_kld.report.prometheus import MonitorState
 
 JOB = Kind("'other' in <job>", 0.2694, 0.0113)
@@ -50,24 +50,25 @@ def test_the_page_says_it_beside_the_estimate(tmp_path):
     assert (
         f"{said}share of the records, one s.d.; lower bound: at least 25.1 %, at most 29.9 %, each "
         "with probability 95 %; 9.52 % are tolerated</small>"
-    ) in words([Check(1, bounded())], tmp_path)
-    undecided = words([Check(1, UNDECIDED)], tmp_path)
+    ) in words([Point(1, bounded())])
+    undecided = words([Point(1, UNDECIDED)])
     assert f"{said}share of the records, one s.d.</small>" in undecided
-    assert "Outside the reference" not in words([Check(1, FULL)], tmp_path)
+    assert "Outside the reference" not in words([Point(1, FULL)])
 
 
 def test_files_have_its_numbers(tmp_path):
-    checks = [Check(n, report) for n, report in enumerate((bounded(), UNDECIDED, FULL), 1)]
-    save_csv(checks, tmp_path / "c.csv")
+    checks = [Point(n, report) for n, report in enumerate((bounded(), UNDECIDED, FULL), 1)]
+    CheckSeries(checks).save(tmp_path / "c.csv")
     rows = csv.DictReader((tmp_path / "c.csv").open())
     assert [(row["outside_share"], row["outside_lower"]) for row in rows] == [
         ("0.2721", "0.2514"), ("0.2721", ""), ("", ""),
     ]  # fmt: skip
-    save_json(checks, tmp_path / "c.json")
-    content = json.loads((tmp_path / "c.json").read_text())
+    CheckSeries(checks).save(tmp_path / "c.json")
+    text = (tmp_path / "c.json").read_text()
+    content = json.loads(text)
     assert content[0]["report"]["outside"]["kinds"][0]["name"] == "'other' in <job>"
     assert content[0]["report"]["verdict"]["outside_upper"] == 0.2987
-    assert [Check.from_dict(check) for check in content] == checks
+    assert list(CheckSeries.from_json(text)) == checks
 
 
 def test_metrics_have_its_numbers(tmp_path):

@@ -10,7 +10,7 @@ from matplotlib.image import imread
 from report.browser import CHROMIUM, browser
 from report.samples import REPORT, learnt, mornings, nights
 
-from flwr_kld.report import Check, Round, save_html, save_predictor_html
+from flwr_kld.report import CheckSeries, Point, RoundSeries
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
 WIDTHS = (390, 1280)
@@ -25,10 +25,10 @@ def page(tmp_path_factory):
 def checks_page(path: Path) -> None:
     checks = nights(9, drift_from=7)
     long = {f"a reason that takes many words to tell {'x' * 80}": 3}
-    checks[-1] = Check(
+    checks[-1] = Point(
         9, replace(checks[-1].report, dropouts=long, candidates={"a": 0.25, "b" * 60: 0.75})
     )
-    save_html(checks, path, title="Fleet", models=[Check(9, REPORT, truth=0.3)])
+    CheckSeries(checks, models=[Point(9, REPORT, truth=0.3)]).save(path, title="Fleet")
 
 
 def predictor_page(path: Path) -> None:
@@ -37,9 +37,9 @@ def predictor_page(path: Path) -> None:
     long = {"a candidate with a name of many words " + "x" * 80: 0.05}
     reason = {f"a reason that takes many words to tell {'x' * 80}": 3}
     rounds.append(
-        Round(10, replace(last, weights=last.weights | long, mixture={}, rejected=reason))
+        Point(10, replace(last, weights=last.weights | long, mixture={}, rejected=reason))
     )
-    save_predictor_html(rounds, path, title="Traffic")
+    RoundSeries(rounds).save(path, title="Traffic")
 
 
 @pytest.fixture(scope="module", params=[checks_page, predictor_page])

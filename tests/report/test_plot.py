@@ -7,13 +7,13 @@ import pytest
 from matplotlib.collections import PolyCollection
 from report.samples import REPORT, decided, nights
 
-from flwr_kld.report import Check, Outcome, panels, plot_history
+from flwr_kld.report import CheckSeries, Outcome, Point, panels
 
 
 @pytest.fixture
 def drawn(axes_of):
     """Draw a history; returns the figure's two axes."""
-    return lambda checks, **options: axes_of(plot_history, checks, **options)
+    return lambda checks, **options: axes_of(CheckSeries(checks, **options))
 
 
 def texts(axes) -> list[str]:
@@ -43,18 +43,18 @@ def test_every_kind_of_mark_is_where_its_check_is(drawn):
 
 
 def test_bounds_below_0_are_drawn_at_0(drawn):
-    above, _ = drawn([Check(1, decided(Outcome.INCONCLUSIVE, -0.5))])
+    above, _ = drawn([Point(1, decided(Outcome.INCONCLUSIVE, -0.5))])
     assert list(line(above, "lower confidence bound").get_ydata()) == [0.0]
 
 
 def test_a_gap_where_there_is_no_estimate(drawn):
-    above, _ = drawn([Check(1, REPORT), Check(2, None), Check(3, REPORT)])
+    above, _ = drawn([Point(1, REPORT), Point(2, None), Point(3, REPORT)])
     estimates = line(above, "private estimate ± 2 s.d.").lines[0]
     assert list(map(str, estimates.get_ydata())) == ["0.25", "nan", "0.25"]
 
 
 def test_truth_and_an_injected_drift(drawn):
-    above, below = drawn([Check(n, REPORT, truth=0.2) for n in (1, 2)], drift_from=2)
+    above, below = drawn([Point(n, REPORT, truth=0.2) for n in (1, 2)], drift_from=2)
     assert "truth (exact, this cohort)" in texts(above)
     assert [t.get_text().strip() for t in above.texts] == ["drift injected"]
     assert texts(below) == ["of each check"]
@@ -64,7 +64,7 @@ def test_each_check_is_held_against_the_budget_then_in_force(drawn):
     """A budget that was raised since says nothing of what was spent before."""
     amounts = [(0.5, 1.0), (3.5e-6, 1.0), (98.0, 100.0), (97.0, 100.0)]
     checks = [
-        Check(n, decided(Outcome.NO_DRIFT, 0.0, epsilon_left=left, epsilon_budget=budget))
+        Point(n, decided(Outcome.NO_DRIFT, 0.0, epsilon_left=left, epsilon_budget=budget))
         for n, (left, budget) in enumerate(amounts, 1)
     ]
     _, below = drawn(checks)
@@ -84,8 +84,8 @@ def test_without_a_budget_what_is_left_is_drawn(drawn):
 
 
 def test_a_check_that_runs_is_not_drawn_as_failed(drawn):
-    going = Check(2, None, started="2026-11-22T02:00:00+00:00", ended=False)
-    above, below = drawn([Check(1, REPORT), going])
+    going = Point(2, None, started="2026-11-22T02:00:00+00:00", ended=False)
+    above, below = drawn([Point(1, REPORT), going])
     assert list(line(above, "not ended").get_xdata()) == [2]
     assert "failed: no number" not in texts(above)
     assert below.xaxis.get_major_formatter()(2, 0) == "22 Nov"
@@ -97,7 +97,7 @@ def test_days_have_dates_and_a_simulation_has_numbers(drawn):
     by_start = "check, by its start in UTC"
     assert (label(1, 0), label(3, 0), label(10, 0)) == ("02 Nov", "04 Nov", "")
     assert below.get_xlabel() == by_start
-    _, below = drawn([Check(1, REPORT), Check(2, REPORT)])
+    _, below = drawn([Point(1, REPORT), Point(2, REPORT)])
     assert below.get_xlabel() == "check"
 
 
@@ -113,7 +113,7 @@ def test_days_have_dates_and_a_simulation_has_numbers(drawn):
 )
 def test_labels_tell_checks_apart(drawn, starts, labels):
     starts = [start if start.endswith("05:00") else f"{start}+00:00" for start in starts]
-    _, below = drawn([Check(n, None, started=start) for n, start in enumerate(starts, 1)])
+    _, below = drawn([Point(n, None, started=start) for n, start in enumerate(starts, 1)])
     label = below.xaxis.get_major_formatter()
     assert [label(n, 0) for n in range(1, len(starts) + 1)] == labels
 
@@ -127,12 +127,12 @@ def test_a_year_is_a_band(drawn):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_ground_is_the_pages_card(tmp_path: Path, dark):
-    plot_history([Check(1, REPORT)], tmp_path / "h.svg", dark=dark)
+    CheckSeries([REPORT]).plot(tmp_path / "h.svg", dark=dark)
     style = (Path(panels.__file__).parent / "page" / "style.css").read_text()
     card = style.split("--card: ")[2 if dark else 1].partition(";")[0]
     assert f"fill: {card}" in (tmp_path / "h.svg").read_text()
 
 
 def test_reports_of_nothing_finite(drawn):
-    above, _ = drawn([Check(1, replace(REPORT, estimate=None))])
+    above, _ = drawn([Point(1, replace(REPORT, estimate=None))])
     assert texts(above) == []

@@ -4,31 +4,22 @@ import csv
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from report.samples import learnt, mornings
 
-from flwr_kld.report import (
-    PredictorReport,
-    Round,
-    save_predictor_html,
-    save_rounds_csv,
-    save_rounds_json,
-)
+from flwr_kld.report import Point, PredictorReport, RoundSeries
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 
 
-def words(rounds, folder: Path, **options: object) -> str:
+def words(rounds) -> str:
     """The page's text on one line, its tags included."""
-    page = folder / "page.html"
-    save_predictor_html(rounds, page, title="t", **options)
-    return " ".join(page.read_text().split())
+    return " ".join(RoundSeries(rounds).to_html(title="t").split())
 
 
-def test_the_leader_comes_first_with_its_certified_odds(tmp_path):
-    text = words(mornings(8, change_at=7), tmp_path)
+def test_the_leader_comes_first_with_its_certified_odds():
+    text = words(mornings(8, change_at=7))
     order = [
         text.index(part)
         for part in (
@@ -51,21 +42,21 @@ def test_the_leader_comes_first_with_its_certified_odds(tmp_path):
     assert order == sorted(order)
 
 
-def test_a_lead_that_one_lie_ends_is_none(tmp_path):
-    text = words([Round(1, learnt(1, outlasts=0))], tmp_path)
+def test_a_lead_that_one_lie_ends_is_none():
+    text = words([Point(1, learnt(1, outlasts=0))])
     assert '<section class="decision inconclusive">' in text
     assert "? No firm leader" in text
     assert "usual has the largest weight, 90.0 %, and a single false report could" in text
 
 
-def test_a_lead_of_one_lie_is_said_in_the_singular(tmp_path):
-    text = words([Round(1, learnt(1, outlasts=1))], tmp_path)
+def test_a_lead_of_one_lie_is_said_in_the_singular():
+    text = words([Point(1, learnt(1, outlasts=1))])
     assert "would lead still if any one of the reports was a lie." in text
 
 
-def test_what_a_predictor_does_not_claim_is_not_shown(tmp_path):
+def test_what_a_predictor_does_not_claim_is_not_shown():
     report = learnt(1, risk_bound=None, mixture={}, epsilon_left=None, delta=1e-6)
-    text = words([Round(1, report)], tmp_path)
+    text = words([Point(1, report)])
     assert "none is claimed for this predictor" in text
     assert '<th scope="col">share' not in text
     assert '<th scope="col">risk bound' not in text
@@ -73,20 +64,20 @@ def test_what_a_predictor_does_not_claim_is_not_shown(tmp_path):
     assert "δ = 1e-06" in text
 
 
-def test_a_failed_last_round_is_said_before_the_last_good_one(tmp_path):
-    text = words([Round(1, learnt(1)), Round(2, None, failure="<b>nobody</b>")], tmp_path)
+def test_a_failed_last_round_is_said_before_the_last_good_one():
+    text = words([Point(1, learnt(1)), Point(2, None, failure="<b>nobody</b>")])
     assert text.index("The last round failed") < text.index('<p class="outcome">usual</p>')
     assert "Round 2 taught nothing: &lt;b&gt;nobody&lt;/b&gt;. The last one that taught" in text
-    assert "No round succeeded" in words([Round(1, None)], tmp_path)
-    going = Round(2, None, started=learnt(1).started, ended=False)
-    text = words([Round(1, learnt(1)), going], tmp_path)
+    assert "No round succeeded" in words([Point(1, None)])
+    going = Point(2, None, started=learnt(1).started, ended=False)
+    text = words([Point(1, learnt(1)), going])
     assert text.index("The last round has not ended") < text.index('<p class="outcome">usual</p>')
     assert "failed" not in text
-    assert "No round yet" in words([], tmp_path)
+    assert "No round yet" in words([])
 
 
-def test_rounds_stand_newest_first_and_failures_have_reasons(tmp_path):
-    text = words(mornings(6, change_at=5), tmp_path)
+def test_rounds_stand_newest_first_and_failures_have_reasons():
+    text = words(mornings(6, change_at=5))
     table = text[text.index("<h2>Rounds</h2>") :]
     assert re.findall(r'<tr><th scope="row">(\d+)', table) == list("654321")
     assert "failed: nothing was released: 0 &lt;i&gt;of 60&lt;/i&gt; clients reported" in table
@@ -94,8 +85,8 @@ def test_rounds_stand_newest_first_and_failures_have_reasons(tmp_path):
     assert "<li>5 × impossible report" in table
 
 
-def test_candidates_have_weights_the_heaviest_first(tmp_path):
-    text = words([Round(1, learnt(1))], tmp_path)
+def test_candidates_have_weights_the_heaviest_first():
+    text = words([Point(1, learnt(1))])
     candidates = re.findall(r'<tr><th scope="row">([^<]+)<td>([\d.]+) %', text)
     assert candidates[0] == ("usual", "90.0")
     assert [float(weight) for _, weight in candidates] == [90.0, 5.0, 5.0]
@@ -103,8 +94,8 @@ def test_candidates_have_weights_the_heaviest_first(tmp_path):
 
 def test_the_table_has_every_round_and_a_column_a_weight(tmp_path):
     rounds = mornings(4, change_at=2)
-    rounds.append(Round(5, learnt(5, "new")))
-    save_rounds_csv(rounds, tmp_path / "r.csv")
+    rounds.append(Point(5, learnt(5, "new")))
+    RoundSeries(rounds).save(tmp_path / "r.csv")
     with (tmp_path / "r.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["number"] for row in rows] == list("12345")
@@ -116,7 +107,7 @@ def test_the_table_has_every_round_and_a_column_a_weight(tmp_path):
 
 def test_the_file_has_every_report_in_full(tmp_path):
     rounds = mornings(4, change_at=2)
-    save_rounds_json(rounds, tmp_path / "r.json")
+    RoundSeries(rounds).save(tmp_path / "r.json")
     found = json.loads((tmp_path / "r.json").read_text())
     assert [line["round"] for line in found] == [1, 2, 3, 4]
     assert (found[2]["failure"], found[2]["report"]) == (rounds[2].failure, None)

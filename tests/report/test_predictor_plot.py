@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from report.samples import learnt, mornings
 
-from flwr_kld.report import Round, plot_rounds
-from flwr_kld.report import predictor_plot as plotting
+from flwr_kld.report import Point, RoundSeries, round_plot
 
 
 @pytest.fixture
 def drawn(axes_of):
     """Draw rounds; returns the figure's two axes."""
-    return lambda rounds, **options: axes_of(plot_rounds, rounds, **options)
+    return lambda rounds, **options: axes_of(RoundSeries(rounds), **options)
 
 
 def layers(axes) -> dict[str, np.ndarray]:
@@ -62,39 +61,40 @@ def test_a_change_across_a_failed_round_is_marked_where_it_shows(drawn):
 def test_the_least_of_many_candidates_are_one_layer(drawn):
     many = {f"c{j}": (j + 1) / 55 for j in range(10)}
     report = replace(learnt(1), weights=many, leader="c9")
-    above, _ = drawn([Round(1, report)])
+    above, _ = drawn([Point(1, report)])
     found = layers(above)
     assert list(found) == [*(f"c{j}" for j in range(3, 10)), "3 others"]
     others = found["3 others"][:, 1]
     assert others.max() - others.min() == pytest.approx((1 + 2 + 3) / 55)
     colours = {tuple(area.get_facecolor()[0]) for area in above.collections}
-    assert len(colours) == len(found) == len(plotting._COLOURS) + 1
+    assert len(colours) == len(found) == len(round_plot._COLOURS) + 1
 
 
 @pytest.mark.parametrize(("narrow", "kept"), [(True, 18), (False, 32)])
 @pytest.mark.filterwarnings("error:constrained_layout not applied")
 def test_long_names_are_cut_in_the_legend(drawn, narrow, kept):
     name = "a candidate with a name of many words " + "x" * 80
-    above, _ = drawn([Round(1, learnt(1, name))], narrow=narrow)
+    above, _ = drawn([Point(1, learnt(1, name))], narrow=narrow)
     assert list(layers(above))[-1] == name[: kept - 1] + "…"
 
 
 def test_nothing_learnt_yet(drawn):
-    above, _ = drawn([Round(1, None)])
+    above, _ = drawn([Point(1, None)])
     assert layers(above) == {}
     assert marks(above) == {"failed: nothing learnt": [1]}
-    above, _ = drawn([Round(1, None, ended=False)])
+    above, _ = drawn([Point(1, None, ended=False)])
     assert marks(above) == {"not ended": [1]}
 
 
 def test_days_have_dates_and_rounds_of_a_day_have_numbers(drawn):
     _, below = drawn(mornings(6, change_at=5))
     assert below.xaxis.get_major_formatter()(1, 0) == "02 Nov"
-    _, below = drawn([Round(n, replace(learnt(1), round=n)) for n in (1, 2)])
+    _, below = drawn([Point(n, replace(learnt(1), round=n)) for n in (1, 2)])
     assert below.get_xlabel() == "round"
 
 
 @pytest.mark.parametrize("name", ["r.png", "r.svg"])
 def test_files_are_pictures(tmp_path, name):
-    plot_rounds(mornings(4, change_at=2), tmp_path / name, title="Traffic", narrow=True, dark=True)
+    rounds = RoundSeries(mornings(4, change_at=2))
+    rounds.plot(tmp_path / name, title="Traffic", narrow=True, dark=True)
     assert (tmp_path / name).read_bytes()[:4] in (b"\x89PNG", b"<?xm")

@@ -11,16 +11,16 @@ import pytest
 from report.samples import REPORT, decided
 
 from flwr_kld.cli.show import report_lines
-from flwr_kld.report import Check, Outcome, plot_history, save_csv, save_html, save_json
+from flwr_kld.report import CheckSeries, Outcome, Point
 from flwr_kld.strategies.report_fields import metrics
 
 CHECKS = [
-    Check(1, REPORT, truth=0.26),
-    Check(2, None, truth=0.3, failure="refused: the budget is spent"),
-    Check(3, replace(REPORT, estimate=None, privacy=None, note="theta=0 is infinite here")),
-    Check(4, replace(REPORT, estimate=0.5, sampling=None, monte_carlo=None), truth=0.55),
-    Check(5, decided(Outcome.DRIFT, 0.2, estimate=0.5, candidates={"a": 1.0})),
-    Check(6, None, failure="it has not ended", started=REPORT.started, ended=False),
+    Point(1, REPORT, truth=0.26),
+    Point(2, None, truth=0.3, failure="refused: the budget is spent"),
+    Point(3, replace(REPORT, estimate=None, privacy=None, note="theta=0 is infinite here")),
+    Point(4, replace(REPORT, estimate=0.5, sampling=None, monte_carlo=None), truth=0.55),
+    Point(5, decided(Outcome.DRIFT, 0.2, estimate=0.5, candidates={"a": 1.0})),
+    Point(6, None, failure="it has not ended", started=REPORT.started, ended=False),
 ]
 
 
@@ -48,7 +48,7 @@ def test_a_bound_below_0_says_0_to_people_and_keeps_its_number_in_json(tmp_path:
     report = decided(Outcome.INCONCLUSIVE, -4.3e-14)
     assert str(report.lower_bound) == str(metrics(report)["kld.lower_bound"]) == "0.0"
     assert json.loads(report.to_json())["verdict"]["lower_bound"] == -4.3e-14
-    save_csv([Check(1, report)], tmp_path / "c.csv")
+    CheckSeries([Point(1, report)]).save(tmp_path / "c.csv")
     assert next(csv.DictReader((tmp_path / "c.csv").open()))["lower_bound"] == "0.0"
     assert "at least 0.000 nats" in "\n".join(report_lines(report))
 
@@ -61,7 +61,7 @@ def test_lines_say_why_clients_are_missing():
 
 def test_html_is_self_contained_and_escapes_what_clients_sent(tmp_path: Path):
     page = tmp_path / "report.html"
-    save_html(CHECKS, page, title="Checks & balances", drift_from=4)
+    CheckSeries(CHECKS, drift_from=4).save(page, title="Checks & balances")
     text = page.read_text()
     assert not re.search(r"(src|href)=\"(?!data:)", text)
     assert "Checks &amp; balances" in text
@@ -75,14 +75,14 @@ def test_html_is_self_contained_and_escapes_what_clients_sent(tmp_path: Path):
 
 def test_html_without_a_single_report_and_with_seeded_noise(tmp_path: Path):
     page = tmp_path / "report.html"
-    save_html([Check(1, None)], page, title="t")
+    CheckSeries([Point(1, None)]).save(page, title="t")
     assert "No check succeeded" in page.read_text()
-    save_html([Check(1, replace(REPORT, private=False))], page, title="t")
+    CheckSeries([Point(1, replace(REPORT, private=False))]).save(page, title="t")
     assert "private for\nnobody" in page.read_text()
 
 
 def test_csv_and_json(tmp_path: Path):
-    save_csv(CHECKS, tmp_path / "c.csv")
+    CheckSeries(CHECKS).save(tmp_path / "c.csv")
     rows = list(csv.DictReader((tmp_path / "c.csv").open()))
     assert [r["number"] for r in rows] == ["1", "2", "3", "4", "5", "6"]
     assert [r["ended"] for r in rows] == ["True"] * 5 + ["False"]
@@ -98,19 +98,18 @@ def test_csv_and_json(tmp_path: Path):
     ]
     decision = [rows[4][name] for name in ("outcome", "lower_bound", "threshold", "epsilon_left")]
     assert decision == ["drift", "0.2", "0.1", "0.5"]
-    save_json(CHECKS, tmp_path / "c.json")
-    read = [Check.from_dict(c) for c in json.loads((tmp_path / "c.json").read_text())]
-    assert read == CHECKS
+    CheckSeries(CHECKS).save(tmp_path / "c.json")
+    assert list(CheckSeries.from_json((tmp_path / "c.json").read_text())) == CHECKS
 
 
 @pytest.mark.parametrize("name", ["history.png", "history.svg"])
 def test_plots(tmp_path: Path, name: str):
-    plot_history(CHECKS, tmp_path / name, drift_from=4, title="t")
+    CheckSeries(CHECKS, drift_from=4).save(tmp_path / name, title="t")
     assert (tmp_path / name).stat().st_size > 5000
-    plot_history([Check(1, None)], tmp_path / name)
+    CheckSeries([None]).plot(tmp_path / name)
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"flwr-kld\[plots\]"):
-        plot_history(CHECKS, tmp_path / "history.png")
+        CheckSeries(CHECKS).plot(tmp_path / "history.png")

@@ -8,7 +8,7 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.report import Check
+from flwr_kld.report import CheckSeries, Point, Report
 from flwr_kld.simulations import APP
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE, run_monitor
@@ -23,12 +23,12 @@ def config(tmp_path: Path):
     return {**app["config"], **small, "drift-from": 3, "epsilon": 3.0, "out": str(tmp_path)}
 
 
-def checks_of(config) -> list[Check]:
+def checks_of(config) -> list[Point[Report]]:
     grid = InProcessGrid(virtual_clients(), config["nodes"])
     grid.set_run_config(config)
     run_monitor(grid, config)
     lines = (Path(config["out"]) / CHECKS_FILE).read_text().splitlines()
-    return [Check.from_dict(json.loads(line)) for line in lines]
+    return [CheckSeries.point_from(json.loads(line)) for line in lines]
 
 
 def test_estimates_follow_the_truth_through_the_drift(config):

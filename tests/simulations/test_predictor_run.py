@@ -9,7 +9,7 @@ import pytest
 from ray_run import run_on_ray
 from simulations.lying_clients import app as lying_clients
 
-from flwr_kld.report import Check
+from flwr_kld.report import CheckSeries
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.simulations import APP
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -49,7 +49,7 @@ def learnt(lines: list[dict]) -> list[PredictorReport]:
 
 
 def test_checks_and_rounds_take_turns(lines: list[dict], learnt: list[PredictorReport]):
-    checks = [Check.from_dict(line) for line in lines]
+    checks = [CheckSeries.point_from(line) for line in lines]
     assert [check.number for check in checks] == [report.round for report in learnt] == [1, 2, 3, 4]
     for check in checks:
         assert check.report.survivors == WRITERS  # who lies to the predictor answers checks

@@ -13,7 +13,7 @@ import pytest
 from patience import HANGS
 from ray_run import run_on_ray
 
-from flwr_kld.report import Check
+from flwr_kld.report import CheckSeries
 from flwr_kld.simulations import APP
 from flwr_kld.simulations.processes import stop_family
 
@@ -51,7 +51,7 @@ def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
     config = {"writers": 60, "cohort": 30, "nodes": 4, "checks": 3, "drift-from": 3}
     config |= {"reference-writers": 100, "epsilon": 3.0}
     lines = run_on_ray(APP, tmp_path, nodes=4, config=config)
-    checks = [Check.from_dict(line) for line in lines]
+    checks = [CheckSeries.point_from(line) for line in lines]
     for check in checks:
         assert check.report.survivors == 30
         assert check.report.private

@@ -1,0 +1,290 @@
+"""Reports over time, and the ways to look at them: table, page, plot and files.
+
+``CheckSeries(monitor.reports.values()).save(Path("report.html"))`` writes a page of all checks.
+A notebook shows a series as a table.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from flwr_kld.messages.json_text import json_text
+from flwr_kld.report.panels import Spend, Theme, draw_spend, label_numbers, two_panels
+from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.report.report import Report
+
+FORMATS = (".html", ".png", ".svg", ".csv", ".json")
+"""Endings of the files that a series can be saved to."""
+
+R = TypeVar("R", bound=Report | PredictorReport)
+"""What a series is of."""
+
+
+@dataclass(frozen=True)
+class Point(Generic[R]):
+    """One check or round in a series.
+
+    Parameters
+    ----------
+    number : int
+        From 1.
+    report : Report or PredictorReport or None
+        None if nothing came out: it failed, or has not ended.
+    truth : float or None
+        Exact divergence in nats, where a simulation knows it.
+    failure : str or None
+        Why there is no report, where that is known.
+    started : str or None
+        UTC, ISO 8601; by default as the report says.
+    ended : bool
+        False if it runs, or was cut off.
+    """
+
+    number: int
+    report: R | None
+    truth: float | None = None
+    failure: str | None = None
+    started: str | None = None
+    ended: bool = True
+
+    def __post_init__(self) -> None:
+        if self.started is None and self.report is not None:
+            object.__setattr__(self, "started", self.report.started)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table in words.
+
+    Parameters
+    ----------
+    columns : Mapping[str, bool]
+        Names, and whether they are aligned to the left.
+    rows : Sequence[Sequence[str]]
+        Cells by row.
+    marked : Sequence[bool]
+        Which rows stand out.
+    caption : str
+        Units, and what else a reader must know.
+    """
+
+    columns: Mapping[str, bool]
+    rows: Sequence[Sequence[str]]
+    marked: Sequence[bool]
+    caption: str
+
+
+class Series(ABC, Generic[R]):
+    """Reports in order: a `CheckSeries` or a `RoundSeries`.
+
+    Parameters
+    ----------
+    points : Iterable[Point or Report or PredictorReport or None]
+        Reports alone are numbered from 1; None stands for one that did not come.
+    """
+
+    what: ClassVar[str]
+    """What a point is, for people."""
+    heading: ClassVar[str]
+    """Title where none is given."""
+    _facts: ClassVar[tuple[str, ...]] = ("started", "ended", "truth", "failure")
+    """Attributes of a point that files have beside its number and its report."""
+
+    def __init__(self, points: Iterable[Point[R] | R | None]) -> None:
+        self.points: tuple[Point[R], ...] = tuple(
+            point if isinstance(point, Point) else Point(number, point)
+            for number, point in enumerate(points, 1)
+        )
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[Point[R]]:
+        return iter(self.points)
+
+    @property
+    def reports(self) -> list[R]:
+        """What came out, in order."""
+        return [point.report for point in self.points if point.report is not None]
+
+    # -------------------------------------------------------------------------------- to look at
+
+    def table(self, *, title: str = "") -> Table:
+        """Return a table for a terminal, oldest first."""
+        rows = self._rows()
+        table = Table(
+            title=escape(title) or None, caption=rows.caption, box=SIMPLE, padding=(0, 1, 0, 0),
+            pad_edge=False, show_edge=False,
+        )  # fmt: skip
+        for name, left in rows.columns.items():
+            table.add_column(name, justify="left" if left else "right", overflow="fold")
+        for cells, marked in zip(rows.rows, rows.marked, strict=True):
+            table.add_row(*map(escape, cells), style="bold red" if marked else "")
+        return table
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        rows = self._rows()
+
+        def line(cells: Iterable[str], tag: str) -> str:
+            aligned = zip(cells, rows.columns.values(), strict=True)
+            return "".join(
+                f'<{tag} style="text-align: {"left" if left else "right"}">{html.escape(cell)}'
+                for cell, left in aligned
+            )
+
+        body = "".join(f"<tr>{line(cells, 'td')}" for cells in rows.rows)
+        return (
+            f"<table><caption>{html.escape(self.heading)}: {html.escape(rows.caption)}</caption>"
+            f"<thead><tr>{line(rows.columns, 'th')}</thead><tbody>{body}</tbody></table>"
+        )
+
+    def plot(
+        self, file: Path, *, title: str = "", dark: bool = False, narrow: bool = False
+    ) -> None:
+        """Draw the series over its spend; points without a report leave a gap, marked at the foot.
+
+        Below are epsilon of each point, and what the window had spent of the budget that was in
+        force, if there is a ledger.
+
+        Parameters
+        ----------
+        file : Path
+            The ending says the format: ``.png`` or ``.svg``.
+        title : str
+            Heading of the picture.
+        dark, narrow : bool
+            Colours for a dark page; the shape for a phone.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed; names the extra.
+        """
+        with two_panels(file, title=title, dark=dark, narrow=narrow) as (above, below, theme):
+            self._draw(above, theme, narrow=narrow)
+            draw_spend(
+                below,
+                [self._spend(p.number, p.report) for p in self.points if p.report],
+                self.what,
+                theme,
+            )
+            started = {p.number: p.started for p in self.points if p.started is not None}
+            label_numbers(below, [p.number for p in self.points], started, self.what, narrow)
+
+    @abstractmethod
+    def to_html(self, *, title: str = "", subtitle: str = "") -> str:
+        """Return a self-contained page.
+
+        Raises
+        ------
+        ImportError
+            If jinja2 or matplotlib is not installed; names the extra.
+        """
+
+    # ------------------------------------------------------------------------------------ to keep
+
+    def to_csv(self) -> str:
+        """Return one row a point: divergences, errors, log-odds and epsilons in nats."""
+        text = StringIO()
+        rows = csv.writer(text)
+        columns = self._columns()
+        rows.writerow(["number", *self._facts, *columns])
+        for point in self.points:
+            facts = [getattr(point, name) for name in self._facts]
+            values = [point.report and value(point.report) for value in columns.values()]
+            rows.writerow([point.number, *facts, *values])
+        return text.getvalue()
+
+    def to_json(self) -> str:
+        """Return all reports in full."""
+        content = [
+            {
+                "round": point.number,
+                **{name: getattr(point, name) for name in self._facts},
+                "report": point.report and point.report.to_dict(),
+            }
+            for point in self.points
+        ]
+        return json_text(content, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        return cls(map(cls.point_from, json.loads(text)))
+
+    @classmethod
+    def point_from(cls, values: Mapping[str, Any]) -> Point[R]:
+        """Read one element of what `to_json` wrote, or a line of a simulation.
+
+        Raises
+        ------
+        ValueError
+            If its report is of another kind, or of a version that this one cannot read.
+        """
+        report = values["report"]
+        return Point(
+            number=int(values["round"]),
+            report=None if report is None else cls._report_from(report),
+            truth=values.get("truth"),
+            failure=values.get("failure"),
+            started=values.get("started"),
+            ended=values.get("ended", True),
+        )
+
+    def save(self, file: Path, *, title: str = "", subtitle: str = "") -> None:
+        """Write a file; its ending says what: a page, a plot, a table, or all reports in full.
+
+        Raises
+        ------
+        ValueError
+            If it has none of the endings in `FORMATS`.
+        ImportError
+            If a package for pages or plots is not installed; names the extra.
+        """
+        if file.suffix == ".html":
+            page = self.to_html(title=title, subtitle=subtitle)
+            file.write_text(page, encoding="utf-8")
+        elif file.suffix == ".csv":
+            file.write_text(self.to_csv(), encoding="utf-8", newline="")
+        elif file.suffix == ".json":
+            file.write_text(self.to_json(), encoding="utf-8")
+        elif file.suffix in FORMATS:
+            self.plot(file, title=title)
+        else:
+            raise ValueError(f"{file} must end in one of {', '.join(FORMATS)}")
+
+    # ------------------------------------------------------------------------ what its kind says
+
+    @classmethod
+    @abstractmethod
+    def _report_from(cls, values: Mapping[str, Any]) -> R:
+        """Read a stored report."""
+
+    @abstractmethod
+    def _columns(self) -> Mapping[str, Callable[[R], Any]]:
+        """Return what files have a column of, beside `_facts`."""
+
+    @abstractmethod
+    def _rows(self) -> Rows:
+        """Return the table that terminals and notebooks show."""
+
+    @abstractmethod
+    def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:
+        """Draw the upper panel of the plot."""
+
+    @abstractmethod
+    def _spend(self, number: int, report: R) -> Spend:
+        """Return what a point cost."""

@@ -1,0 +1,72 @@
+"""A series of reports: what it is made of, and where it is shown."""
+
+import io
+
+import pytest
+from report.samples import REPORT, decided, learnt, mornings, nights
+from rich.console import Console
+
+from flwr_kld.report import CheckSeries, Outcome, Point, RoundSeries
+from flwr_kld.report.series import FORMATS
+
+CHECKS, ROUNDS = CheckSeries(nights(6, drift_from=5)), RoundSeries(mornings(6, change_at=5))
+
+
+def printed(series, **options) -> str:
+    text = io.StringIO()
+    Console(file=text, width=200).print(series.table(**options))
+    return text.getvalue()
+
+
+def test_reports_alone_are_numbered_from_1():
+    series = CheckSeries([REPORT, None, REPORT])
+    assert list(series) == [Point(1, REPORT), Point(2, None), Point(3, REPORT)]
+    assert series.reports == [REPORT, REPORT]
+    assert len(series) == 3
+
+
+@pytest.mark.parametrize("series", [CHECKS, ROUNDS], ids=["checks", "rounds"])
+def test_json_is_read_back(series):
+    again = type(series).from_json(series.to_json())
+    assert list(again) == list(series)
+
+
+def test_a_series_of_checks_takes_no_rounds():
+    with pytest.raises(ValueError, match="not a report"):
+        CheckSeries.from_json(ROUNDS.to_json())
+    with pytest.raises(ValueError, match="not a predictor's report"):
+        RoundSeries.from_json(CHECKS.to_json())
+
+
+def test_a_notebook_shows_the_terminals_table():
+    for series in (CHECKS, ROUNDS):
+        shown, text = series._repr_html_(), printed(series)
+        cells = [cell.partition(">")[2] for cell in shown.split("<td")[1:]]
+        assert len(cells) >= 6 * len(series)
+        words = [cell.partition("<")[0] for cell in cells]
+        assert all(word.replace("&lt;", "<").replace("&gt;", ">") in text for word in words)
+        assert shown.count("<tr>") == len(series) + 1
+
+
+def test_names_are_neither_markup_nor_tags():
+    rounds = RoundSeries([learnt(1, "[red]<script>")])
+    assert "&lt;script&gt;" in rounds._repr_html_()
+    assert "<script>" not in rounds._repr_html_()
+    assert "[red]<script>" in printed(rounds)
+    report = decided(Outcome.DRIFT, 0.2, key="<b>[/]")
+    assert "<b>" not in CheckSeries([report])._repr_html_()
+    assert "<b>[/]" in printed(CheckSeries([report]))
+    assert "[/]" in printed(CHECKS, title="Checks of [/]")
+
+
+@pytest.mark.usefixtures("no_plots")
+@pytest.mark.parametrize("series", [CHECKS, ROUNDS], ids=["checks", "rounds"])
+def test_the_ending_says_what_is_saved(series, tmp_path):
+    for ending in FORMATS:
+        series.save(tmp_path / f"s{ending}", title="Fleet")
+    assert (tmp_path / "s.html").read_text() == series.to_html(title="Fleet")
+    assert (tmp_path / "s.csv").read_bytes().decode() == series.to_csv()
+    assert (tmp_path / "s.json").read_text() == series.to_json()
+    with pytest.raises(ValueError, match=r"must end in one of \.html"):
+        series.save(tmp_path / "s.pdf")
+    assert f"<title>{series.heading}</title>" in series.to_html()
