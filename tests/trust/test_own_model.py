@@ -1,0 +1,121 @@
+"""A trust model of somebody else's, as the docs write it, in check, ledger, report and planner."""
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federation import REFERENCE, SHARES, app_of, grid_of
+
+from flwr_kld import Report
+from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
+from flwr_kld.clients import FirstUse
+from flwr_kld.errors import CheckFailed
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.planner import Setting, forecast
+from flwr_kld.planner.traffic import traffic_of
+from flwr_kld.query import Partition
+from flwr_kld.report import Check, save_html, who_saw_what
+from flwr_kld.report.sight import views
+from flwr_kld.strategies import Distributed, KLDrift, PlainSum, SealedSum, SecureSum
+
+DOCS = Path(__file__).parents[2] / "docs/trust-models.md"
+(CODE,) = re.findall(
+    r"<!-- recipe: .* -->\n```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL
+)
+DOCUMENTED: dict[str, object] = {"__name__": "bounded_noise"}
+exec(compile(CODE, str(DOCS), "exec"), DOCUMENTED)
+Bounded = DOCUMENTED["Bounded"]
+
+BOUND = 40
+TRUST = Bounded(epsilon=1.0, delta=1e-6, bound=BOUND)
+TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
+
+
+class OurShares(Distributed):
+    """Clients add the noise; the rest is named by the house."""
+
+    name = "our-shares"
+
+
+def grid(**options):
+    return grid_of(partial(app_of, **options)())
+
+
+def test_the_noise_is_its_own_and_within_its_bound():
+    monitor = KLDrift(REFERENCE, TRUST, seed=1)
+    report = monitor.check(grid())
+    assert (report.trust, report.aggregation) == ("bounded", "plain-sum")
+    assert report.mechanism == "bounded-laplace"
+    assert report.noise == pytest.approx(TRUST.event(20).table.variance ** 0.5)
+    assert report.estimate == pytest.approx(TRUTH, abs=0.2)
+    table = TRUST.event(20).table
+    assert (table.reach, table.tail) == (BOUND, 0)
+
+
+def test_a_claim_that_its_own_table_does_not_keep_is_refused():
+    with pytest.raises(ValueError, match=r"at most 10 counts cannot promise ε = 1"):
+        Bounded(epsilon=1.0, delta=1e-6, bound=10)
+
+
+def test_it_decides():
+    monitor = KLDrift(REFERENCE, TRUST, threshold=0.05)
+    assert monitor.check(grid()).outcome == "drift"
+
+
+@pytest.mark.parametrize(
+    ("trust", "aggregation", "seen"),
+    [
+        (TRUST, PlainSum(), "The server saw each client's exact counts."),
+        (TRUST, SecureSum(), "The server saw the cohort's exact sum, and nobody's own counts."),
+        (OurShares(1.0, min_survivors=16), SecureSum(), "The server saw the noised sum;"),
+    ],
+)
+def test_its_report_says_who_saw_what_to_readers_who_do_not_know_it(
+    trust, aggregation, seen, tmp_path
+):
+    report = KLDrift(REFERENCE, trust, aggregation=aggregation).check(grid(secure_sum=FirstUse()))
+    read = Report.from_dict(json.loads(report.to_json()))
+    assert read == report
+    assert who_saw_what(read).startswith(seen)
+    assert views(read)[1:-1] == trust.sight(aggregation.hides_parts).views
+    save_html([Check(1, read)], tmp_path / "page.html", title="drift")
+    assert trust.name in (tmp_path / "page.html").read_text()
+
+
+def test_the_ledger_charges_its_table(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(epsilon=1.7, delta=1e-5, window_days=30))
+    monitor = KLDrift(REFERENCE, TRUST, ledger=ledger)
+    report = monitor.check(grid(), key="monday")
+    assert report.epsilon_left == pytest.approx(0.7, abs=1e-4)
+    entry = ledger.check("monday")
+    assert Report.from_dict(entry.report) == report
+    assert TRUST.cost().table == TRUST.event(1).table
+    with pytest.raises(BudgetExhausted):
+        monitor.check(grid(), key="tuesday")
+
+
+def test_an_aggregation_that_breaks_its_promise_is_refused():
+    with pytest.raises(ValueError, match=r"Bounded\(…\) names no aggregator"):
+        KLDrift(REFERENCE, TRUST, aggregation=SealedSum())
+    with pytest.raises(ValueError, match=r"OurShares\(…\) needs aggregation=SecureSum"):
+        KLDrift(REFERENCE, OurShares(1.0, min_survivors=16))
+    with pytest.raises(CheckFailed, match="20 clients are connected and 21 are needed"):
+        KLDrift(REFERENCE, OurShares(1.0, 21), aggregation=SecureSum()).check(grid())
+
+
+def test_the_planner_forecasts_it_and_weighs_its_messages():
+    setting = Setting(clients=20, records=100, trust=TRUST, threshold=None)
+    row = forecast(REFERENCE, setting)
+    assert row.noise == pytest.approx(TRUST.event(20).table.variance ** 0.5)
+    assert (row.to_dict()["trust"], row.to_dict()["delta"]) == ("bounded", 1e-6)
+    report = KLDrift(REFERENCE, TRUST).check(grid())
+    told = traffic_of(setting, Partition().draw(REFERENCE, np.random.default_rng(0)))
+    assert told.down == pytest.approx(report.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.bytes_up, abs=8)
+    assert row.epsilon_per_year < 365
+    with pytest.raises(ValueError, match="'bounded' goes with plain-sum or secure-sum"):
+        Setting(clients=20, records=100, trust=TRUST, aggregation="sealed-sum")
