@@ -21,7 +21,7 @@ from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.counts import ClientCounts
+from flwr_kld.counts import ClientCounts, SumVector
 from flwr_kld.domain import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.messages.question import (
@@ -34,7 +34,7 @@ from flwr_kld.messages.question import (
     Answer,
     Question,
 )
-from flwr_kld.messages.sum_terms import SumTerms, SumVector, noised_vector
+from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.privacy import SystemBits
 from flwr_kld.query import cells_from_wire
 from flwr_kld.reference import Reference
@@ -177,7 +177,11 @@ def host_drift_queries(
     def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:
         cell_of = _agree(terms.question, domain(context), agreed)
         counts = own.count(context, member, terms.question, cell_of)
-        return noised_vector(counts, terms, SystemBits())
+        noise, bits = terms.noise, SystemBits()
+        if noise is None:
+            return counts.noised(None, bits, counted=terms.count_records)
+        share = noise.event()
+        return counts.noised(share, bits, clip=noise.clipped, counted=terms.count_records)
 
     if secure_sum is not None:
         answer_secure_sums(app, agree, contribution, present, secure_sum)

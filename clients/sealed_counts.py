@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -82,7 +83,7 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
                     terms.to_json(),
                     sender_name(context.node_id, member),
                 )
-                boxes[str(member)] = seal(pinned, counts.to_wire(), sealed_for)
+                boxes[str(member)] = counts.sealed(partial(seal, pinned, context=sealed_for))
             except (DomainError, InvalidReply, QueryRefused) as error:
                 answer.reasons.append(str(error))
             except Exception as error:  # Flower would send its text, which may quote anything

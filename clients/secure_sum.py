@@ -17,6 +17,7 @@ from flwr.clientapp import ClientApp
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.guarding import account, admit, stricter, unexpected
 from flwr_kld.clients.sum_members import SumMembers
+from flwr_kld.counts import SumVector
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
@@ -27,7 +28,7 @@ from flwr_kld.messages.question import (
     Answer,
     member_of,
 )
-from flwr_kld.messages.sum_terms import SumTerms, SumVector
+from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.secure_aggregation import (
     ClientPolicy,
     Phase,
@@ -203,7 +204,7 @@ class _Turn:
             reply = client.share(request).to_bytes()
         elif isinstance(request, Deliveries):
             vector = self._contribution(self._context, member, terms)
-            reply = vector.masked_by(client, request, terms.bits).to_bytes()
+            reply = vector.masked(client, request, terms.bits).to_bytes()
         elif isinstance(request, Survivors):
             reply = client.agree(request).to_bytes()
         elif isinstance(request, UnmaskRequest):

@@ -97,6 +97,35 @@ def test_clients_import_nothing_of_the_server():
             assert not [f for f in IMPORTS[name] if f.startswith("flwr_kld.strategies")], name
 
 
+VALUES = {"reveal", "_reveal", "_values"}
+"""How private counts hold what they count, and how they once gave it away."""
+
+
+def reads(text: str) -> set[str]:
+    """Attributes of `VALUES` that a file reads, defines or hands to a call; not an object's own."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and node.attr in VALUES:
+            own = isinstance(node.value, ast.Name) and node.value.id == "self"
+            found |= set() if own else {node.attr}
+        elif isinstance(node, ast.FunctionDef) and node.name in ("reveal", "_reveal"):
+            found.add(node.name)
+        elif isinstance(node, ast.Call):
+            found |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)} & VALUES
+    return found
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if not n.startswith("flwr_kld.counts.")])
+def test_private_counts_are_read_in_their_own_room_only(name):
+    assert not reads(FILES[name].read_text())
+
+
+def test_a_reading_is_found():
+    assert reads("x.reveal()") == reads("getattr(x, 'reveal')") == {"reveal"}
+    assert reads("total._values") == {"_values"}
+    assert not reads("self._values = 1")
+
+
 def test_few_modules_are_loose():
     loose = {path.stem for path in PACKAGES["flwr_kld"].glob("*.py")} - {"__init__"}
     assert len(loose) <= LOOSE, sorted(loose)

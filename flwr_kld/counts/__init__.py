@@ -1,10 +1,16 @@
 """Counts on both sides of the privacy line.
 
-`ClientCounts` and `ClearSum` are private: they exist only until noise is added and never show a
-value. `NoisyCounts` is public: estimators, reports and plots take nothing else.
+`ClientCounts`, `SumVector` and `ClearSum` are private: they exist only until noise is added, and
+have verbs for what may be done with their values, which nobody else reads. `NoisyCounts` is public:
+estimators, reports and plots take nothing else.
 """
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.counts.private_counts import (
+    LARGEST_CLIENT,
+    ClearSum,
+    ClientCounts,
+    SumVector,
+)
 
-__all__ = ["LARGEST_CLIENT", "ClearSum", "ClientCounts", "NoisyCounts"]
+__all__ = ["LARGEST_CLIENT", "ClearSum", "ClientCounts", "NoisyCounts", "SumVector"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,15 @@ from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import InvalidReply
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.clip import Clip
+from flwr_kld.privacy.convolve import to_counts
 from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.private import Private
+from flwr_kld.privacy.private import Held, Private
 from flwr_kld.privacy.sampler import sample
+from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.query import QueryPlan
-from flwr_kld.secure_aggregation import SumResult, from_ring
+from flwr_kld.secure_aggregation import SumClient, SumResult, from_ring, to_ring
+from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
 
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
@@ -86,9 +91,57 @@ class ClientCounts(Private):
         """Write four bytes a cell, little-endian, for a message to those who may see them."""
         return self._values.astype("<i4").tobytes()
 
-    def reveal(self) -> NDArray[np.int32]:
-        """Return the exact values, for a sum; shape [cells]."""
-        return self._values
+    def sealed(self, seal: Callable[[bytes], bytes]) -> bytes:
+        """Return the box that a seal makes of `to_wire`, for whoever holds its key."""
+        return seal(self.to_wire())
+
+    def noised(
+        self,
+        share: ShareEvent | None,
+        bits: BitSource,
+        *,
+        clip: Clip | None = None,
+        counted: bool = False,
+    ) -> SumVector:
+        """Clip the counts and add a share of noise to each, for a secure sum.
+
+        Parameters
+        ----------
+        share : ShareEvent or None
+            Whose share, in its grid steps; None where another adds the noise: exact then.
+        bits : BitSource
+            The client's own randomness.
+        clip : Clip, optional
+            Bound of the vector, for client-level privacy.
+        counted : bool
+            Whether the exact number of records follows as a last number.
+        """
+        vector = self._values.astype(np.int64)
+        if share is not None:
+            kept = vector if clip is None else clip.apply(vector, bits)
+            vector = share.grid * kept + sample(share.share, len(vector), bits)
+        if counted:
+            vector = np.append(vector, self._values.sum(dtype=np.int64))
+        return SumVector(vector)
+
+
+class SumVector(Private):
+    """What a client puts into a secure sum. Private: exact wherever no noise was added.
+
+    Parameters
+    ----------
+    values : NDArray[np.int64]
+        Shape [numbers]; in grid steps where there is noise.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        self._values = values
+
+    def masked(self, client: SumClient, deliveries: Deliveries, bits: int) -> MaskedVector:
+        """Let a client of a sum modulo 2**bits mask it; the errors are `SumClient.mask`'s."""
+        return client.mask(deliveries, Held(to_ring(self._values, bits)))
 
 
 class ClearSum(Private):
@@ -96,24 +149,24 @@ class ClearSum(Private):
 
     Parameters
     ----------
-    clients : Iterable[ClientCounts]
-        At least one, all over the same plan.
+    clients : Iterable[ClientCounts or SumVector]
+        At least one, all over the same plan, without the number of records at the end.
     plan : QueryPlan
         What was asked.
     """
 
     __slots__ = ("_plan", "_values", "clients", "records")
 
-    def __init__(self, clients: Iterable[ClientCounts], plan: QueryPlan) -> None:
+    def __init__(self, clients: Iterable[ClientCounts | SumVector], plan: QueryPlan) -> None:
         self._values = np.zeros(plan.length, dtype=np.int64)
         self.clients = 0
         """Number of clients in the sum. Public."""
         self.records: int | None = None
         """Number of records, where it is public and came by itself."""
         for client in clients:
-            if client.reveal().shape != self._values.shape:  # numpy would spread one cell over all
+            if client._values.shape != self._values.shape:  # numpy would spread one cell over all
                 raise InvalidReply("counts have the wrong shape: one number a cell is expected")
-            self._values += client.reveal()
+            self._values += client._values
             self.clients += 1
         self._plan = plan
 
@@ -129,9 +182,8 @@ class ClearSum(Private):
     @classmethod
     def of_ring(cls, result: SumResult, plan: QueryPlan, *, bits: int, counted: bool) -> ClearSum:
         """Take a secure sum modulo 2**bits; its last number is that of records if `counted`."""
-        total = cls.of_total(
-            from_ring(result.reveal(), bits), plan, clients=len(result.survivors), records=None
-        )
+        summed = result.into(partial(from_ring, bits=bits))
+        total = cls.of_total(summed, plan, clients=len(result.survivors), records=None)
         if counted:
             total.records = int(total._values[plan.length])
         total._values = total._values[: plan.length]
@@ -140,10 +192,6 @@ class ClearSum(Private):
     def is_empty(self) -> bool:
         """Whether there is no record at all; says something only where that number is public."""
         return not self._values.any()
-
-    def reveal(self) -> NDArray[np.int64]:
-        """Return the exact sums, for a mechanism that adds noise; shape [cells]."""
-        return self._values
 
     @property
     def plan(self) -> QueryPlan:
@@ -160,3 +208,35 @@ class ClearSum(Private):
         exact_total = event.guarantee.adjacency is Adjacency.REPLACE_ONE
         records = float((self._values if exact_total else noisy).sum())
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)
+
+    def release_number(
+        self, score: Callable[[NDArray[np.int64]], int], event: PrivacyEvent, bits: BitSource
+    ) -> int:
+        """Add the event's noise to one whole number that is computed from the cells."""
+        return score(self._values) + int(sample(event.table, 1, bits)[0])
+
+    def release_noised(self, event: PrivacyEvent, *, grid: int = 1) -> NoisyCounts:
+        """Show the sum of vectors to which the clients added the event's noise themselves.
+
+        Parameters
+        ----------
+        event : PrivacyEvent
+            What the clients' shares deliver together; its table in whole counts.
+        grid : int
+            Grid steps a count.
+        """
+        noisy = to_counts(self._values, grid)
+        records = float(noisy.sum()) if self.records is None else float(self.records)
+        return NoisyCounts(noisy, max(records, 1.0), event, self._plan, private=True)
+
+    def public_total(self, adjacency: Adjacency) -> float:
+        """Return the exact number of records where it is public.
+
+        Raises
+        ------
+        ValueError
+            If it is not: it is protected under add-remove adjacency.
+        """
+        if adjacency is not Adjacency.REPLACE_ONE:
+            raise ValueError("the number of records is public under replace-one adjacency only")
+        return float(self._values.sum())

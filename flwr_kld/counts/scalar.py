@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -20,7 +21,6 @@ from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee
-from flwr_kld.privacy.sampler import sample
 from flwr_kld.query import QueryPlan
 
 _GRID_STEPS = 32
@@ -273,11 +273,12 @@ class ScalarRelease:
             If the options do not fit the guarantee.
         """
         plan = clear.plan
-        exact = self.guarantee.adjacency is Adjacency.REPLACE_ONE
-        records = float(clear.reveal().sum()) if exact else self._public_records()
+        adjacency = self.guarantee.adjacency
+        exact = adjacency is Adjacency.REPLACE_ONE
+        records = clear.public_total(adjacency) if exact else self._public_records()
         function = ScalarFunction(plan, self.options, records)
         step, event = self._calibrated(function)
-        noisy = function.on_grid(clear.reveal(), step) + int(sample(event.table, 1, bits)[0])
+        noisy = clear.release_number(partial(function.on_grid, step=step), event, bits)
         return self.describe(noisy * step, records, plan, private=bits.private)
 
     def describe(

@@ -7,20 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from flwr_kld.counts import ClientCounts
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import Question
-from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.guarantee import Guarantee, Unit
-from flwr_kld.privacy.private import Private
-from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
-from flwr_kld.secure_aggregation import SumClient, to_ring
-from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
 
 _PROMISED = ("epsilon", "delta", "adjacency")
 """Of a guarantee, on the wire of noise terms."""
@@ -164,51 +155,3 @@ class SumTerms:
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise QueryRefused("the terms of the secure sum are not readable") from None
         return terms
-
-
-class SumVector(Private):
-    """What a client puts into a sum. Private: exact wherever the terms have no noise in them.
-
-    Parameters
-    ----------
-    values : NDArray[np.int64]
-        Shape [terms.length].
-    """
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: NDArray[np.int64]) -> None:
-        self._values = values
-
-    def masked_by(self, client: SumClient, deliveries: Deliveries, bits: int) -> MaskedVector:
-        """Let a client of a sum modulo 2**bits mask it; the errors are `SumClient.mask`'s."""
-        return client.mask(deliveries, to_ring(self._values, bits))
-
-
-def noised_vector(counts: ClientCounts, terms: SumTerms, bits: BitSource) -> SumVector:
-    """Return what a client puts into the sum: counts, clipped, with its share of the noise.
-
-    Parameters
-    ----------
-    counts : ClientCounts
-        Exact.
-    terms : SumTerms
-        What was agreed.
-    bits : BitSource
-        The client's own randomness.
-
-    Returns
-    -------
-    SumVector
-        In grid steps where there is noise. The last entry is the exact number of records if the
-        terms ask for it.
-    """
-    vector = counts.reveal().astype(np.int64)
-    if terms.noise is not None:
-        event = terms.noise.event()
-        clip = terms.noise.clipped
-        kept = vector if clip is None else clip.apply(vector, bits)
-        vector = event.grid * kept + sample(event.share, len(vector), bits)
-    if terms.count_records:
-        vector = np.append(vector, counts.reveal().sum(dtype=np.int64))
-    return SumVector(vector)

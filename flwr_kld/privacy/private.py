@@ -26,7 +26,8 @@ class Private:
 
     Subclasses have ``__slots__``, and verbs for what may be done with the values. Their own
     methods can read the values; tools that look at an object from outside (error trackers,
-    debuggers, ``rich.inspect``, serialisers) find none.
+    debuggers, ``rich.inspect``, serialisers) find none. It equals itself only, and is neither
+    iterated nor turned into an array or bytes.
     """
 
     __slots__ = ()
@@ -46,6 +47,9 @@ class Private:
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"the state of a {type(self).__name__} is private")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is private and no array")
 
 
 class Held(Private, Generic[_T]):

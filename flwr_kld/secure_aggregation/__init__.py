@@ -5,6 +5,7 @@ collects answers; `SumServer` and `SumClient` say which. Every message has `to_b
 reads it.
 
 >>> import numpy as np
+>>> from flwr_kld.privacy.private import Held
 >>> who = {name: Identity.generate() for name in ("ayr", "bern", "como", "delft")}
 >>> roster = Roster({name: identity.public for name, identity in who.items()})
 >>> session = Session.open(roster, list(who), check="c1", plan="p1", length=2)
@@ -15,15 +16,15 @@ reads it.
 >>> for i, adverts in server.advance().items():
 ...     server.receive(clients[i].share(adverts))
 >>> for i, deliveries in server.advance().items():
-...     server.receive(clients[i].mask(deliveries, np.array([1, 10 + i])))
+...     server.receive(clients[i].mask(deliveries, Held(np.array([1, 10 + i]))))
 >>> for i, survivors in server.advance().items():
 ...     server.receive(clients[i].agree(survivors))
 >>> for i, request in server.advance().items():
 ...     server.receive(clients[i].unmask(request))
 >>> server.advance()
 {}
->>> server.result().reveal()
-array([ 4, 46], dtype=uint32)
+>>> server.result().into(np.ndarray.tolist)
+[4, 46]
 """
 
 from flwr_kld.secure_aggregation.client import SumClient

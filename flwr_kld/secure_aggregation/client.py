@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.private import OneProcess
+from flwr_kld.privacy.private import Held, OneProcess
 from flwr_kld.secure_aggregation import errors, keys
 from flwr_kld.secure_aggregation.client_state import SHARES, ClientState, Seat
 from flwr_kld.secure_aggregation.identity import Identity, Roster
@@ -162,14 +163,14 @@ class SumClient(OneProcess):
             )
             return answer
 
-    def mask(self, deliveries: Deliveries, values: NDArray[Any]) -> MaskedVector:
+    def mask(self, deliveries: Deliveries, values: Held[NDArray[Any]]) -> MaskedVector:
         """Phase 2: keep the neighbours' shares; send the vector under all masks.
 
         Parameters
         ----------
         deliveries : Deliveries
             The neighbours' sealed shares.
-        values : NDArray
+        values : Held[NDArray]
             Shape [length], integers in [0, 2^bits); not changed.
 
         Raises
@@ -181,7 +182,7 @@ class SumClient(OneProcess):
         """
         with self._answering(Phase.MASK, deliveries.session) as seat:
             state, session, me = self._state, seat.session, seat.index
-            vector = checked(values, session.length, session.bits)
+            vector = Held(values.into(partial(checked, length=session.length, bits=session.bits)))
             view = seat.asked(deliveries.boxes)
             if (view & ~seat.slots(state.peers)).any():
                 raise errors.UnknownSender("shares came from a client without keys")
@@ -189,8 +190,7 @@ class SumClient(OneProcess):
 
             own = keys.OneUseKey(state.mask_secret)
             added = [keys.self_mask_key(state.seed, session.digest, me)]
-            removed: list[bytes] = []
-            shares: list[bytes] = []
+            removed, shares = list[bytes](), list[bytes]()
             members = seat.neighbours[view].tolist()
             inward = state.inward_keys(view)
             public = state.peers_mask_keys(view)
@@ -199,9 +199,9 @@ class SumClient(OneProcess):
                 shares.append(keys.unseal(seal_key, box, session.digest, peer, me))
                 key = keys.mask_key(own, theirs, session.digest, me, peer)
                 (added if me < peer else removed).append(key)
-            apply_masks(vector, added, removed)
-
-            answer = seat.signed(MaskedVector(session.tag, me, UNSIGNED, vector.tobytes()))
+            vector.into(partial(apply_masks, added=added, removed=removed))
+            masked = vector.into(np.ndarray.tobytes)
+            answer = seat.signed(MaskedVector(session.tag, me, UNSIGNED, masked))
             self._state = state.next(
                 view=deliveries.boxes.present,
                 shares=b"".join(shares),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import combine
 from flwr_kld.secure_aggregation.wire import Slots, pack_bits
 
+_R = TypeVar("_R")
+
 
 class SumResult(Private):
     """A sum over the survivors, and nobody else. Private: shows no value.
@@ -69,9 +71,9 @@ class SumResult(Private):
         self._values = values
         self.survivors, self.dropped, self.agreements = survivors, dropped, agreements
 
-    def reveal(self) -> NDArray[Any]:
-        """Return the exact sum; shape [length]."""
-        return self._values
+    def into(self, use: Callable[[NDArray[Any]], _R]) -> _R:
+        """Return what a function makes of the exact sum, shape [length]."""
+        return use(self._values)
 
 
 class SumServer(Private):

@@ -11,7 +11,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Adjacency, BitSource, Guarantee, PrivacyEvent, Unit
 from flwr_kld.privacy.clip import Ball, Clip
-from flwr_kld.privacy.convolve import on_coarser_grid, to_counts
+from flwr_kld.privacy.convolve import on_coarser_grid
 from flwr_kld.privacy.share_event import Mechanism
 from flwr_kld.trust.trust_model import Trust
 
@@ -128,6 +128,4 @@ class Distributed(Trust):
                 f"{clear.clients} clients survived; the noise needs {self.least_clients}"
             )
         event = self.event(clear.clients)
-        values = to_counts(clear.reveal(), self.noise_terms.event().grid)
-        records = clear.records if clear.records is not None else int(values.sum())
-        return NoisyCounts(values, max(float(records), 1.0), event, clear.plan, private=True)
+        return clear.release_noised(event, grid=self.noise_terms.event().grid)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.privacy.private import Held
 from flwr_kld.secure_aggregation import (
     ClientPolicy,
     Identity,
@@ -120,7 +121,7 @@ def _answer(client: SumClient, phase: Phase, request: bytes, values: NDArray[Any
     if phase is Phase.SHARE:
         return client.share(message).to_bytes()
     if phase is Phase.MASK:
-        return client.mask(message, values).to_bytes()
+        return client.mask(message, Held(values)).to_bytes()
     if phase is Phase.AGREE:
         return client.agree(message).to_bytes()
     return client.unmask(message).to_bytes()

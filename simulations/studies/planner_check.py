@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner import Setting, design_effect_of, forecast
 from flwr_kld.planner.drift import Drift, Law, Shape
-from flwr_kld.privacy import Adjacency, SeededBits, sample
+from flwr_kld.privacy import Adjacency, SeededBits
 from flwr_kld.query import Partition, QueryPlan, Selection, record_ids
 from flwr_kld.reference import Reference
 from flwr_kld.trust import Distributed, Trusted
@@ -128,10 +128,10 @@ class Federation:
         terms = setting.trust.noise_terms
         if terms is None:
             return ClearSum(parts, plan).release(setting.event, bits)
-        share = terms.event().share
-        total = sum(part.reveal() + sample(share, plan.length, bits) for part in parts)
-        exact = float(sum(int(part.reveal().sum()) for part in parts))
-        return NoisyCounts(np.asarray(total), exact, setting.event, plan, bits.private)
+        share = terms.event()
+        clear = ClearSum([part.noised(share, bits) for part in parts], plan)
+        clear.records = int(ClearSum(parts, plan).public_total(setting.trust.guarantee.adjacency))
+        return replace(clear.release_noised(setting.event), private=bits.private)
 
     def _count(self, number: int, plan: QueryPlan) -> ClientCounts:
         """Count a new client's records; their order, which groups go by, says nothing of them."""

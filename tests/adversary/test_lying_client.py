@@ -9,16 +9,14 @@ from federation import REFERENCE, app_of, basket, grid_of
 from sealed_federation import KEY, federation
 from sealed_federation import monitor as sealing
 
-import flwr_kld.clients.drift_queries as drift_queries
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts import ClientCounts, NoisyCounts, SumVector
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.messages.release_terms import ReleaseTerms
-from flwr_kld.messages.sum_terms import SumVector
 from flwr_kld.privacy import Guarantee, SystemBits, calibrated_laplace, sample
 from flwr_kld.query import Partition
 from flwr_kld.report import Outcome, Verdict
@@ -59,24 +57,21 @@ def lie(monkeypatch):
     """Let node 1000 change what it counted, or what it puts into a secure sum."""
 
     def install(*, vector=None, counts=None):
-        count, noised, node = OwnRecords.count, drift_queries.noised_vector, {}
+        count, noised, node = OwnRecords.count, ClientCounts.noised, {}
 
         def counted(self, context, *args):
             node["id"] = context.node_id
             own = count(self, context, *args)
             if counts is not None and context.node_id == LIAR:
-                told = counts(own.reveal().copy())
-                return SimpleNamespace(
-                    reveal=lambda: told, to_wire=lambda: told.astype("<i4").tobytes()
-                )
+                return ClientCounts(counts(own._values.copy()), cells=len(own._values))
             return own
 
-        def summed(*args):
-            own = noised(*args)
+        def summed(*args, **options):
+            own = noised(*args, **options)
             return own if vector is None or node["id"] != LIAR else SumVector(vector(own._values))
 
         monkeypatch.setattr(OwnRecords, "count", counted)
-        monkeypatch.setattr(drift_queries, "noised_vector", summed)
+        monkeypatch.setattr(ClientCounts, "noised", summed)
 
     return install
 

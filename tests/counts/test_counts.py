@@ -63,24 +63,24 @@ def test_the_largest_client_cannot_wrap_around():
     """Five counts of 2**31 - 1 would sum to a small number in 32 bits."""
     with pytest.raises(InvalidReply, match="exceed the most records"):
         client(*[LARGEST_CLIENT] * 5)
-    assert client(LARGEST_CLIENT, 0, 0, 0, 0).reveal()[0] == LARGEST_CLIENT
+    assert client(LARGEST_CLIENT, 0, 0, 0, 0)._values[0] == LARGEST_CLIENT
     two = clear((LARGEST_CLIENT, 0, 0, 0, 0), (LARGEST_CLIENT, 0, 0, 0, 0))
-    assert two.reveal()[0] == 2 * LARGEST_CLIENT
+    assert two._values[0] == 2 * LARGEST_CLIENT
 
 
 def test_exactly_the_most_records_are_accepted():
-    assert client(3, 0, 2, 0, 0, most=5).reveal().sum() == 5
+    assert client(3, 0, 2, 0, 0, most=5)._values.sum() == 5
 
 
 def test_a_client_counts_its_own_records():
-    counted = ClientCounts.count(np.array([0, 3, 3, 4]), PLAN.cell_of, PLAN.cells).reveal()
+    counted = ClientCounts.count(np.array([0, 3, 3, 4]), PLAN.cell_of, PLAN.cells)._values
     assert counted.tolist() == [1, 0, 0, 2, 1]
     assert counted.dtype == np.int32
 
 
 def test_a_client_without_records_counts_zeros():
     empty = ClientCounts.count(np.empty(0, dtype=np.int64), PLAN.cell_of, PLAN.cells)
-    assert empty.reveal().tolist() == [0] * PLAN.cells
+    assert empty._values.tolist() == [0] * PLAN.cells
     assert ClearSum([empty], PLAN).is_empty()
     assert not clear((0, 0, 0, 0, 1)).is_empty()
 
@@ -95,7 +95,7 @@ def test_more_records_than_counts_can_carry():
 
 
 def test_sums_add_up():
-    assert clear((1, 2, 3, 4, 5), (0, 0, 1, 0, 9)).reveal().tolist() == [1, 2, 4, 4, 14]
+    assert clear((1, 2, 3, 4, 5), (0, 0, 1, 0, 9))._values.tolist() == [1, 2, 4, 4, 14]
     assert clear((1, 2, 3, 4, 5)).plan is PLAN
 
 
@@ -124,8 +124,8 @@ def test_the_release_leaves_the_sum_as_it_was():
     counted = clear((9, 0, 3, 1, 7))
     first = counted.release(EVENTS[Adjacency.REPLACE_ONE], SystemBits()).values
     second = counted.release(EVENTS[Adjacency.REPLACE_ONE], SystemBits()).values
-    assert counted.reveal().tolist() == [9, 0, 3, 1, 7]
-    assert not np.shares_memory(first, counted.reveal())
+    assert counted._values.tolist() == [9, 0, 3, 1, 7]
+    assert not np.shares_memory(first, counted._values)
     assert not np.shares_memory(first, second)
 
 

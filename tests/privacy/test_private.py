@@ -20,12 +20,11 @@ from secure_aggregation.summing import EASY, Sum, people, session_of
 
 import flwr_kld
 from flwr_kld.clients.own_records import Records
-from flwr_kld.counts import ClearSum, ClientCounts
+from flwr_kld.counts import ClearSum, ClientCounts, SumVector
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.boosting import Boosted, Points, Round
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.messages.sum_terms import SumVector
 from flwr_kld.privacy.private import Held, OneProcess, Private
 from flwr_kld.privacy.table import TOTAL
 from flwr_kld.query import Partition
@@ -55,7 +54,7 @@ def advertised() -> SumClient:
 
 def summed() -> Sum:
     total = Sum(session_of(3), np.array([[COUNT] * 4] + 2 * [[0] * 4], dtype=np.uint32))
-    assert total.run().reveal()[0] == COUNT
+    assert total.run().into(list)[0] == COUNT
     return total
 
 
@@ -152,6 +151,25 @@ def test_it_has_no_state_to_copy_or_store(private):
     for duplicate in (copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="must not be pickled or copied"):
             duplicate(private)
+
+
+@each
+def test_it_is_no_sequence_array_or_buffer_and_equals_itself_only(private):
+    for look in (list, iter, tuple, bytes, memoryview, float, int, np.asarray, np.array):
+        with pytest.raises(TypeError):
+            look(private)
+    for operation in (np.add, np.equal, np.maximum):
+        with pytest.raises(TypeError):
+            operation(private, 1)
+    with pytest.raises(TypeError):
+        private[0]
+    with pytest.raises(TypeError):
+        dataclasses.asdict(private)
+    twin = next(p for p in private_objects() if type(p) is type(private))
+    assert private == private
+    assert private != twin
+    assert type(private).__eq__ is object.__eq__
+    assert type(private).__hash__ is object.__hash__
 
 
 def tried(work) -> bytes:

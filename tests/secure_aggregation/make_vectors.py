@@ -95,7 +95,7 @@ def transcript() -> dict:
         "answers (phase client)": {
             f"{phase} {i}": data.hex() for (phase, i), data in total.sent.items()
         },
-        "sum": result.reveal().tolist(),
+        "sum": result.into(np.asarray).tolist(),
         "survivors": list(result.survivors),
     }
 

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from flwr_kld.privacy.private import Held
 from flwr_kld.secure_aggregation import (
     ClientPolicy,
     Identity,
@@ -95,7 +96,7 @@ class Sum:
             ).to_bytes()
         message = decode(data)
         if phase is Phase.MASK:
-            return client.mask(message, self.vectors[i]).to_bytes()
+            return client.mask(message, Held(self.vectors[i])).to_bytes()
         verb = {Phase.SHARE: client.share, Phase.AGREE: client.agree, Phase.UNMASK: client.unmask}
         return verb[phase](message).to_bytes()
 
@@ -138,7 +139,9 @@ def exact_or_given_up(total: Sum, leaves) -> bool:
         return False
     alive = np.array(leaves) > Phase.MASK
     assert result.survivors == tuple(total.server.name(i) for i in np.flatnonzero(alive))
-    assert np.array_equal(result.reveal(), total.vectors[alive].sum(0, dtype=total.vectors.dtype))
+    assert np.array_equal(
+        result.into(np.asarray), total.vectors[alive].sum(0, dtype=total.vectors.dtype)
+    )
     return True
 
 

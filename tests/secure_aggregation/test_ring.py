@@ -32,13 +32,13 @@ def test_sums_wrap_exactly(bits):
     top = 2**bits - 1
     vectors = np.array([[top, 1, 2 ** (bits - 1), 0]] * 3, dtype=word)
     result = Sum(session_of(3, bits=bits), vectors).run()
-    assert [int(v) for v in result.reveal()] == [top - 2, 3, 2 ** (bits - 1), 0]
+    assert [int(v) for v in result.into(np.asarray)] == [top - 2, 3, 2 ** (bits - 1), 0]
 
 
 def test_signed_sums_at_the_edge():
     values = np.array([[-(2**31), 2**31 - 1, -5, 7], [0, 0, 3, -7], [0, 0, 1, 0]])
     vectors = np.stack([to_ring(row) for row in values])
-    assert from_ring(Sum(session_of(3), vectors).run().reveal()).tolist() == values.sum(0).tolist()
+    assert Sum(session_of(3), vectors).run().into(from_ring).tolist() == values.sum(0).tolist()
 
 
 @pytest.mark.parametrize(
