@@ -53,7 +53,9 @@ def meeting(clients, share, what="e-scooter", nodes=400, each=100):
 def test_a_new_category_is_found_at_the_first_check_and_nobody_is_left_out(
     trust, aggregation, nodes, clients, what
 ):
-    monitor = KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.1)
+    monitor = KLDrift(
+        REFERENCE, trust, aggregation=aggregation(), threshold=0.1, alarm=Alarm(horizon=1)
+    )
     report = monitor.check(meeting(clients, 0.9, what, nodes))
     assert report.outcome is Outcome.DRIFT, report.verdict.reason
     assert (report.asked, report.survivors, report.dropouts) == (nodes, nodes, {})
@@ -70,7 +72,8 @@ def test_what_d_does_not_see_is_decided_by_the_share_itself():
     assert report.outcome is Outcome.DRIFT
     assert "records are outside the reference than the tolerated 9.52 %: " in str(report)
     assert "at least" not in report.verdict.reason  # a report's "at least" is at another level
-    assert re.search(r"outside the reference: 25\.0 % ± 0\.\d %, other", str(report))
+    # 190 of 20,000 records from the next digit, at noise that falls e-fold in two
+    assert re.search(r"outside the reference: 2[45]\.\d % ± 0\.\d %, other", str(report))
 
 
 @pytest.mark.parametrize("outside", [0.02, 0.3])
@@ -126,11 +129,9 @@ def test_the_column_that_does_not_fit_is_named():
         answer_drift_queries(made, rows, table)
         return made
 
-    report = KLDrift(reference, Trusted(1.0), threshold=0.1).check(InProcessGrid(app(), 40))
+    report = KLDrift(reference, Trusted(1.0), threshold=0.1).check(InProcessGrid(app(), 400))
     assert report.verdict.outside_lower > 0.2
-    assert re.search(
-        r"outside the reference: 2[678](\.\d)? % ± (1|0\.\d) %, 'other' in job", str(report)
-    )
+    assert re.search(r"outside the reference: 2[67]\.\d % ± 0\.\d %, 'other' in job", str(report))
     assert report.movements[0]["name"] == "'other' in job (not in the reference)"
 
 
