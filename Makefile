@@ -14,9 +14,10 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
 
-# Two files at a time, in the order of tests/conftest.py; what takes minutes is marked slow.
+# Three files at a time, as some wait for processes, in the order of tests/conftest.py; what takes
+# minutes is marked slow.
 test: $(VENV)/ready
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # What `make test` leaves out: long Monte Carlo, every pattern of dropouts, real deployments.
 test-slow: $(VENV)/ready

@@ -11,7 +11,7 @@ settings.register_profile(
 settings.load_profile("busy machine")
 
 LONGEST = ("test_superlink.py", "test_ray.py", "test_packaging.py", "test_forecast.py")
-"""Files that would keep one of two workers busy after the other has finished."""
+"""Files that would keep one worker busy after the others have finished."""
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,6 +1,7 @@
 """The tree as its imports draw it: one way, between files and between folders; lazy ones count."""
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -45,7 +46,9 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-IMPORTS = {name: imports(path) for name, path in FILES.items()}
+@cache
+def all_imports() -> dict[str, set[str]]:
+    return {name: imports(path) for name, path in FILES.items()}
 
 
 def place(name: str) -> str:
@@ -62,12 +65,12 @@ def require_one_way(edges: dict[str, set[str]]) -> None:
 
 
 def test_files_import_one_way():
-    require_one_way({name: (found & FILES.keys()) - {name} for name, found in IMPORTS.items()})
+    require_one_way({name: (found & FILES.keys()) - {name} for name, found in all_imports().items()})
 
 
 def test_folders_import_one_way():
     edges: dict[str, set[str]] = {}
-    for name, found in IMPORTS.items():
+    for name, found in all_imports().items():
         targets = {place(target) for target in found & FILES.keys()}
         edges.setdefault(place(name), set()).update(targets - {place(name)})
     require_one_way(edges)
@@ -88,13 +91,13 @@ def test_the_science_imports_neither_flower_nor_ray():
     flower = ("flwr_kld.strategies", "flwr_kld.clients", "flwr_kld.simulations")
     for name in FILES:
         if not name.startswith(flower):
-            assert not {found.split(".")[0] for found in IMPORTS[name]} & {"flwr", "ray"}, name
+            assert not {found.split(".")[0] for found in all_imports()[name]} & {"flwr", "ray"}, name
 
 
 def test_clients_import_nothing_of_the_server():
     for name in FILES:
         if name.startswith("flwr_kld.clients"):
-            assert not [f for f in IMPORTS[name] if f.startswith("flwr_kld.strategies")], name
+            assert not [f for f in all_imports()[name] if f.startswith("flwr_kld.strategies")], name
 
 
 VALUES = {"reveal", "_reveal", "_values"}
