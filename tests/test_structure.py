@@ -65,7 +65,9 @@ def require_one_way(edges: dict[str, set[str]]) -> None:
 
 
 def test_files_import_one_way():
-    require_one_way({name: (found & FILES.keys()) - {name} for name, found in all_imports().items()})
+    require_one_way(
+        {name: (found & FILES.keys()) - {name} for name, found in all_imports().items()}
+    )
 
 
 def test_folders_import_one_way():
@@ -91,7 +93,9 @@ def test_the_science_imports_neither_flower_nor_ray():
     flower = ("flwr_kld.strategies", "flwr_kld.clients", "flwr_kld.simulations")
     for name in FILES:
         if not name.startswith(flower):
-            assert not {found.split(".")[0] for found in all_imports()[name]} & {"flwr", "ray"}, name
+            assert not {found.split(".")[0] for found in all_imports()[name]} & {"flwr", "ray"}, (
+                name
+            )
 
 
 def test_clients_import_nothing_of_the_server():
