@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-deployment test-postgres check clean
+.PHONY: demo test test-slow test-deployment test-postgres fuzz check clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -31,6 +31,13 @@ test-deployment: $(VENV)/ready
 # The ledger's tests on a PostgreSQL server of their own; Debian's package is installed if missing.
 test-postgres: $(VENV)/ready
 	tests/accounting/postgres.sh $(BIN)/pytest tests/accounting
+
+# A lying server's messages, on all cores: some ten minutes on two. `make fuzz LIES=5000000` asks more,
+# `make fuzz FROM=400` goes on where the last line of an earlier run says.
+LIES ?= 1000000
+FROM ?= 0
+fuzz: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python tests/adversary/fuzz.py --lies $(LIES) --first $(FROM)
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -1,195 +1,20 @@
 """A lying server with every field of every message, in every trust model.
 
-Honest checks are recorded at one client; then it is asked again with changed messages, from the
-state that it had. Each answer is a refusal in public words, or one whose exact privacy loss,
-recomputed here from what was counted and noised, is at most what the client's guard was told.
+`make fuzz` asks a million lies and more; here every scenario has a few hundred.
 """
 
-import copy
-import math
-import os
 import random
-from dataclasses import dataclass, field
-from functools import lru_cache
 
 import pytest
-from adversary.mutations import mutated
-from federation import FRUIT, REFERENCE, app_of
-from flwr.app import ConfigRecord
-from sealed_federation import KEY, federation
+from adversary.lying_server import SCENARIOS, LyingServer, watching
 
-from flwr_kld.clients import FirstUse
-from flwr_kld.clients.own_records import OwnRecords
-from flwr_kld.messages.question import Question
-from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
-from flwr_kld.privacy.hockey_stick import hockey_stick
-from flwr_kld.secure_aggregation import Session
-from flwr_kld.strategies import (
-    Clip,
-    Distributed,
-    KLDrift,
-    RotatingRecords,
-    SecureSum,
-    Trusted,
-    TrustedAggregator,
-)
-
-MESSAGES = int(os.environ.get("FLWR_KLD_FUZZ", "800"))
-"""Changed messages for each scenario; in all more than ten thousand."""
-VICTIM = 1000
-ADD_REMOVE = Adjacency.ADD_REMOVE
-EPSILON, SHARES = 3.0, {"min_survivors": 11}
-
-
-def sealed(**options):
-    return TrustedAggregator(EPSILON, aggregator=KEY.public, **options)
-
-
-SCENARIOS = {
-    "plain": (Trusted(EPSILON), None),
-    "plain, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), None),
-    "plain, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), None),
-    "sum": (Trusted(EPSILON), SecureSum()),
-    "sum, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), SecureSum()),
-    "sum, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), SecureSum()),
-    "sealed": (sealed(), None),
-    "sealed, add-remove": (sealed(adjacency=ADD_REMOVE), None),
-    "sealed, clients": (sealed(adjacency=ADD_REMOVE, clip=20), None),
-    "shares": (Distributed(EPSILON, **SHARES), SecureSum()),
-    "shares, add-remove": (Distributed(EPSILON, adjacency=ADD_REMOVE, **SHARES), SecureSum()),
-    "shares, clients": (Distributed(EPSILON, clip=Clip(20), **SHARES), SecureSum()),
-    "shares, Skellam": (Distributed(EPSILON, delta=1e-6, noise="skellam", **SHARES), SecureSum()),
-}
-
-
-@dataclass
-class Watch:
-    """What the client really did while it answered one message."""
-
-    admitted: list[Question] = field(default_factory=list)
-    counted: list[Question] = field(default_factory=list)
-
-
-@pytest.fixture
-def watch(monkeypatch):
-    seen = Watch()
-    count = OwnRecords.count
-
-    def counting(own, context, member, question, cell_of):
-        seen.counted.append(question)
-        return count(own, context, member, question, cell_of)
-
-    monkeypatch.setattr(OwnRecords, "count", counting)
-    for module in ("drift_queries", "secure_sum"):
-        monkeypatch.setattr(
-            f"flwr_kld.clients.{module}.admit",
-            lambda context, question, member: seen.admitted.append(question),
-        )
-    return seen
-
-
-def recorded(trust, aggregation, folder):
-    """Run an honest check; return the client's app, and each message with the state before it."""
-    app = app_of(
-        secure_sum=FirstUse(),
-        aggregator=KEY.public,
-        record_ids=lambda context: list(range(100)),
-    )
-    met = []
-
-    def client(message, context):
-        context.node_config["drift-salt"] = str(folder / f"{context.node_id}.salt")
-        if context.node_id == VICTIM and message.metadata.message_type != "query.drift_role":
-            met.append((copy.deepcopy(message), copy.deepcopy(context)))
-        return app(message, context)
-
-    monitor = KLDrift(REFERENCE, trust, aggregation=aggregation, cohort=RotatingRecords(2))
-    monitor.check(federation(client))
-    return app, met
+LIES = 780
+"""For each scenario; in all more than ten thousand."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_changed_message_is_refused_or_costs_what_it_says(name, watch, tmp_path):
-    trust, aggregation = SCENARIOS[name]
-    app, met = recorded(trust, aggregation, tmp_path)
-    rng = random.Random(name)  # a string seeds the same everywhere
-    answered = 0
-    for _ in range(MESSAGES):
-        openings = [i for i, (message, _) in enumerate(met) if asks(message)]
-        place = rng.choice([rng.randrange(len(met)), rng.choice(openings)])
-        lie = mutated(met[place][0], [message for message, _ in met], rng)
-        context = copy.deepcopy(met[rng.choice([place, place, place, rng.randrange(len(met))])][1])
-        watch.admitted.clear()
-        watch.counted.clear()
-        reply = app(lie, context)  # whatever it raised, Flower would send to the server
-        for word in FRUIT.names:
-            assert word not in str(reply.content.get("answer"))
-        answered += len(watch.admitted)
-        for question in watch.admitted:
-            hold(question, *agreed(lie))
-        assert all(question in watch.admitted or of_sum(context, question)
-                   for question in watch.counted)  # fmt: skip
-    assert answered > MESSAGES / 100, "hardly a message was answered: nothing was tested"
-
-
-def asks(message) -> bool:
-    """Whether a message carries a question, or the terms of a sum."""
-    return "question" in message.content or "terms" in message.content
-
-
-def agreed(lie) -> tuple[SumTerms | None, Session | None]:
-    """What a client that opened a sum has agreed to: it will count and noise just that."""
-    if "terms" not in lie.content or "phase" not in lie.content:
-        return None, None
-    return SumTerms.from_config(lie.content["terms"]), Session.from_bytes(lie.content["phase"]["0"])
-
-
-def of_sum(context, question: Question) -> bool:
-    """Whether a question is that of the sum which the client agreed to before."""
-    terms = context.state.get("flwr_kld.sum.terms")
-    return isinstance(terms, ConfigRecord) and SumTerms.from_config(terms).question == question
-
-
-def hold(question: Question, terms: SumTerms | None, session: Session | None) -> None:
-    """What a client admits costs what it claims, and shows a server no few clients."""
-    noise, asked = terms.noise if terms else None, question.guarantee
-    selection = question.selected
-    if question.trust == "trusted" and session is not None and selection.by == "client":
-        assert session.size >= 3 * selection.groups
-    if noise is not None:
-        assert session.min_survivors >= noise.n_min
-        assert not (terms.count_records and (asked.unit, asked.adjacency)
-                    != ("record", "replace-one"))  # fmt: skip
-    delta = exact_delta(asked.unit, asked.adjacency, question.clip, asked.epsilon, noise)
-    assert delta <= asked.delta
-
-
-@lru_cache(maxsize=1000)
-def exact_delta(
-    unit: str, adjacency: str, clip: int, epsilon: float, noise: NoiseTerms | None
-) -> float:
-    """Delta at the claimed epsilon of the table that noises what is counted, by its own move.
-
-    Where the noise is another's it is what the claim makes a trusted server or aggregator add.
-    """
-    if unit == "record":
-        sampled = clip > 0  # a sampled record that leaves makes room for another
-        shifts = (1,) if adjacency == "add-remove" and not sampled else (1, -1)
-    else:
-        most = noise.clip if noise else clip
-        if not most:
-            return math.inf  # nothing bounds a client's vector
-        shifts = (most,) if adjacency == "add-remove" else (most, -most)
-    if noise is not None:
-        event = noise.event()
-        table = event.noise(noise.n_min)
-        return float(hockey_stick(table, tuple(event.grid * s for s in shifts), epsilon))
-    claimed = None if unit == "record" else (clip,)
-    if claimed == shifts and clip > 100:
-        return 0.0  # it hides just this move: large tables take seconds to build
-    try:
-        central = calibrated_laplace(Guarantee(epsilon, 0.0, Adjacency(adjacency)), shifts=claimed)
-    except ValueError:  # a claim that nobody can keep: a trusted party releases nothing
-        return 0.0
-    return float(hockey_stick(central.table, shifts, epsilon))
+def test_a_changed_message_is_refused_or_costs_what_it_says(name, tmp_path):
+    server, rng = LyingServer(name, tmp_path), random.Random(name)  # seeds the same everywhere
+    with watching() as seen:
+        answered = sum(server.lie(rng, seen) for _ in range(LIES))
+    assert answered > LIES / 100, "hardly a message was answered: nothing was tested"

@@ -1,0 +1,217 @@
+"""A lying server as an actor: it met an honest client, and may now ask it whatever it likes.
+
+Honest checks are recorded at one client; then it is asked again with changed messages, from the
+state that it had. Each answer is a refusal in public words, or one whose exact privacy loss,
+recomputed here from what was counted and noised, is at most what the client's guard was told.
+"""
+
+import math
+import pickle
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from adversary.mutations import mutate
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
+from flwr.app import ConfigRecord, Context, Message
+from sealed_federation import KEY, federation
+
+from flwr_kld.clients import FirstUse
+from flwr_kld.clients.own_records import OwnRecords
+from flwr_kld.messages.question import Question
+from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
+from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
+from flwr_kld.privacy.hockey_stick import hockey_stick
+from flwr_kld.secure_aggregation import Session
+from flwr_kld.strategies import (
+    Clip,
+    Distributed,
+    KLDrift,
+    RotatingRecords,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+
+VICTIM = 1000
+ADD_REMOVE = Adjacency.ADD_REMOVE
+EPSILON, SHARES = 3.0, {"min_survivors": 11}
+
+
+def sealed(**options):
+    return TrustedAggregator(EPSILON, aggregator=KEY.public, **options)
+
+
+SCENARIOS = {
+    "plain": (Trusted(EPSILON), None),
+    "plain, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), None),
+    "plain, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), None),
+    "sum": (Trusted(EPSILON), SecureSum()),
+    "sum, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), SecureSum()),
+    "sum, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), SecureSum()),
+    "sealed": (sealed(), None),
+    "sealed, add-remove": (sealed(adjacency=ADD_REMOVE), None),
+    "sealed, clients": (sealed(adjacency=ADD_REMOVE, clip=20), None),
+    "shares": (Distributed(EPSILON, **SHARES), SecureSum()),
+    "shares, add-remove": (Distributed(EPSILON, adjacency=ADD_REMOVE, **SHARES), SecureSum()),
+    "shares, clients": (Distributed(EPSILON, clip=Clip(20), **SHARES), SecureSum()),
+    "shares, Skellam": (Distributed(EPSILON, delta=1e-6, noise="skellam", **SHARES), SecureSum()),
+}
+"""Every trust model, neighbouring relation and unit."""
+NODES = 12
+
+
+@dataclass
+class Watch:
+    """What the client really did while it answered one message."""
+
+    admitted: list[Question] = field(default_factory=list)
+    counted: list[Question] = field(default_factory=list)
+
+
+@contextmanager
+def watching() -> Iterator[Watch]:
+    """Note what a client tells its guard, which allows everything, and what it counts."""
+    seen, count = Watch(), OwnRecords.count
+
+    def counting(own, context, member, question, cell_of):
+        seen.counted.append(question)
+        return count(own, context, member, question, cell_of)
+
+    def admitting(context, question, member):
+        seen.admitted.append(question)
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(OwnRecords, "count", counting))
+        for module in ("drift_queries", "secure_sum"):
+            name = f"flwr_kld.clients.{module}.admit"
+            stack.enter_context(mock.patch(name, admitting))
+        yield seen
+
+
+def anew(kept: bytes) -> Any:
+    """Return a copy of a message or context that this process pickled: faster than deepcopy."""
+    return pickle.loads(kept)  # noqa: S301
+
+
+class LyingServer:
+    """One scenario's client, and what an honest server asked it.
+
+    Parameters
+    ----------
+    name : str
+        Of `SCENARIOS`.
+    folder : Path
+        For the clients' files.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        trust, aggregation = SCENARIOS[name]
+        records = lru_cache(lambda node: basket(Context(0, node, {}, None, {})))
+        self._app = app_of(
+            lambda context: records(context.node_id),
+            secure_sum=FirstUse(),
+            aggregator=KEY.public,
+            record_ids=lambda context: np.arange(100),
+        )
+        self._messages: list[Message] = []
+        self._met: list[tuple[bytes, bytes]] = []
+        """Each of them, and the client's context before it, to be copied by pickle."""
+
+        def client(message, context):
+            context.node_config["drift-salt"] = str(folder / f"{context.node_id}.salt")
+            if context.node_id == VICTIM and message.metadata.message_type != "query.drift_role":
+                self._met.append((pickle.dumps(message), pickle.dumps(context)))
+                self._messages.append(anew(self._met[-1][0]))
+            return self._app(message, context)
+
+        sealed = trust.release_terms is not None
+        grid = federation(client) if sealed else grid_of(client, NODES)
+        KLDrift(REFERENCE, trust, aggregation=aggregation, cohort=RotatingRecords(2)).check(grid)
+        self._openings = [i for i, message in enumerate(self._messages) if asks(message)]
+
+    def lie(self, rng: random.Random, seen: Watch) -> int:
+        """Ask one lie, and judge what the client made of it; return how often it was answered."""
+        place = rng.choice([rng.randrange(len(self._messages)), rng.choice(self._openings)])
+        lie = anew(self._met[place][0])
+        mutate(lie, self._messages, rng)
+        state = rng.choice([place, place, place, rng.randrange(len(self._met))])
+        context = anew(self._met[state][1])
+        seen.admitted.clear()
+        seen.counted.clear()
+        reply = self._app(lie, context)  # whatever it raised, Flower would send to the server
+        said = str(reply.content.get("answer"))
+        assert not [word for word in FRUIT.names if word in said]
+        for question in seen.admitted:
+            hold(question, *agreed(lie))
+        assert all(question in seen.admitted or of_sum(context, question)
+                   for question in seen.counted)  # fmt: skip
+        return len(seen.admitted)
+
+
+def asks(message) -> bool:
+    """Whether a message carries a question, or the terms of a sum."""
+    return "question" in message.content or "terms" in message.content
+
+
+def agreed(lie) -> tuple[SumTerms | None, Session | None]:
+    """What a client that opened a sum has agreed to: it will count and noise just that."""
+    if "terms" not in lie.content or "phase" not in lie.content:
+        return None, None
+    return SumTerms.from_config(lie.content["terms"]), Session.from_bytes(lie.content["phase"]["0"])
+
+
+def of_sum(context, question: Question) -> bool:
+    """Whether a question is that of the sum which the client agreed to before."""
+    terms = context.state.get("flwr_kld.sum.terms")
+    return isinstance(terms, ConfigRecord) and SumTerms.from_config(terms).question == question
+
+
+def hold(question: Question, terms: SumTerms | None, session: Session | None) -> None:
+    """What a client admits costs what it claims, and shows a server no few clients."""
+    noise, asked = terms.noise if terms else None, question.guarantee
+    selection = question.selected
+    if question.trust == "trusted" and session is not None and selection.by == "client":
+        assert session.size >= 3 * selection.groups
+    if noise is not None:
+        assert session.min_survivors >= noise.n_min
+        assert not (terms.count_records and (asked.unit, asked.adjacency)
+                    != ("record", "replace-one"))  # fmt: skip
+    delta = exact_delta(asked.unit, asked.adjacency, question.clip, asked.epsilon, noise)
+    assert delta <= asked.delta
+
+
+@lru_cache(maxsize=1000)
+def exact_delta(
+    unit: str, adjacency: str, clip: int, epsilon: float, noise: NoiseTerms | None
+) -> float:
+    """Delta at the claimed epsilon of the table that noises what is counted, by its own move.
+
+    Where the noise is another's it is what the claim makes a trusted server or aggregator add.
+    """
+    if unit == "record":
+        sampled = clip > 0  # a sampled record that leaves makes room for another
+        shifts = (1,) if adjacency == "add-remove" and not sampled else (1, -1)
+    else:
+        most = noise.clip if noise else clip
+        if not most:
+            return math.inf  # nothing bounds a client's vector
+        shifts = (most,) if adjacency == "add-remove" else (most, -most)
+    if noise is not None:
+        event = noise.event()
+        table = event.noise(noise.n_min)
+        return float(hockey_stick(table, tuple(event.grid * s for s in shifts), epsilon))
+    claimed = None if unit == "record" else (clip,)
+    if claimed == shifts and clip > 100:
+        return 0.0  # it hides just this move: large tables take seconds to build
+    try:
+        central = calibrated_laplace(Guarantee(epsilon, 0.0, Adjacency(adjacency)), shifts=claimed)
+    except ValueError:  # a claim that nobody can keep: a trusted party releases nothing
+        return 0.0
+    return float(hockey_stick(central.table, shifts, epsilon))
