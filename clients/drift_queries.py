@@ -207,7 +207,7 @@ def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np
             question.cells,
             question.reference,
             question.plan,
-            question.selected,
+            question.selection,
         )
     except ValueError as error:
         raise QueryRefused(str(error)) from None

@@ -63,12 +63,12 @@ class OwnRecords:
         positions_shift = (
             question.guarantee.adjacency is Adjacency.ADD_REMOVE
         )  # as records come and go
-        if self.ids is None and positions_shift and question.selected.by_id:
+        if self.ids is None and positions_shift and question.selection.by_id:
             raise QueryRefused(
                 "records are picked by id and the check hides whether one is there: it needs "
                 "record_ids="
             )
-        selection = question.selected
+        selection = question.selection
         salt = self.secret(context, member, selection) if selection.by_id else None
         records = Records(self.symbols(context, member))
         records.name(self._ids(context, member, records), salt)

@@ -9,7 +9,7 @@ whole number is due do not pass: a comparison such as ``x < 1`` lets NaN through
 >>> real("rate", float("nan"), above=0, most=0.5)
 Traceback (most recent call last):
     ...
-ValueError: rate must be a number in (0, 0.5], got nan
+flwr_kld.arguments.Unfit: rate must be a number in (0, 0.5], got nan
 """
 
 from __future__ import annotations
@@ -25,6 +25,24 @@ _NUMBERS = (int, float, Fraction, np.integer, np.floating)
 _NO_NUMBERS = (bool, np.timedelta64)
 """Subclasses of integers that are none."""
 _LONGEST = 40
+
+
+class Unfit(ValueError):
+    """An argument is not what it must be.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    expected : str
+        What it must be.
+    value : object
+        What was given: for the message, which is for whoever wrote it.
+    """
+
+    def __init__(self, name: str, expected: str, value: object) -> None:
+        super().__init__(f"{name} must be {expected}, got {_shown(value)}")
+        self.name, self.expected = name, expected
 
 
 def whole(
@@ -53,7 +71,7 @@ def whole(
         number = int(value)
     if number is None or not _within(number, least, most):
         what = f"a whole number{f' of {unit}' if unit else ''}"
-        raise ValueError(f"{name} must be {what}{_range(least, most)}, got {_shown(value)}")
+        raise Unfit(name, f"{what}{_range(least, most)}", value)
     return number
 
 
@@ -95,8 +113,7 @@ def real(
             number = math.inf
     if not math.isfinite(number) or not _within(number, least, most, above, below):
         what = f"a number{f' of {unit}' if unit else ''}"
-        ends = _range(least, most, above, below)
-        raise ValueError(f"{name} must be {what}{ends}, got {_shown(value)}")
+        raise Unfit(name, f"{what}{_range(least, most, above, below)}", value)
     return number
 
 
@@ -109,7 +126,7 @@ def text(name: str, value: object) -> str:
         If it is not.
     """
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a text that is not empty, got {_shown(value)}")
+        raise Unfit(name, "a text that is not empty", value)
     return str(value)
 
 
@@ -122,7 +139,7 @@ def several(name: str, values: object) -> tuple[Any, ...]:
         If it is a text, or not iterable.
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ValueError(f"{name} must be a list, got {_shown(values)}")
+        raise Unfit(name, "a list", values)
     return tuple(values)
 
 

@@ -64,7 +64,7 @@ class Exchange:
             reference=reference.fingerprint,
             plan=self.plan.fingerprint,
             cells=self.plan.cells,
-            selection=self.plan.selection.to_json(),
+            selection=self.plan.selection,
             wire=self.plan.wire,
             members=members,
             trust=self.trust,

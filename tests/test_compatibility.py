@@ -19,7 +19,7 @@ def test_the_stated_versions_are_the_codes():
     stated = dict(re.findall(r"^\| ([\w ]+) \| (\w+) \|", TEXT, re.MULTILINE))
     del stated["what"]
     assert stated == {
-        "question to clients": str(question._VERSION),
+        "messages of a check": str(question.VERSION),
         "secure sum": wire.MAGIC.decode(),
         "sealed counts": sealing._MAGIC.decode().rstrip("\0").rpartition(" ")[2],
         "ledger": schema.REVISION,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import keep, real
+from flwr_kld.codec.model import Model
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum
 from flwr_kld.privacy import sensitivity
 from flwr_kld.privacy.bits import BitSource
@@ -32,7 +33,7 @@ _LARGEST_LINEAR = 2.0**43
 
 
 @dataclass(frozen=True)
-class Scalar:
+class Scalar(Model, what="the scalar"):
     """Options of the scalar release.
 
     Parameters

@@ -88,9 +88,9 @@ class Guard:
                 raise QueryRefused(
                     f"{name} {asked:.10g}; this client's limit for a check is {shown(most, digits)}"
                 )
-        if question.selected.groups > limits.max_groups:
+        if question.selection.groups > limits.max_groups:
             raise QueryRefused(
-                f"{question.selected.groups} groups; this client's limit is {limits.max_groups}"
+                f"{question.selection.groups} groups; this client's limit is {limits.max_groups}"
             )
         if question.asked < limits.min_cohort:
             raise QueryRefused(
@@ -120,7 +120,7 @@ class Guard:
             If the node's key file cannot be used.
         """
         self.judge(question)
-        limits, selection, promised = self.limits, question.selected, question.guarantee
+        limits, selection, promised = self.limits, question.selection, question.guarantee
         # A whole client is in every bucket of its records: no bucket is charged apart.
         apart = promised.unit is Unit.RECORD and not selection.takes_all
         residues = ",".join(map(str, selection.residues)) if apart else ""

@@ -48,7 +48,7 @@ def plan_from_config(config: Mapping[str, Any], question: Question) -> QueryPlan
             question.cells,
             question.reference,
             question.plan,
-            question.selected,
+            question.selection,
         )
     except (KeyError, TypeError, ValueError, RecursionError):
         raise QueryRefused("the aggregator cannot read the query plan") from None
@@ -62,7 +62,7 @@ def plan_from_config(config: Mapping[str, Any], question: Question) -> QueryPlan
         weight,
         inclusion=np.ones(question.cells),
         stratum=np.full(question.cells, HEAD),
-        selection=question.selected,
+        selection=question.selection,
     )
     if (plan.mass[weight > 0] <= 0).any():
         raise QueryRefused("the query plan scores a cell that the reference says is impossible")

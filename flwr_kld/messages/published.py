@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, Json
 
+from flwr_kld.codec.model import Model
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import InvalidReply
+from flwr_kld.messages.question import VERSION
 
 
 @dataclass(frozen=True)
-class Published:
+class Published(Model, what="the published numbers", version=VERSION, refused=InvalidReply):
     """Public: an aggregator's numbers as they travel.
 
     Parameters
@@ -39,10 +41,10 @@ class Published:
 
     check: str
     plan: str
-    clients: int
-    records: float
+    clients: Annotated[int, Field(ge=0)]
+    records: Annotated[float, Field(ge=1)]
     values: bytes
-    rejected: dict[str, str]
+    rejected: Json[dict[str, str]]
     private: bool
 
     @classmethod
@@ -61,35 +63,6 @@ class Published:
         plan, records = published.plan.fingerprint, float(published.records)
         return cls(check, plan, clients, records, values, dict(rejected), published.private)
 
-    def to_config(self) -> dict[str, Any]:
-        """Return the values of a Flower ConfigRecord."""
-        return {**vars(self), "rejected": json.dumps(self.rejected)}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Published:
-        """Read a ConfigRecord.
-
-        Raises
-        ------
-        InvalidReply
-            If it is not an aggregator's answer.
-        """
-        try:
-            told = {name: config[name] for name in cls.__dataclass_fields__}
-            told["rejected"] = json.loads(told["rejected"])
-            answer = cls(**told)
-            sound = (
-                [type(value) for value in vars(answer).values()] == _TYPES
-                and answer.clients >= 0
-                and 1 <= answer.records < math.inf
-                and all(type(reason) is str for reason in answer.rejected.values())
-            )
-        except (KeyError, TypeError, ValueError, RecursionError):
-            sound = False
-        if not sound:
-            raise InvalidReply("the aggregator's reply is not an answer")
-        return answer
-
     def counts(self, cells: int) -> NDArray[np.int64]:
         """Return noised counts, shape [cells]."""
         if len(self.values) != 8 * cells:
@@ -104,6 +77,3 @@ class Published:
         if not math.isfinite(value):
             raise InvalidReply("the aggregator published a number that is not finite")
         return value
-
-
-_TYPES = [str, str, int, float, bytes, dict, bool]

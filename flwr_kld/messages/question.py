@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator, Field, Json, Strict
+
+from flwr_kld.codec.model import Flat, Model
 from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.query.selection import EVERYTHING, Selection
@@ -46,8 +47,11 @@ COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "local")
 """Who adds the noise: the server, the clients, a node that is trusted to, or each client alone."""
-_VERSION = 4
+VERSION = 5
+"""Of the messages of a check. Each says it, and is read by the same version only."""
 _LONGEST_ID = 64
+_LONGEST_REASON = 10_000
+_MOST_MEMBERS = 2**20
 _MOST_NUMBERS = 2**31 - 1
 """Largest whole number of a question: what travels and is multiplied stays within 64 bits."""
 
@@ -65,8 +69,31 @@ def member_of(key: str) -> int:
     raise QueryRefused("the key of a request is not the number of a client")
 
 
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("is not printable")
+    return text
+
+
+def _known(trust: str) -> str:
+    if trust not in TRUST_MODELS:
+        raise ValueError("is not known")
+    return trust
+
+
+def _distinct(members: list[int]) -> list[int]:
+    if len(set(members)) != len(members):
+        raise ValueError("are not distinct")
+    return members
+
+
+_Id = Annotated[str, Field(min_length=1, max_length=_LONGEST_ID), AfterValidator(_printable)]
+_Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
+_Positive = Annotated[int, Field(ge=1, le=_MOST_NUMBERS)]
+
+
 @dataclass(frozen=True)
-class Question:
+class Question(Model, what="the question", version=VERSION, refused=QueryRefused):
     """What is counted, by whom, and for which check.
 
     Parameters
@@ -81,8 +108,8 @@ class Question:
         The cells, ``QueryPlan.wire``.
     members : list[int]
         Which of the node's clients are asked: ``[0]`` unless the node hosts many.
-    selection : str
-        Which records are counted and in which groups, ``Selection.to_json``.
+    selection : Selection
+        Which records are counted, and in which groups.
     clip : int
         Most records a client may count, a uniform sample of its own; 0 for no limit.
     trust : str
@@ -93,94 +120,27 @@ class Question:
         Clients in the cohort, as the server says.
     """
 
-    check: str
-    domain: str
-    reference: str
-    plan: str
-    cells: int
+    check: _Id
+    domain: _Id
+    reference: _Id
+    plan: _Id
+    cells: _Positive
     wire: bytes
-    members: list[int]
-    trust: str
-    guarantee: Guarantee
-    asked: int
-    selection: str = EVERYTHING.to_json()
-    clip: int = 0
-
-    @cached_property
-    def selected(self) -> Selection:
-        """Which records are counted."""
-        return Selection.from_json(self.selection)
+    members: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS), AfterValidator(_distinct)]
+    trust: Annotated[str, AfterValidator(_known)]
+    guarantee: Flat[Guarantee]
+    asked: _Positive
+    selection: Json[Selection] = EVERYTHING
+    clip: _Number = 0
 
     @property
     def length(self) -> int:
         """Length of a client's vector: one number a cell and group."""
-        return self.cells * self.selected.groups
-
-    def to_config(self) -> dict[str, Any]:
-        """Return the values of a Flower ConfigRecord."""
-        values = {name: vars(self)[name] for name in _QUESTION_TYPES}
-        return {"version": _VERSION, **values, **self.guarantee.to_wire()}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Question:
-        """Read a ConfigRecord.
-
-        Raises
-        ------
-        QueryRefused
-            If it was written by another version of the protocol or is incomplete.
-        """
-        if config.get("version") != _VERSION:
-            raise QueryRefused(
-                f"the server speaks another version of the drift protocol (this is {_VERSION}): "
-                "install the same flwr-kld on both sides"
-            )
-        for name, kind in _QUESTION_TYPES.items():
-            if type(config.get(name)) is not kind:
-                raise QueryRefused(f"the question's {name} is missing or not of its type")
-        try:
-            guarantee, fault = Guarantee.from_wire(config), ""
-        except ValueError as error:
-            fault = str(error)
-        if fault:  # raised out here, it keeps nothing of what was sent
-            raise QueryRefused(f"the question's {fault}")
-        question = cls(guarantee=guarantee, **{name: config[name] for name in _QUESTION_TYPES})
-        try:
-            question.selected  # noqa: B018  (parsed once, here)
-        except ValueError as error:
-            raise QueryRefused(str(error)) from None
-        for name, sound in question._soundness().items():
-            if not sound:
-                raise QueryRefused(f"the question's {name} is out of range")
-        return question
-
-    def _soundness(self) -> dict[str, bool]:
-        """Which values are in range. A comparison with NaN is false."""
-        names = ("check", "domain", "reference", "plan")
-        short = {n: 0 < len(vars(self)[n]) <= _LONGEST_ID for n in names}
-        return {
-            **{n: short[n] and vars(self)[n].isprintable() for n in names},
-            "cells": 1 <= self.cells <= _MOST_NUMBERS,
-            "members": (
-                len(self.members) == len(set(self.members))
-                and all(type(m) is int and 0 <= m <= _MOST_NUMBERS for m in self.members)
-            ),
-            "clip": 0 <= self.clip <= _MOST_NUMBERS,
-            "trust": self.trust in TRUST_MODELS,
-            "asked": 1 <= self.asked <= _MOST_NUMBERS,
-        }
-
-
-_QUESTION_TYPES: dict[str, type] = {
-    **dict.fromkeys(("check", "domain", "reference", "plan", "trust", "selection"), str),
-    **dict.fromkeys(("cells", "clip", "asked"), int),
-    "wire": bytes,
-    "members": list,
-}
+        return self.cells * self.selection.groups
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     """Which members answered, in the order of the rows of the counts, and why others did not.
 
     Parameters
@@ -194,17 +154,19 @@ class Answer:
         refused; free of data values.
     """
 
-    check: str
-    plan: str
-    answered: list[int]
-    reasons: list[str]
+    check: Annotated[str, Field(max_length=_LONGEST_ID)]
+    plan: Annotated[str, Field(max_length=_LONGEST_ID)]
+    answered: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS)]
+    reasons: Annotated[
+        list[Annotated[str, Field(max_length=_LONGEST_REASON)]], Field(max_length=_MOST_MEMBERS)
+    ]
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord: one JSON text (lists may be empty)."""
-        return {ANSWER: json.dumps(vars(self))}
+        return {ANSWER: self.to_json()}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Answer:
+    def from_config(cls, config: object) -> Answer:
         """Read a ConfigRecord.
 
         Raises
@@ -212,16 +174,4 @@ class Answer:
         InvalidReply
             If it is not an answer.
         """
-        try:
-            answer = cls(**json.loads(config[ANSWER]))
-            texts, members = [answer.check, answer.plan, *answer.reasons], answer.answered
-            sound = (
-                all(type(part) is list for part in (answer.reasons, members))
-                and all(type(t) is str for t in texts)
-                and all(type(m) is int for m in members)
-            )
-        except (KeyError, TypeError, ValueError, RecursionError):
-            sound = False
-        if not sound:
-            raise InvalidReply("the reply is not an answer to a drift question")
-        return answer
+        return cls.from_json(config.get(ANSWER) if isinstance(config, Mapping) else None)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from pydantic import AfterValidator, Field, Json
+
+from flwr_kld.codec.model import Flat, Model
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import Question
+from flwr_kld.messages.question import VERSION, Question
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
-
-_PROMISED = ("epsilon", "delta", "adjacency")
-"""Of a guarantee, on the wire of noise terms."""
+from flwr_kld.secure_aggregation.ring import check_bits
 
 
 @dataclass(frozen=True)
-class NoiseTerms:
+class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
     """From which both sides compute the same share of noise.
 
     Parameters
@@ -37,48 +36,24 @@ class NoiseTerms:
     Raises
     ------
     ValueError
-        If a value is not of its type. `event` tells whether they serve.
+        If whole clients are hidden without a clip, or single records with one. `event` tells
+        whether the terms serve.
     """
 
-    guarantee: Guarantee
-    n_min: int
+    guarantee: Flat[Guarantee]
+    n_min: Annotated[int, Field(ge=1)]
     mechanism: Mechanism
-    clip: int = 0
-    norm: int = 1
+    clip: Annotated[int, Field(ge=0)] = 0
+    norm: Literal[1, 2] = 1
 
     @property
     def clipped(self) -> Clip | None:
         """Client-level bound, if any."""
-        return Clip(self.clip, 1 if self.norm == 1 else 2) if self.clip else None
+        return Clip(self.clip, self.norm) if self.clip else None
 
     def __post_init__(self) -> None:
-        sound = all(type(n) is int for n in (self.n_min, self.clip, self.norm)) and self.norm in (
-            1,
-            2,
-        )
-        named: object = self.mechanism  # which names there are, `event` says
-        if not sound or type(named) is not str:
-            raise ValueError("noise terms hold a value that is not of its type")
-
-    def to_wire(self) -> dict[str, Any]:
-        """Return plain values; the unit follows from the clip."""
-        values = self.guarantee.to_wire() | asdict(self)
-        del values["guarantee"], values["unit"]
-        return values
-
-    @classmethod
-    def from_wire(cls, values: Mapping[str, Any]) -> NoiseTerms:
-        """Read what `to_wire` wrote.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If it is anything else.
-        """
-        unit = Unit.CLIENT if values.get("clip") else Unit.RECORD
-        guarantee = Guarantee.from_wire({**values, "unit": str(unit)})
-        own = {name: value for name, value in values.items() if name not in _PROMISED}
-        return cls(guarantee=guarantee, **own)
+        if bool(self.clip) is not (self.guarantee.unit is Unit.CLIENT):
+            raise ValueError("a clip bounds what clients hold, for a guarantee of whole clients")
 
     def event(self) -> ShareEvent:
         """Return the verified share law.
@@ -97,7 +72,7 @@ class NoiseTerms:
 
 
 @dataclass(frozen=True)
-class SumTerms:
+class SumTerms(Model, what="the terms of the secure sum", version=VERSION, refused=QueryRefused):
     """Question, noise and ring of one secure sum.
 
     Parameters
@@ -114,44 +89,13 @@ class SumTerms:
         The fingerprint of the server's pinned list of clients, or its list of first use as JSON.
     """
 
-    question: Question
-    noise: NoiseTerms | None
+    question: Flat[Question]
+    noise: Json[NoiseTerms | None]
     count_records: bool
-    bits: int
+    bits: Annotated[int, AfterValidator(check_bits)]
     roster: str
 
     @property
     def length(self) -> int:
         """Numbers in a client's vector."""
         return self.question.length + int(self.count_records)
-
-    def to_config(self) -> dict[str, Any]:
-        """Return the values of a Flower ConfigRecord."""
-        return {
-            **self.question.to_config(),
-            "noise": json.dumps(None if self.noise is None else self.noise.to_wire()),
-            "count_records": self.count_records,
-            "bits": self.bits,
-            "roster": self.roster,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> SumTerms:
-        """Read a ConfigRecord.
-
-        Raises
-        ------
-        QueryRefused
-            If it is not the terms of a sum.
-        """
-        question = Question.from_config(config)
-        try:
-            raw = json.loads(config["noise"])
-            noise = None if raw is None else NoiseTerms.from_wire(raw)
-            terms = cls(question, noise, config["count_records"], config["bits"], config["roster"])
-            kinds = (type(terms.count_records), type(terms.bits), type(terms.roster))
-            if kinds != (bool, int, str) or terms.bits not in (32, 64):
-                raise ValueError("not of its type")
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-            raise QueryRefused("the terms of the secure sum are not readable") from None
-        return terms

@@ -88,7 +88,7 @@ def _question(setting: Setting, plan: QueryPlan) -> Question:
         guarantee=setting.trust.guarantee,
         clip=setting.trust.most_records,
         asked=setting.answering,
-        selection=plan.selection.to_json(),
+        selection=plan.selection,
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from flwr_kld.arguments import keep, real
+from flwr_kld.codec.model import Model
 
 
 class Adjacency(StrEnum):
@@ -37,7 +36,7 @@ def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(Model, what="the guarantee"):
     """A promise of differential privacy: one value from where it is written to the report.
 
     >>> Guarantee(0.5, 1e-9).covers(Guarantee(0.1))
@@ -91,44 +90,6 @@ class Guarantee:
         same = hides == wanted or (clients and wanted == (Adjacency.REPLACE_ONE, Unit.RECORD))
         return same and other.epsilon <= self.epsilon and other.delta <= self.delta
 
-    def to_wire(self) -> dict[str, Any]:
-        """Return plain values, as messages and files hold them."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "unit": str(self.unit),
-            "adjacency": str(self.adjacency),
-        }
-
-    @classmethod
-    def from_wire(cls, values: Mapping[str, Any]) -> Guarantee:
-        """Read what `to_wire` wrote, among other values.
-
-        Raises
-        ------
-        ValueError
-            Which value is missing, not of its type, or out of range.
-        """
-        given: dict[str, Any] = {name: values.get(name) for name in _WIRE}
-        for name, (kind, _) in _WIRE.items():
-            if type(given[name]) is not kind:
-                raise ValueError(f"{name} is missing or not of its type")
-        for name, (_, read) in _WIRE.items():
-            try:
-                given[name] = read(given[name])
-            except ValueError:
-                raise ValueError(f"{name} is out of range") from None
-        return cls(**given)
-
     def __str__(self) -> str:
         delta = f", δ = {self.delta:g}" if self.delta else ""
         return f"ε = {self.epsilon:g}{delta} per {self.unit} ({self.adjacency})"
-
-
-_WIRE: dict[str, tuple[type, Callable[[Any], Any]]] = {
-    "epsilon": (float, lambda value: check_epsilon_delta(value, 0.0)[0]),
-    "delta": (float, lambda value: check_epsilon_delta(1.0, value)[1]),
-    "unit": (str, Unit),
-    "adjacency": (str, Adjacency),
-}
-"""What each value is on the wire, and how it is read; ValueError if it is out of range."""

@@ -10,10 +10,9 @@ other, and no server knows where any record falls.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import secrets
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import keep, several, whole
+from flwr_kld.codec.model import Model
 from flwr_kld.domain.records import as_column, values_in
 
 MOST_GROUPS = 10
@@ -38,7 +38,7 @@ _NO_ID = 0
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(Model, what="the selection of records"):
     """A public rule; by default every record, all in one group.
 
     Parameters
@@ -131,29 +131,6 @@ class Selection:
             return np.full(len(ids), secrets.randbelow(self.groups), dtype=np.int64)
         mixed = _hashed(ids, f"group:{self.key}")
         return (mixed % np.uint64(self.groups)).astype(np.int64)
-
-    def to_json(self) -> str:
-        """Write one text for one meaning."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> Selection:
-        """Read `to_json`.
-
-        Raises
-        ------
-        ValueError
-            If it is not a selection, or not in the one form that `to_json` writes.
-        """
-        try:
-            raw = json.loads(text)
-            selection = cls(**{**raw, "residues": tuple(raw["residues"])})
-            sound = selection.to_json() == text
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-            sound = False
-        if not sound:
-            raise ValueError("the question's selection of records is not readable")
-        return selection
 
 
 EVERYTHING = Selection()

@@ -46,7 +46,7 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         asked["plan"] = plan_fingerprint(asked["reference"], cell_of, selection)
         if "phase" not in content:
             sealed_for = json.loads(content["terms"]["terms"])
-            claims = {name: asked[name] for name in ("epsilon", "delta", "adjacency")}
+            claims = {name: asked[name] for name in ("epsilon", "delta", "adjacency", "unit")}
             sealed_for.update(claims, clip=asked["clip"] or None)
             text = json.dumps(sealed_for, sort_keys=True, separators=(",", ":"))
             content["terms"]["terms"] = text

@@ -141,7 +141,7 @@ def test_claims_below_the_worst_move_are_refused(changes, words, trust):
 def test_noise_terms_have_closed_types(changes):
     values = {
         "epsilon": 1.0, "delta": 1e-9, "adjacency": "add-remove", "n_min": 2,
-        "mechanism": "discrete-laplace",
+        "mechanism": "discrete-laplace", "unit": "record", "clip": 0, "norm": 1,
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"not of its type|out of range"):
-        NoiseTerms.from_wire({**values, **changes})
+        NoiseTerms.from_config({**values, **changes})

@@ -34,7 +34,7 @@ def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
 
 @pytest.mark.parametrize(("unit", "partition"), [("record", "4:k"), ("client", "")])
 def test_a_whole_client_is_in_every_bucket_of_its_records(guard, unit, partition):
-    bucket = Selection("k", 4, (1,)).to_json()
+    bucket = Selection("k", 4, (1,))
     receipt = guard.admit(question(epsilon=0.1, unit=unit, selection=bucket), "0")
     assert (receipt.partition, bool(receipt.residues)) == (partition, bool(partition))
 
@@ -46,7 +46,7 @@ def test_a_whole_client_is_in_every_bucket_of_its_records(guard, unit, partition
         ({"epsilon": 1.0000001}, r"epsilon 1.0000001; this client's limit for a check is 1$"),
         ({"delta": 1e-5}, r"delta 1e-05; this client's limit for a check is 1e-06$"),
         ({"asked": 4}, "a cohort of 4; this client's minimum is 5"),
-        ({"selection": Selection(groups=4).to_json()}, "4 groups; this client's limit is 3"),
+        ({"selection": Selection(groups=4)}, "4 groups; this client's limit is 3"),
     ],
 )
 def test_a_question_beyond_a_limit_is_refused_and_spends_nothing(guard, tmp_path, change, message):

@@ -72,20 +72,20 @@ def test_only_changed_records_leave_their_number_public():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_a_promise_survives_the_wire_among_other_values(relation):
+def test_a_promise_survives_the_wire(relation):
     promised = Guarantee(0.1, 1e-9, *relation)
-    assert Guarantee.from_wire({"check": "c", **promised.to_wire()}) == promised
-    assert {type(value) for value in promised.to_wire().values()} == {float, str}
+    assert Guarantee.from_config(promised.to_config()) == promised
+    assert {type(value) for value in promised.to_config().values()} == {float, str}
 
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("epsilon", 1, "epsilon is missing or not of its type"),
-        ("epsilon", None, "epsilon is missing or not of its type"),
-        ("delta", False, "delta is missing or not of its type"),
-        ("unit", b"record", "unit is missing or not of its type"),
-        ("adjacency", REPLACE, "adjacency is missing or not of its type"),
+        ("epsilon", 1, "epsilon is not of its type"),
+        ("epsilon", None, "epsilon is not of its type"),
+        ("delta", False, "delta is not of its type"),
+        ("unit", b"record", "unit is not of its type"),
+        ("adjacency", REPLACE, "adjacency is not of its type"),
         ("epsilon", 0.0, "epsilon is out of range"),
         ("epsilon", math.nan, "epsilon is out of range"),
         ("delta", 1.0, "delta is out of range"),
@@ -95,7 +95,7 @@ def test_a_promise_survives_the_wire_among_other_values(relation):
 )
 def test_what_crosses_the_wire_is_read_strictly(name, value, words):
     with pytest.raises(ValueError, match=words):
-        Guarantee.from_wire({**Guarantee(1.0).to_wire(), name: value})
+        Guarantee.from_config({**Guarantee(1.0).to_config(), name: value})
 
 
 def test_it_says_what_it_promises():

@@ -17,7 +17,7 @@ from flwr_kld.clients import answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators import paper
-from flwr_kld.messages.question import COUNTS_FORMAT
+from flwr_kld.messages.question import COUNTS_FORMAT, Answer
 from flwr_kld.report import Report
 from flwr_kld.strategies import (
     Adjacency,
@@ -350,8 +350,8 @@ def put_counts(values, dtype="int32", shape=None, form=COUNTS_FORMAT):
     return change
 
 
-OTHER_CHECK = {"check": "x", "plan": "y", "answered": [0], "reasons": []}
-NONSENSE = {"check": 1, "plan": "", "answered": 0, "reasons": []}
+OTHER_CHECK = Answer("x", "y", [0], [])
+NONSENSE = Answer(1, "", 0, [])
 
 
 @pytest.mark.parametrize(
@@ -368,18 +368,16 @@ NONSENSE = {"check": 1, "plan": "", "answered": 0, "reasons": []}
         (put_counts([[1, 2, 3]], shape=(1, 6)), "wrong shape"),
         (lambda content: content.pop("counts"), "carries no counts"),
         (lambda content: content.update(counts=MetricRecord({"a": 1})), "carries no counts"),
-        (lambda content: content.pop("answer"), "not an answer"),
-        (lambda content: content.update(answer=ConfigRecord({"answer": []})), "not an answer"),
-        (lambda content: content.update(answer=ConfigRecord({"answer": "[1]"})), "not an answer"),
+        (lambda content: content.pop("answer"), "the answer"),
+        (lambda content: content.update(answer=ConfigRecord({"answer": []})), "the answer"),
+        (lambda content: content.update(answer=ConfigRecord({"answer": "[1]"})), "the answer"),
         (
-            lambda content: content.update(
-                answer=ConfigRecord({"answer": json.dumps(OTHER_CHECK)})
-            ),
+            lambda content: content.update(answer=ConfigRecord(OTHER_CHECK.to_config())),
             "another check",
         ),
         (
-            lambda content: content.update(answer=ConfigRecord({"answer": json.dumps(NONSENSE)})),
-            "not an answer",
+            lambda content: content.update(answer=ConfigRecord(NONSENSE.to_config())),
+            "the answer",
         ),
     ],
 )
@@ -402,9 +400,9 @@ def test_odd_extra_records_in_a_reply_do_no_harm():
 
 def test_a_refusal_is_quoted_short_and_harmless():
     reasons = ["\x1b[2J" + "x" * 1000]
-    refusal = {"check": "", "plan": "", "answered": [], "reasons": reasons}
+    refusal = Answer("", "", [], reasons)
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(
-        tampering(lambda c: c.update(answer=ConfigRecord({"answer": json.dumps(refusal)})))
+        tampering(lambda c: c.update(answer=ConfigRecord(refusal.to_config())))
     )
     ((reason, n),) = report.dropouts.items()
     assert reason.startswith("refused: [2Jxxx")
@@ -418,9 +416,9 @@ def test_a_reply_cannot_count_twice_or_for_others():
     def greedy(message, context):
         reply = honest(message, context)
         if context.node_id == 1000:
-            answer = json.loads(reply.content["answer"]["answer"])
-            answer["answered"] = [0, 0, 1]
-            reply.content["answer"] = ConfigRecord({"answer": json.dumps(answer)})
+            answer = Answer.from_config(reply.content["answer"])
+            answer.answered[:] = [0, 0, 1]
+            reply.content["answer"] = ConfigRecord(answer.to_config())
             put_counts([[10, 20, 30, 40, 0, 0]] * 3)(reply.content)
         return reply
 

@@ -29,6 +29,7 @@ from flwr_kld.clients import (
 )
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.messages.question import Answer
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sealing import NotOpened, SealContext, open_sealed, seal
 from flwr_kld.strategies import (
@@ -395,7 +396,7 @@ def test_terms_that_cannot_be_read_are_refused_on_both_sides(terms):
             if message.metadata.message_type == asked:
                 message.content["terms"]["terms"] = terms
 
-        with pytest.raises(CheckFailed, match="the terms of the release are not readable"):
+        with pytest.raises(CheckFailed, match="refused: the terms of the release"):
             monitor().check(federation(meddle=meddle))
 
 
@@ -404,7 +405,7 @@ def test_terms_have_one_form():
     assert ReleaseTerms.from_json(terms.to_json()) == terms
     spaced = json.dumps(json.loads(terms.to_json()))
     for text in (spaced, terms.to_json().replace("1.0", "1", 1)):
-        with pytest.raises(ValueError, match="not readable"):
+        with pytest.raises(ValueError, match="the terms of the release: not in the one form"):
             ReleaseTerms.from_json(text)
 
 
@@ -695,15 +696,11 @@ def test_what_a_handler_raises_is_reported_by_code_only():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda c: c.pop("answer"), "not an answer"),
+        (lambda c: c.pop("answer"), "the answer: not readable"),
         (lambda c: c.pop("sealed"), "carries no sealed counts"),
         (lambda c: c.update(sealed=ConfigRecord({"0": "text"})), "no reply"),
         (
-            lambda c: c.update(
-                answer=ConfigRecord(
-                    {"answer": '{"check":"x","plan":"y","answered":[0],"reasons":[]}'}
-                )
-            ),
+            lambda c: c.update(answer=ConfigRecord(Answer("x", "y", [0], []).to_config())),
             "another check",
         ),
     ],
@@ -747,14 +744,14 @@ def published(**changes):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c.pop("published"), "not an answer"),
+        (lambda c: c.pop("published"), "the published numbers"),
         (published(check="x"), "another check"),
         (published(clients=7), "do not add up"),
         (published(values=bytes(8)), "another number of counts than cells"),
-        (published(records=float("nan")), "not an answer"),
-        (published(rejected="[]"), "not an answer"),
-        (published(rejected='{"why": -3}'), "not an answer"),
-        (published(clients=True), "not an answer"),
+        (published(records=float("nan")), "the published numbers"),
+        (published(rejected="[]"), "the published numbers"),
+        (published(rejected='{"why": -3}'), "the published numbers"),
+        (published(clients=True), "the published numbers"),
     ],
 )
 def test_an_aggregator_that_talks_nonsense_gives_no_number(change, message):

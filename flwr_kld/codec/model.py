@@ -1,0 +1,273 @@
+"""A frozen dataclass that pydantic reads, from the values of a Flower record or from JSON.
+
+A reader takes exactly what the writer writes. Pydantic says whether each field is there, of its
+type and in its range, and that there is no other; then the value is written again and held against
+what was given. So one meaning has one text, and no coercion passes.
+
+>>> @dataclass(frozen=True)
+... class Greeting(Model, what="the greeting", version=1):
+...     words: Annotated[str, Field(max_length=5)]
+...     times: int
+>>> Greeting("hello", 2).to_json()
+'{"times":2,"version":1,"words":"hello"}'
+>>> Greeting.from_json('{"times":2.0,"version":1,"words":"hello"}')
+Traceback (most recent call last):
+    ...
+flwr_kld.codec.model.Unreadable: the greeting: not in the one form in which it is written
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
+
+from pydantic import BeforeValidator, ConfigDict, GetCoreSchemaHandler, TypeAdapter
+from pydantic import ValidationError as Invalid
+
+from flwr_kld.arguments import Unfit
+
+_T = TypeVar("_T")
+_FLAT = "flat"
+_PLAIN = frozenset({str, bytes, bool, int, float})
+_IN_RECORDS = _PLAIN | {list}
+"""What a Flower record holds as it is."""
+
+
+class Unreadable(ValueError):
+    """A text or record is not what it should be; names the field and never quotes a value."""
+
+
+class Model:
+    """Base of the frozen dataclasses that cross a wire or touch a disk.
+
+    A field ``Flat[M]`` of another model lies among the fields of this one. In a Flower record any
+    other field that is not plain is a JSON text, and is declared as pydantic's ``Json``.
+
+    Parameters
+    ----------
+    what : str
+        The message, for refusals.
+    version : int, optional
+        What the message says of itself in its field ``version``. Parts of messages say nothing.
+    refused : type[ValueError]
+        Raised for what cannot be read.
+    """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
+    _what: ClassVar[str]
+    _version: ClassVar[int | None]
+    _refused: ClassVar[type[ValueError]]
+
+    def __init_subclass__(
+        cls, *, what: str, version: int | None = None, refused: type[ValueError] = Unreadable
+    ) -> None:
+        cls._what, cls._version, cls._refused = what, version, refused
+        _KNOWN.update(cls.__annotations__)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the values of a Flower ConfigRecord."""
+        return {
+            name: value if type(value) in _IN_RECORDS else _text(value)
+            for name, value in self._written().items()
+        }
+
+    def to_json(self) -> str:
+        """Write the one text that has this meaning."""
+        return _text(self._written())
+
+    @classmethod
+    def from_config(cls, config: object) -> Self:
+        """Read the values of a Flower ConfigRecord.
+
+        Raises
+        ------
+        ValueError
+            Of the model's own type: the first field that is not as it should be.
+        """
+        values = dict(config) if isinstance(config, Mapping) else {}
+        found = cls._read(values)
+        for name, value in found.to_config().items():
+            if name not in values:
+                raise cls._refused(f"{cls._what}: {name} is missing")
+            if not _same(value, values[name]):
+                raise cls._refused(
+                    f"{cls._what}: {name} is not of its type, or not in its one form"
+                )
+        return found
+
+    @classmethod
+    def from_json(cls, text: object) -> Self:
+        """Read JSON.
+
+        Raises
+        ------
+        ValueError
+            Of the model's own type: the first field that is not as it should be.
+        """
+        found = cls._read(parsed(text))
+        if found.to_json() != text:
+            raise cls._refused(f"{cls._what}: not in the one form in which it is written")
+        return found
+
+    @classmethod
+    def _read(cls, values: object) -> Self:
+        if not isinstance(values, dict):
+            raise cls._refused(f"{cls._what}: not readable")
+        if cls._version is not None:
+            version = values.get("version")
+            if type(version) is not int or version != cls._version:
+                raise cls._refused(
+                    f"{cls._what}: another version than {cls._version}; "
+                    "install the same flwr-kld on both sides"
+                )
+            values = {name: value for name, value in values.items() if name != "version"}
+        try:
+            found: Self = _shape(cls).adapter.validate_python(values)
+            return found
+        except Invalid as error:
+            fault = _fault(cls, error)
+        # Raised out here, it keeps nothing of the values.
+        raise cls._refused(f"{cls._what}: {fault}")
+
+    def _written(self) -> dict[str, Any]:
+        version = {} if self._version is None else {"version": self._version}
+        return version | self._fields()
+
+    def _fields(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, flat in _shape(type(self)).own:
+            value = getattr(self, name)
+            if flat:
+                values |= value._fields()
+            else:
+                values[name] = value if type(value) in _PLAIN else _plain(value)
+        return values
+
+    @classmethod
+    def _gathered(cls, values: object) -> object:
+        """Put the fields of flat models back together."""
+        if not isinstance(values, dict):
+            return values
+        left = dict(values)
+        for name, model in _shape(cls).flat.items():
+            inner = _shape(model).names
+            left[name] = {part: left.pop(part) for part in inner if part in left}
+        return left
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        return BeforeValidator(cls._gathered).__get_pydantic_core_schema__(source, handler)
+
+
+Flat = Annotated[_T, _FLAT]
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_SHAPES: dict[type, _Shape] = {}
+_KNOWN = {"version"}
+"""Names of fields. What a sender names otherwise is not repeated to anybody."""
+
+
+class _Shape:
+    """What there is to know of a model before any of its values.
+
+    Attributes
+    ----------
+    flat : dict[str, type[Model]]
+        Models whose fields lie among those of this one, by the field that holds each.
+    own : tuple[tuple[str, bool], ...]
+        Name of each field, and whether it is a flat model.
+    names : tuple[str, ...]
+        Names of the fields as they are written.
+    """
+
+    def __init__(self, model: type[Model]) -> None:
+        self._model = model
+        hints = get_type_hints(model, include_extras=True)
+        self.flat: dict[str, type[Model]] = {
+            name: hint.__origin__
+            for name, hint in hints.items()
+            if _FLAT in getattr(hint, "__metadata__", ())
+        }
+        own = [field.name for field in fields(model)]  # type: ignore[arg-type]  # a dataclass
+        self.own = tuple((name, name in self.flat) for name in own)
+        self.names: tuple[str, ...] = tuple(
+            inner
+            for name in own
+            for inner in (_shape(self.flat[name]).names if name in self.flat else (name,))
+        )
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """Pydantic's reader, made when the first value is read."""
+        return TypeAdapter(self._model)
+
+
+def _shape(model: type[Model]) -> _Shape:
+    if model not in _SHAPES:
+        _SHAPES[model] = _Shape(model)
+    return _SHAPES[model]
+
+
+def parsed(text: object) -> object:
+    """Read JSON; None for what is none."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(value: object) -> str:
+    return _ENCODER.encode(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Model):
+        return value._fields()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _same(written: Any, given: Any) -> bool:
+    """Whether both are the same value of the same type: True is not 1."""
+    if type(written) is not type(given) or written != given:
+        return False
+    return not isinstance(written, list) or list(map(type, written)) == list(map(type, given))
+
+
+def _fault(model: type[Model], error: Invalid) -> str:
+    """Say which field is wrong first and what it should be, in no words of the sender's."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    kind, words, path, flat = first["type"], first["msg"], [], _shape(model).flat
+    for part in first["loc"]:
+        if part in flat:
+            flat = _shape(flat[str(part)]).flat
+        elif part in _KNOWN:
+            path.append(str(part))
+        else:
+            break  # a place in a list, or a name of the sender's
+    if kind == "unexpected_keyword_argument":
+        return "it has a field that is not known"
+    expected = ""
+    if kind == "value_error":  # of a constructor, whose words may quote the value
+        cause = first["ctx"]["error"]
+        if isinstance(cause, Unfit):
+            path.append(cause.name)
+            expected = f"; it must be {cause.expected}"
+    elif words.startswith("Input should "):
+        expected = f"; it should {words.removeprefix('Input should ')}"
+    elif " should have " in words:
+        expected = f"; it should have {words.partition(' should have ')[2]}"
+    where = ".".join(path) or "what it says"
+    if kind == "missing":
+        return f"{where} is missing"
+    if kind.endswith(("_type", "_parsing", "_from_float")):
+        return f"{where} is not of its type{expected}"
+    return f"{where} is out of range{expected}"
