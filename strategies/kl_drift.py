@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.arguments import real, whole
 from flwr_kld.counts import LARGEST_CLIENT
 from flwr_kld.inference.contradictions import impossible_estimate
@@ -24,12 +20,13 @@ from flwr_kld.inference.estimators import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta
 from flwr_kld.inference.evidence import check_threshold
 from flwr_kld.privacy import SeededBits, SystemBits
-from flwr_kld.query import EVERYTHING, Partition, Plan
+from flwr_kld.query import EVERYTHING, Partition, Plan, QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
 from flwr_kld.report.explanation.candidates import require_candidates
 from flwr_kld.strategies.aggregation import Aggregation
-from flwr_kld.strategies.asking import Asking, require
+from flwr_kld.strategies.asking import Asking
+from flwr_kld.strategies.charges import charges, delivered
 from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
 from flwr_kld.strategies.decider import Alarm, Decided, Decider
@@ -39,14 +36,14 @@ from flwr_kld.strategies.measurement import measure
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.report_fields import metrics, read
-from flwr_kld.strategies.spending import Spending
+from flwr_kld.strategies.round import Opening, Settled, budget_amounts
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_counts, require_known_sizes
 
 logger = logging.getLogger("flwr_kld")
 
 
-class KLDrift(Monitor[Report]):
+class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
     """Estimate KL(reference || clients) privately, once a round.
 
     Parameters
@@ -106,6 +103,7 @@ class KLDrift(Monitor[Report]):
     """
 
     kind = "kld"
+    entry = Kind.CHECK
     asks = "drift check"
 
     def __init__(
@@ -163,6 +161,7 @@ class KLDrift(Monitor[Report]):
             timeout=timeout,
             ledger=ledger,
             budget=budget,
+            seed=seed,
         )
         self.candidates = candidates
         self.threshold = threshold
@@ -179,7 +178,6 @@ class KLDrift(Monitor[Report]):
         """Number of checks that clients were asked for; messages carry it as their group id."""
         self.counted = Part([], EVERYTHING)
         """Clients and records that the last check's estimate is about."""
-        self._generator = np.random.default_rng(seed)
         bits = SystemBits() if seed is None else SeededBits(seed)
         self._decider = (
             None
@@ -209,63 +207,83 @@ class KLDrift(Monitor[Report]):
             If the ledger does not let the check start: the budget is short, or the key has run.
             Nothing was asked.
         """
-        began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
-        check = secrets.token_hex(8)
-        present = self.population.present(grid, self.timeout)
-        present = self.aggregation.clients(present, grid, self.timeout)
-        require(len(present), self._asking.least, "are connected")
-        if self.ledger is not None:
-            self.cohort.recall(self.ledger.rotation(self.budget), present)
-            if self._decider is not None:
-                self._decider.recall(self.ledger, self.budget)
-        parts = self._parts(self.cohort.draw(present, self._generator))
+        return self._run(grid, key)
+
+    @property
+    def _least(self) -> int:
+        return self._asking.least
+
+    def _present(self, grid: Grid) -> list[Participant]:
+        return self.aggregation.clients(super()._present(grid), grid, self.timeout)
+
+    def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
+        super()._recall(ledger, present)
+        if self._decider is not None:
+            self._decider.recall(ledger, self.budget)
+
+    def _draw(
+        self, chosen: list[Participant], present: list[Participant]
+    ) -> tuple[list[Part], QueryPlan]:
+        parts = self._parts(chosen)
         plan = self.plan.draw(self.reference, self._generator)
         self.trust.prepare(plan, len(present))
         self.checks += 1
-        with Spending(self.ledger, self.budget, self.trust, key or check, parts) as spending:
-            measured = measure(
-                self._asking, grid, parts, plan,
-                check=check, group=str(self.checks), timeout=self.timeout,
-                theta=self.theta, level=self.alarm.level,
-            )  # fmt: skip
-            self.counted = measured.counted
-            contradiction = measured.contradiction(self.most_records or 0)
-            decided = (
-                Decided(None)
-                if self._decider is None
-                else self._decider.decide(measured, self.budget, contradiction)
-            )
-            reading = read(
-                measured.first.values,
-                estimator=self.estimator,
-                theta=self.theta,
-                candidates=self.candidates,
-                design_effect=decided.design_effect,
-            )
-            decided, reading["note"] = self._doubt(decided, reading, contradiction)
-            down, up = measured.traffic
-            report = Report(
-                check=check,
-                started=started,
-                **reading,
-                trust=self.trust.name,
-                aggregation=self.aggregation.name,
-                epsilon=self.trust.guarantee.epsilon,
-                delta=self.trust.guarantee.delta,
-                asked=measured.asked,
-                survivors=measured.survivors,
-                dropouts=by_reason(measured.left_out),
-                bytes_down=down,
-                bytes_up=up,
-                seconds=time.perf_counter() - began,
-                key=key,
-                population=None if self.ledger is None else self.budget,
-                **spending.amounts,
-                verdict=decided.verdict,
-                sight=self.trust.sight(self.aggregation.hides_parts),
-            )
-            spending.settle(report, measured.exchanges, decided.states)
-        return report
+        return parts, plan
+
+    def _charges(self, asked: tuple[list[Part], QueryPlan]) -> list[Charge]:
+        return charges(self.trust, asked[0])
+
+    def _ask(
+        self,
+        grid: Grid,
+        opening: Opening,
+        asked: tuple[list[Part], QueryPlan],
+        spent: Spent | None,
+    ) -> Settled[Report]:
+        parts, plan = asked
+        measured = measure(
+            self._asking, grid, parts, plan,
+            check=opening.check, group=str(self.checks), timeout=self.timeout,
+            theta=self.theta, level=self.alarm.level,
+        )  # fmt: skip
+        self.counted = measured.counted
+        contradiction = measured.contradiction(self.most_records or 0)
+        decided = (
+            Decided(None)
+            if self._decider is None
+            else self._decider.decide(measured, self.budget, contradiction)
+        )
+        reading = read(
+            measured.first.values,
+            estimator=self.estimator,
+            theta=self.theta,
+            candidates=self.candidates,
+            design_effect=decided.design_effect,
+        )
+        decided, reading["note"] = self._doubt(decided, reading, contradiction)
+        down, up = measured.traffic
+        report = Report(
+            check=opening.check,
+            started=opening.started,
+            **reading,
+            trust=self.trust.name,
+            aggregation=self.aggregation.name,
+            epsilon=self.trust.guarantee.epsilon,
+            delta=self.trust.guarantee.delta,
+            asked=measured.asked,
+            survivors=measured.survivors,
+            dropouts=by_reason(measured.left_out),
+            bytes_down=down,
+            bytes_up=up,
+            seconds=opening.seconds,
+            key=opening.key,
+            population=None if self.ledger is None else self.budget,
+            **budget_amounts(spent),
+            verdict=decided.verdict,
+            sight=self.trust.sight(self.aggregation.hides_parts),
+        )
+        costs = delivered(self.trust, parts, measured.summed)
+        return Settled(report, report, decided.states, costs)
 
     def _doubt(
         self, decided: Decided, reading: dict[str, Any], contradiction: str | None
@@ -288,7 +306,6 @@ class KLDrift(Monitor[Report]):
 
     def _parts(self, chosen: list[Participant]) -> list[Part]:
         """Whom each exchange of a check asks."""
-        require(len(chosen), self._asking.least, "were drawn into the cohort")
         selection = self.cohort.select()
         if self.threshold is None:
             return [Part(chosen, selection)]

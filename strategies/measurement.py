@@ -43,7 +43,7 @@ class Measured:
 
     @property
     def _done(self) -> list[Published]:
-        return [exchange for exchange in self.exchanges if exchange is not None]
+        return [exchange for exchange in self._exchanges if exchange is not None]
 
     @property
     def left_out(self) -> dict[Participant, str]:
@@ -99,8 +99,12 @@ class Measured:
         return down / self.asked, up / self.asked
 
     @property
-    def exchanges(self) -> tuple[Published | None, ...]:
-        """One for each part that was asked."""
+    def summed(self) -> list[int | None]:
+        """Clients in the sum of each part that was asked; None for one that failed."""
+        return [None if exchange is None else exchange.survivors for exchange in self._exchanges]
+
+    @property
+    def _exchanges(self) -> tuple[Published | None, ...]:
         return (self.first,) if self.witness is None else (self.first, self.second)
 
 

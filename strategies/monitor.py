@@ -5,54 +5,24 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Generic, TypeVar
+from functools import cached_property
+from typing import ClassVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from flwr_kld.accounting import Ledger, LedgerError
-from flwr_kld.arguments import real, whole
+from flwr_kld.accounting import LedgerError
 from flwr_kld.errors import CheckFailed
-from flwr_kld.strategies.cohort import Cohort, UniformCohort
-from flwr_kld.strategies.population import Nodes, Population
+from flwr_kld.strategies.round import Asked, R, Round, check_timeout
 
 logger = logging.getLogger("flwr_kld")
 
 
-def check_timeout(timeout: float) -> float:
-    """Return a wait as Python's number; ValueError unless it is positive and finite."""
-    return real("timeout", timeout, above=0, unit="seconds")
-
-
-R = TypeVar("R")
-"""Report of one round."""
-
-
-class Monitor(Strategy, Generic[R]):
+class Monitor(Round[Asked, R], Strategy):
     """A strategy whose rounds ask clients by themselves, and give a report each.
 
-    Parameters
-    ----------
-    cohort : Cohort or None
-        Whom to ask; by default everybody present.
-    population : Population or None
-        Who there is; by default each Flower node is a client.
-    min_clients : int
-        With fewer, a round fails.
-    timeout : float
-        Seconds to wait for replies.
-    ledger : Ledger or str or None
-        Keeps reports, and refuses what is too much.
-    budget : str
-        Name of the population whose budget is charged.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    LedgerError
-        If the ledger has no such budget.
+    The parameters are those of `Round`.
     """
 
     kind: ClassVar[str]
@@ -60,26 +30,10 @@ class Monitor(Strategy, Generic[R]):
     asks: ClassVar[str]
     """What it does in a round, for people."""
 
-    def __init__(
-        self,
-        *,
-        cohort: Cohort | None,
-        population: Population | None,
-        min_clients: int,
-        timeout: float,
-        ledger: Ledger | str | None,
-        budget: str,
-    ) -> None:
-        self.cohort = cohort or UniformCohort()
-        self.population = population or Nodes()
-        self.min_clients = whole("min_clients", min_clients, least=1, unit="clients")
-        self.timeout = check_timeout(timeout)
-        self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
-        if self.ledger is not None:
-            self.ledger.budget(budget)  # without one nothing could ever be asked
-        self.budget = budget
-        self.reports: dict[int, R] = {}
+    @cached_property
+    def reports(self) -> dict[int, R]:
         """Report of each round of `start` that gave one."""
+        return {}
 
     @abstractmethod
     def ask(self, grid: Grid) -> R:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
-from datetime import UTC, datetime
 
-import numpy as np
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
@@ -14,10 +11,10 @@ from flwr_kld.accounting import (
     Charge,
     Clients,
     Cost,
-    Failure,
     Kind,
     Ledger,
     Reservation,
+    Spent,
     State,
 )
 from flwr_kld.arguments import text
@@ -30,7 +27,7 @@ from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.predictor_round import PredictorRound
-from flwr_kld.strategies.spending import budget_amounts
+from flwr_kld.strategies.round import Opening, Settled, budget_amounts
 
 logger = logging.getLogger("flwr_kld")
 
@@ -38,7 +35,7 @@ _REMEMBERED = 64
 """Rounds that are kept apart; older ones are folded into the weights, so that state stays small."""
 
 
-class PrivatePredictor(Monitor[PredictorReport]):
+class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     """Ask a cohort for one locally private report each, once a round, and learn from them.
 
     Parameters
@@ -71,6 +68,7 @@ class PrivatePredictor(Monitor[PredictorReport]):
     """
 
     kind = "predictor"
+    entry = Kind.ROUND
     asks = "predictor's round"
 
     def __init__(
@@ -101,7 +99,6 @@ class PrivatePredictor(Monitor[PredictorReport]):
         self.name = name
         self.rounds = self.taken = 0
         """Rounds asked, and reports taken, over all runs."""
-        self._generator = np.random.default_rng()
         self._version = 0
         if self.ledger is not None:
             self._restore(self.ledger)
@@ -116,40 +113,42 @@ class PrivatePredictor(Monitor[PredictorReport]):
         LedgerError
             If the ledger does not let the round start. Nothing was asked.
         """
-        began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
-        present = self.population.present(grid, self.timeout)
-        require(len(present), self.min_clients, "are connected")
+        report = self._run(grid, self._next_key)
         if self.ledger is not None:
-            self.cohort.recall(self.ledger.rotation(self.budget), present)
-        chosen = self.cohort.draw(present, self._generator)
-        require(len(chosen), self.min_clients, "were drawn into the cohort")
-        reservation = self._reserve(chosen)
+            self._version += 1
+        return report
+
+    def _draw(self, chosen: list[Participant], present: list[Participant]) -> list[Participant]:
+        return chosen
+
+    def _charges(self, asked: list[Participant]) -> list[Charge]:
+        cost = Cost.claimed(LOCAL, self.predictor.guarantee)
+        return [Charge(cost, Clients(map(str, asked)))]
+
+    def _ask(
+        self, grid: Grid, opening: Opening, asked: list[Participant], spent: Spent | None
+    ) -> Settled[PredictorReport]:
         self.rounds += 1
         domain = self.predictor.hypotheses.domain.fingerprint
         asking = PredictorRound(self.predictor, self.rounds, self.context, domain)
-        try:
-            asking.run(grid, chosen, self.timeout)
-            require(len(asking.intake), self.min_clients, "reported", dict(asking.left_out))
-        except Exception as error:
-            self._fail(reservation, error)
-            raise
+        asking.run(grid, asked, self.timeout)
+        require(len(asking.intake), self.min_clients, "reported", dict(asking.left_out))
         for batch in asking.intake.batches():
             self.predictor.update(batch)
         self.predictor.settle(self.rounds - _REMEMBERED)
         self.taken += len(asking.intake)
-        report = self._report(started, len(chosen), asking, seconds=time.perf_counter() - began)
-        self._settle(reservation, report)
-        return report
+        report = self._report(opening, len(asked), asking, spent)
+        return Settled(report, report, [self._state()])
 
     def _report(
-        self, started: str, asked: int, asking: PredictorRound, seconds: float
+        self, opening: Opening, asked: int, asking: PredictorRound, spent: Spent | None
     ) -> PredictorReport:
         predictor, leader, taken = self.predictor, self.predictor.leader, len(asking.intake)
         bound = predictor.risk_bound(self.rounds, taken, self.context)
         return PredictorReport(
             name=self.name,
             round=self.rounds,
-            started=started,
+            started=opening.started,
             weights=self._named(predictor.weights),
             mixture=self._named(predictor.mixture),
             leader=leader.name,
@@ -159,12 +158,12 @@ class PrivatePredictor(Monitor[PredictorReport]):
             risk_bound=None if bound is None else float(bound[leader.index]),
             epsilon=predictor.epsilon,
             delta=predictor.delta,
-            **budget_amounts(None if self.ledger is None else self.ledger.spent(self.budget)),
+            **budget_amounts(spent),
             asked=asked,
             taken=taken,
             rejected=dict(asking.left_out),
             reports=self.taken,
-            seconds=seconds,
+            seconds=opening.seconds,
         )
 
     def _named(self, values: Floats | None) -> dict[str, float]:
@@ -174,29 +173,15 @@ class PrivatePredictor(Monitor[PredictorReport]):
 
     # ------------------------------------------------------------------------ the ledger's part
 
-    def _reserve(self, chosen: list[Participant]) -> Reservation | None:
-        if self.ledger is None:
-            return None
-        cost = Cost.claimed(LOCAL, self.predictor.guarantee)
-        charge = Charge(cost, Clients(map(str, chosen)))
-        return self.ledger.reserve(
-            self._next_key, [charge], kind=Kind.ROUND, population=self.budget
-        )
-
     @property
     def _next_key(self) -> str:
         return round_key(self.name, self.rounds + 1)
 
     def _fail(self, reservation: Reservation | None, error: Exception) -> None:
         """Close a round without reports; its number is used up, and remembered as such."""
-        if self.ledger is not None and reservation is not None:
-            self.ledger.fail(reservation, Failure.of(error))
+        super()._fail(reservation, error)
+        if self.ledger is not None:
             self._version = self.ledger.keep_state(self._state()).version
-
-    def _settle(self, reservation: Reservation | None, report: PredictorReport) -> None:
-        if self.ledger is not None and reservation is not None:
-            self.ledger.settle(reservation, report.to_dict(), states=[self._state()])
-            self._version += 1
 
     def _state(self) -> State:
         value = {

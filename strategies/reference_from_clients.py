@@ -7,36 +7,35 @@ people at once, draw exemplars where the data are: ``flwr_kld.integral``.
 from __future__ import annotations
 
 import secrets
-import time
-from datetime import UTC, datetime
 
 import numpy as np
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Kind, Ledger
+from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.accounting.kept_reference import kept_as
-from flwr_kld.arguments import whole
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.domain import Domain
 from flwr_kld.integral import reference_from_counts
 from flwr_kld.privacy import SystemBits
-from flwr_kld.query import Partition
+from flwr_kld.query import Partition, QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import ReferenceReport
 from flwr_kld.strategies.aggregation import Aggregation
-from flwr_kld.strategies.asking import Asking, Published, require
-from flwr_kld.strategies.cohort import Cohort, UniformCohort
+from flwr_kld.strategies.asking import Asking, Published
+from flwr_kld.strategies.charges import charges, delivered
+from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.halves import Part
-from flwr_kld.strategies.monitor import check_timeout
-from flwr_kld.strategies.population import Nodes, Population
-from flwr_kld.strategies.spending import Spending
+from flwr_kld.strategies.population import Population
+from flwr_kld.strategies.round import Opening, Round, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_counts
 
+_Asked = tuple[Part, QueryPlan]
 
-class ReferenceFromClients:
+
+class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
     """Ask a cohort for its histogram once, and publish a reference made of it.
 
     Parameters
@@ -53,6 +52,8 @@ class ReferenceFromClients:
     ValueError
         If the arguments contradict each other, before anything is asked.
     """
+
+    entry = Kind.REFERENCE
 
     def __init__(
         self,
@@ -76,14 +77,16 @@ class ReferenceFromClients:
         require_pair(trust, aggregation)
         require_counts(trust)
         self.domain, self.trust, self.aggregation = domain, trust, aggregation
-        self.cohort = cohort or UniformCohort()
-        self.population = population or Nodes()
-        self.timeout = check_timeout(timeout)
-        self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
-        self.budget = budget
-        least = max(whole("min_clients", min_clients, least=1), trust.least_clients)
+        super().__init__(
+            cohort=cohort,
+            population=population,
+            min_clients=min_clients,
+            timeout=timeout,
+            ledger=ledger,
+            budget=budget,
+        )
+        least = max(self.min_clients, trust.least_clients)
         self._asking = Asking(trust, aggregation, least, SystemBits())
-        self._generator = np.random.default_rng()
 
     def build(self, grid: Grid, key: str | None = None) -> tuple[Reference, ReferenceReport]:
         """Ask now.
@@ -101,35 +104,41 @@ class ReferenceFromClients:
         LedgerError
             If the ledger does not let it start. Nothing was asked.
         """
-        check = secrets.token_hex(8)
-        key = key or f"reference/{check}"
-        began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
-        present = self.population.present(grid, self.timeout)
-        present = self.aggregation.clients(present, grid, self.timeout)
-        require(len(present), self._asking.least, "are connected")
-        if self.ledger is not None:
-            self.cohort.recall(self.ledger.rotation(self.budget), present)
-        part = Part(self.cohort.draw(present, self._generator), self.cohort.select())
-        flat = Reference.from_counts(self.domain, np.ones(self.domain.size))
-        plan = Partition(max(self.domain.size, 16)).draw(flat, self._generator)
-        with Spending(
-            self.ledger, self.budget, self.trust, key, [part], kind=Kind.REFERENCE
-        ) as spending:
-            published = self._asking.publish(
-                grid,
-                part.participants,
-                plan.over(part.selection),
-                check=check,
-                group="1",
-                timeout=self.timeout,
-            )
-            reference, report = self._made(published, started, time.perf_counter() - began)
-            spending.settle(report, [published], [kept_as(reference, key, self.budget)])
-        return reference, report
+        return self._run(grid, key or f"reference/{secrets.token_hex(8)}")
 
-    def _made(
-        self, published: Published, started: str, seconds: float
-    ) -> tuple[Reference, ReferenceReport]:
+    @property
+    def _least(self) -> int:
+        return self._asking.least
+
+    def _present(self, grid: Grid) -> list[Participant]:
+        return self.aggregation.clients(super()._present(grid), grid, self.timeout)
+
+    def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
+        part = Part(chosen, self.cohort.select())
+        flat = Reference.from_counts(self.domain, np.ones(self.domain.size))
+        return part, Partition(max(self.domain.size, 16)).draw(flat, self._generator)
+
+    def _charges(self, asked: _Asked) -> list[Charge]:
+        return charges(self.trust, [asked[0]])
+
+    def _ask(
+        self, grid: Grid, opening: Opening, asked: _Asked, spent: Spent | None
+    ) -> Settled[tuple[Reference, ReferenceReport]]:
+        part, plan = asked
+        published = self._asking.publish(
+            grid,
+            part.participants,
+            plan.over(part.selection),
+            check=opening.check,
+            group="1",
+            timeout=self.timeout,
+        )
+        reference, report = self._made(published, opening)
+        states = [kept_as(reference, str(opening.key), self.budget)]
+        costs = delivered(self.trust, [part], [published.survivors])
+        return Settled((reference, report), report, states, costs)
+
+    def _made(self, published: Published, opening: Opening) -> tuple[Reference, ReferenceReport]:
         counts = published.values
         if not isinstance(counts, NoisyCounts):
             raise TypeError("a reference is made of counts")
@@ -137,7 +146,7 @@ class ReferenceFromClients:
         return reference, ReferenceReport(
             reference=reference.fingerprint,
             domain=self.domain.fingerprint,
-            started=started,
+            started=opening.started,
             trust=self.trust.name,
             aggregation=self.aggregation.name,
             mechanism=event.mechanism,
@@ -150,6 +159,6 @@ class ReferenceFromClients:
             survivors=published.survivors,
             dropouts=by_reason(published.left_out),
             records=counts.records,
-            seconds=seconds,
+            seconds=opening.seconds,
             private=counts.private,
         )

@@ -57,7 +57,7 @@ class WithDriftChecks(Strategy):
     def __init__(
         self,
         strategy: Strategy,
-        monitor: Monitor[Any],
+        monitor: Monitor[Any, Any],
         every: int = 5,
         on_report: Callable[[int, Any], None] | None = None,
         on_drift: Callable[[int, Report], None] | None = None,

@@ -1,7 +1,5 @@
 """What both halves of a check are charged, in a ledger."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -9,9 +7,9 @@ from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.privacy import Unit
 from flwr_kld.query import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed
+from flwr_kld.strategies.charges import charges, delivered
 from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.halves import halves
-from flwr_kld.strategies.spending import Spending
 
 TRUST = Distributed(1.0, min_survivors=16)
 
@@ -27,9 +25,8 @@ def settled(ledger, clients, selection, survivors):
     """Releases of a check whose halves had so many survivors; None for one that failed."""
     people = [Participant(i) for i in range(clients)]
     parts = halves(people, selection, 16, Unit.RECORD, np.random.default_rng(0))
-    with Spending(ledger, "default", TRUST, "k", parts) as spending:
-        exchanges = [n and SimpleNamespace(survivors=n) for n in survivors]
-        spending.settle(SimpleNamespace(to_dict=dict), exchanges, [])
+    reservation = ledger.reserve("k", charges(TRUST, parts))
+    ledger.settle(reservation, {}, delivered=delivered(TRUST, parts, survivors))
     return ledger.check("k").releases
 
 

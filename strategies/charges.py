@@ -1,0 +1,54 @@
+"""Whom the exchanges of a check touch, and what they cost these people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flwr_kld.accounting import Charge, Clients, Cost, RecordBuckets
+from flwr_kld.strategies.halves import Part
+from flwr_kld.trust import Trust
+
+
+def charges(trust: Trust, parts: Sequence[Part]) -> list[Charge]:
+    """Return what is reserved before a check: each release at its dearest."""
+    return [Charge(trust.cost(), whom) for whom, _ in _touched(parts)]
+
+
+def delivered(trust: Trust, parts: Sequence[Part], survivors: Sequence[int | None]) -> list[Cost]:
+    """Return what each charge cost in the end: the dearest exchange that it pays for.
+
+    Parameters
+    ----------
+    survivors : Sequence[int or None]
+        Clients in the sum of each exchange; None for one that failed, which may have cost as much
+        as was reserved.
+    """
+    return [_dearest(trust, [survivors[i] for i in paid]) for _, paid in _touched(parts)]
+
+
+def _dearest(trust: Trust, survivors: Sequence[int | None]) -> Cost:
+    """Return the cost of the fewest survivors."""
+    known = [clients for clients in survivors if clients is not None]
+    return trust.cost(min(known) if len(known) == len(survivors) else None)
+
+
+def _touched(parts: Sequence[Part]) -> list[tuple[Clients | RecordBuckets, list[int]]]:
+    """Return whom each charge touches, and which exchanges it pays for.
+
+    `halves` asks nobody who is hidden twice. Where what the halves share has a name (the clients
+    whose records they divide, the buckets that both take of different clients), one charge pays for
+    both; otherwise each has its own.
+    """
+    first, selection = parts[0], parts[0].selection
+    both = list(range(len(parts)))
+    residues = sorted(residue for part in parts for residue in part.selection.residues)
+    if residues == list(range(selection.modulus)):  # together, all records of these clients
+        return [(Clients(map(str, first.participants)), both)]
+    if selection.takes_all:
+        return [(Clients(map(str, part.participants)), [i]) for i, part in enumerate(parts)]
+    if all(part.selection.residues == selection.residues for part in parts):
+        return [(RecordBuckets(selection.key, selection.modulus, selection.residues), both)]
+    return [
+        (RecordBuckets(selection.key, selection.modulus, part.selection.residues), [i])
+        for i, part in enumerate(parts)
+    ]

@@ -1,0 +1,266 @@
+"""`Round`: the one way through for whatever asks clients, from who is there to what was settled.
+
+A check, a predictor's round and a reference made from clients differ in what they ask and make of
+the answers; who may be asked, and that it is paid for before it is asked, is the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+from flwr.serverapp import Grid
+
+from flwr_kld.accounting import (
+    Charge,
+    Cost,
+    Failure,
+    Kind,
+    Ledger,
+    LedgerError,
+    Reservation,
+    Spent,
+    State,
+)
+from flwr_kld.arguments import real, whole
+from flwr_kld.messages.json_text import json_text
+from flwr_kld.strategies.asking import require
+from flwr_kld.strategies.cohort import Cohort, Participant, UniformCohort
+from flwr_kld.strategies.population import Nodes, Population
+
+logger = logging.getLogger("flwr_kld")
+
+
+def check_timeout(timeout: float) -> float:
+    """Return a wait as Python's number; ValueError unless it is positive and finite."""
+    return real("timeout", timeout, above=0, unit="seconds")
+
+
+class Paid(Protocol):
+    """A report that was paid for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form."""
+        ...
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a round begins.
+
+    Parameters
+    ----------
+    key : str or None
+        Idempotency key, if one was given.
+    check : str
+        Random id.
+    started : str
+        UTC, ISO 8601.
+    """
+
+    key: str | None
+    check: str = field(default_factory=lambda: secrets.token_hex(8))
+    started: str = field(
+        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), init=False
+    )
+    _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since then."""
+        return time.perf_counter() - self._began
+
+
+Asked = TypeVar("Asked")
+"""Whom a round asks, and for what."""
+R = TypeVar("R")
+"""What comes out of one."""
+
+
+@dataclass(frozen=True)
+class Settled(Generic[R]):
+    """What a round ends with.
+
+    Parameters
+    ----------
+    result : R
+        For the caller.
+    report : Paid
+        For the ledger.
+    states : Sequence[State]
+        What is to be remembered, written together with the report.
+    delivered : Sequence[Cost], optional
+        What each charge cost in the end; by default, what was reserved.
+    """
+
+    result: R
+    report: Paid
+    states: Sequence[State] = ()
+    delivered: Sequence[Cost] | None = None
+
+
+class Round(ABC, Generic[Asked, R]):
+    """Whatever asks a cohort once, and pays for it.
+
+    Parameters
+    ----------
+    cohort : Cohort or None
+        Whom to ask; by default everybody present.
+    population : Population or None
+        Who there is; by default each Flower node is a client.
+    min_clients : int
+        With fewer, a round fails.
+    timeout : float
+        Seconds to wait for replies.
+    ledger : Ledger or str or None
+        Keeps reports, and refuses what is too much.
+    budget : str
+        Name of the population whose budget is charged.
+    seed : int, optional
+        Simulations only: makes cohorts reproducible.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    LedgerError
+        If the ledger has no such budget.
+    """
+
+    entry: ClassVar[Kind]
+    """What it is in a ledger."""
+
+    def __init__(
+        self,
+        *,
+        cohort: Cohort | None,
+        population: Population | None,
+        min_clients: int,
+        timeout: float,
+        ledger: Ledger | str | None,
+        budget: str,
+        seed: int | None = None,
+    ) -> None:
+        self.cohort = cohort or UniformCohort()
+        self.population = population or Nodes()
+        self.min_clients = whole("min_clients", min_clients, least=1, unit="clients")
+        self.timeout = check_timeout(timeout)
+        self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
+        if self.ledger is not None:
+            self.ledger.budget(budget)  # without one nothing could ever be asked
+        self.budget = budget
+        self._generator = np.random.default_rng(seed)
+
+    def _run(self, grid: Grid, key: str | None = None) -> R:
+        """Run one round: present, require, recall, draw, reserve, ask, settle.
+
+        Raises
+        ------
+        CheckFailed
+            If too few clients are there or reply. What was reserved by then is spent.
+        LedgerError
+            If the ledger does not let it start. Nothing was asked.
+        """
+        opening = Opening(key)
+        present = self._present(grid)
+        require(len(present), self._least, "are connected")
+        if self.ledger is not None:
+            self._recall(self.ledger, present)
+        chosen = self.cohort.draw(present, self._generator)
+        require(len(chosen), self._least, "were drawn into the cohort")
+        asked = self._draw(chosen, present)
+        reservation = self._reserve(key or opening.check, asked)
+        spent = None if self.ledger is None else self.ledger.spent(self.budget)
+        try:
+            settled = self._ask(grid, opening, asked, spent)
+        except Exception as error:  # an interrupted round stays reserved, which counts as spent
+            self._fail(reservation, error)
+            raise
+        self._settle(reservation, settled)
+        return settled.result
+
+    # ------------------------------------------------------------ what differs between rounds
+
+    @property
+    def _least(self) -> int:
+        """Fewest clients that are asked."""
+        return self.min_clients
+
+    def _present(self, grid: Grid) -> list[Participant]:
+        """Return the clients that are there."""
+        return self.population.present(grid, self.timeout)
+
+    def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
+        """Take up what a ledger remembers."""
+        self.cohort.recall(ledger.rotation(self.budget), present)
+
+    @abstractmethod
+    def _draw(self, chosen: list[Participant], present: list[Participant]) -> Asked:
+        """Decide what the cohort is asked.
+
+        Raises
+        ------
+        CheckFailed, ValueError
+            If it cannot be; nothing was asked.
+        """
+
+    @abstractmethod
+    def _charges(self, asked: Asked) -> list[Charge]:
+        """Return what that will cost, and whom."""
+
+    @abstractmethod
+    def _ask(self, grid: Grid, opening: Opening, asked: Asked, spent: Spent | None) -> Settled[R]:
+        """Ask, wait, and make the report; it is paid for.
+
+        Parameters
+        ----------
+        spent : Spent or None
+            By the most-charged person, this round included; None without a ledger.
+        """
+
+    # ------------------------------------------------------------------------ the ledger's part
+
+    def _reserve(self, key: str, asked: Asked) -> Reservation | None:
+        if self.ledger is None:
+            return None
+        return self.ledger.reserve(
+            key, self._charges(asked), kind=self.entry, population=self.budget
+        )
+
+    def _fail(self, reservation: Reservation | None, error: Exception) -> None:
+        """Close a round that gave no report."""
+        if self.ledger is not None and reservation is not None:
+            self.ledger.fail(reservation, Failure.of(error))
+
+    def _settle(self, reservation: Reservation | None, settled: Settled[R]) -> None:
+        """Write the report, what was delivered, and what is remembered.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger cannot be written. The report is in the log then: it was paid for.
+        """
+        if self.ledger is None or reservation is None:
+            return
+        report = settled.report.to_dict()
+        try:
+            self.ledger.settle(
+                reservation, report, delivered=settled.delivered, states=settled.states
+            )
+        except LedgerError:
+            logger.exception("the ledger did not take this report: %s", json_text(report))
+            raise
+
+
+def budget_amounts(spent: Spent | None) -> dict[str, Any]:
+    """Return the fields of a report about the budget in force; None without a ledger."""
+    if spent is None:
+        return {"epsilon_left": None, "epsilon_budget": None}
+    return {"epsilon_left": spent.left, "epsilon_budget": spent.budget.epsilon}

@@ -1,0 +1,148 @@
+"""The one way through of everything that asks: in which order, and what a ledger has of it."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from flwr_kld.accounting import (
+    Budget,
+    BudgetExhausted,
+    Charge,
+    Clients,
+    Cost,
+    Kind,
+    Ledger,
+    LedgerUnavailable,
+    State,
+)
+from flwr_kld.errors import CheckFailed
+from flwr_kld.privacy import Guarantee
+from flwr_kld.strategies import KLDrift, PrivatePredictor, ReferenceFromClients
+from flwr_kld.strategies.cohort import Participant, UniformCohort
+from flwr_kld.strategies.round import Round, Settled
+
+REPORT = SimpleNamespace(to_dict=lambda: {"said": "so"})
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    made.set_budget(Budget(2.0, 0.0, window_days=30))
+    return made
+
+
+class Noting(Round):
+    """Notes what happens, and how the ledger stands then."""
+
+    entry = Kind.CHECK
+
+    def __init__(self, ledger, clients=3, **options):
+        self.notes = []
+        super().__init__(
+            cohort=options.pop("cohort", None), population=self, min_clients=2, timeout=9.0,
+            ledger=ledger, budget="default",
+        )  # fmt: skip
+        self.clients, self.raises = clients, options.pop("raises", None)
+
+    def note(self, what):
+        entry = self.ledger and self.ledger.check("monday")
+        self.notes.append((what, entry and entry.state))
+
+    def present(self, grid, timeout):
+        self.note("present")
+        return [Participant(i) for i in range(self.clients)]
+
+    def _recall(self, ledger, present):
+        self.note("recall")
+
+    def _draw(self, chosen, present):
+        self.note("draw")
+        return chosen
+
+    def _charges(self, asked):
+        self.note("charges")
+        return [Charge(Cost.claimed("m", Guarantee(1.0)), Clients(map(str, asked)))]
+
+    def _ask(self, grid, opening, asked, spent):
+        self.note("ask")
+        if self.raises:
+            raise self.raises
+        self.spent = spent
+        found = self.ledger and self.ledger.state("memory")
+        return Settled("result", REPORT, [State("memory", 7, found.version if found else 0)])
+
+
+def test_it_is_reserved_before_anybody_is_asked_and_settled_after(ledger):
+    round = Noting(ledger)
+    assert round._run(None, "monday") == "result"
+    assert round.notes == [
+        ("present", None),
+        ("recall", None),
+        ("draw", None),
+        ("charges", None),
+        ("ask", "reserved"),
+    ]
+    entry = ledger.check("monday")
+    assert (entry.state, entry.kind, entry.report) == ("settled", Kind.CHECK, {"said": "so"})
+    assert ledger.state("memory").value == 7
+    assert round.spent.left == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (CheckFailed("nobody answered"), "failed"),
+        (ZeroDivisionError("a bug"), "failed"),
+        (KeyboardInterrupt(), "reserved"),  # which counts as spent
+    ],
+)
+def test_what_breaks_off_after_it_was_reserved_is_spent(ledger, error, state):
+    with pytest.raises(type(error)):
+        Noting(ledger, raises=error)._run(None, "monday")
+    assert ledger.check("monday").state == state
+    assert ledger.spent().epsilon == pytest.approx(1.0)
+    assert ledger.state("memory") is None
+
+
+def test_too_few_are_neither_asked_nor_charged(ledger):
+    with pytest.raises(CheckFailed, match="1 clients are connected and 2 are needed"):
+        Noting(ledger, clients=1)._run(None, "monday")
+    with pytest.raises(CheckFailed, match="1 clients were drawn into the cohort and 2 are needed"):
+        Noting(ledger, cohort=UniformCohort(1))._run(None, "monday")
+    assert ledger.history() == []
+
+
+def test_what_the_budget_does_not_bear_asks_nobody(ledger):
+    for key in ("saturday", "sunday"):
+        Noting(ledger)._run(None, key)
+    round = Noting(ledger)
+    with pytest.raises(BudgetExhausted):
+        round._run(None, "monday")
+    assert round.notes[-1] == ("charges", None)
+
+
+def test_a_report_that_the_ledger_did_not_take_is_in_the_log(ledger, monkeypatch, caplog):
+    def settle(*_, **__):
+        raise LedgerUnavailable("the disk is full")
+
+    monkeypatch.setattr(ledger, "settle", settle)
+    with caplog.at_level(logging.ERROR, "flwr_kld"), pytest.raises(LedgerUnavailable):
+        Noting(ledger)._run(None, "monday")
+    assert '"said"' in caplog.text
+    assert ledger.check("monday").state == "reserved"
+
+
+def test_without_a_ledger_nothing_is_charged():
+    round = Noting(None)
+    assert round._run(None) == "result"
+    assert [what for what, _ in round.notes] == ["present", "draw", "ask"]
+    assert round.spent is None
+
+
+def test_everything_that_asks_goes_this_way():
+    for kind in (KLDrift, PrivatePredictor, ReferenceFromClients):
+        assert issubclass(kind, Round)
+        assert kind._run is Round._run
+        assert kind._settle is Round._settle
+        assert kind._reserve is Round._reserve
