@@ -32,11 +32,12 @@ def checks_of(config) -> list[Point[Report]]:
 
 
 def test_estimates_follow_the_truth_through_the_drift(config):
-    checks = checks_of(config)
+    """Everybody is asked, so the truth is the seed's; estimates vary by 0.013 around it."""
+    checks = checks_of({**config, "cohort": 43})
     assert [c.number for c in checks] == [1, 2, 3, 4]
     for check in checks:
-        assert check.report.survivors == 20
-        assert check.report.records == 2000
+        assert check.report.survivors == 43
+        assert check.report.records == 4300
         assert abs(check.report.estimate - check.truth) < 0.15
     assert checks[2].truth > checks[1].truth + 0.1
 
@@ -56,7 +57,7 @@ def test_the_truth_is_of_the_records_that_the_estimate_is_about(
     At this ε the noise moves nothing, and with θ = 0.5 no symbol that was not seen: the estimate is
     the truth, where that of the whole cohort is 0.01 nats off.
     """
-    asked = {"cohort": cohort, "checks": 2, "epsilon": 50.0, "threshold": 0.15, "theta": 0.5}
+    asked = {"cohort": cohort, "checks": 2, "epsilon": 60.0, "threshold": 0.15, "theta": 0.5}
     config |= {**asked, "estimator": "skew_plugin", "drift-from": 2, "cells": 70_000}
     for check in checks_of(config):
         assert records[0] <= check.report.records <= records[1]  # 6 s.d. of 20 × 100 halves

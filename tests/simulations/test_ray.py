@@ -48,12 +48,12 @@ def flower_processes():
 
 
 def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
-    config = {"writers": 60, "cohort": 30, "nodes": 4, "checks": 3, "drift-from": 3}
+    config = {"writers": 60, "cohort": 60, "nodes": 4, "checks": 3, "drift-from": 3}
     config |= {"reference-writers": 100, "epsilon": 3.0}
     lines = run_on_ray(APP, tmp_path, nodes=4, config=config)
     checks = [CheckSeries.point_from(line) for line in lines]
     for check in checks:
-        assert check.report.survivors == 30
+        assert check.report.survivors == 60
         assert check.report.private
         assert abs(check.report.estimate - check.truth) < 0.15
     assert checks[2].truth > checks[1].truth + 0.1
