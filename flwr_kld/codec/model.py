@@ -19,13 +19,14 @@ flwr_kld.codec.model.Unreadable: the greeting: not in the one form in which it i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
-from pydantic import BeforeValidator, ConfigDict, GetCoreSchemaHandler, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, GetCoreSchemaHandler, TypeAdapter
 from pydantic import ValidationError as Invalid
 
 from flwr_kld.arguments import Unfit
@@ -39,6 +40,29 @@ _IN_RECORDS = _PLAIN | {list}
 
 class Unreadable(ValueError):
     """A text or record is not what it should be; names the field and never quotes a value."""
+
+
+class Unmet(ValueError):
+    """A value is of its type and not what it should be; says what, and not what was given."""
+
+
+def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
+    """Return a mark for a field's type: its values *should* ..., in these words.
+
+    Parameters
+    ----------
+    expected : str
+        Goes on after "it should".
+    holds : Callable[[Any], bool]
+        Whether a value does.
+    """
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise Unmet(expected)
+        return value
+
+    return AfterValidator(check)
 
 
 class Model:
@@ -166,6 +190,8 @@ class Model:
 Flat = Annotated[_T, _FLAT]
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _SHAPES: dict[type, _Shape] = {}
+_GIVEN = re.compile(", (?:got|not|unable) ")
+"""Where pydantic's words turn from what should be to what was given."""
 _KNOWN = {"version"}
 """Names of fields. What a sender names otherwise is not repeated to anybody."""
 
@@ -246,28 +272,31 @@ def _fault(model: type[Model], error: Invalid) -> str:
     """Say which field is wrong first and what it should be, in no words of the sender's."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind, words, path, flat = first["type"], first["msg"], [], _shape(model).flat
+    within = False
+    """Whether the fault is in one of several forms, or under a name of the sender's."""
     for part in first["loc"]:
         if part in flat:
             flat = _shape(flat[str(part)]).flat
         elif part in _KNOWN:
             path.append(str(part))
-        else:
-            break  # a place in a list, or a name of the sender's
+        elif not isinstance(part, int):  # not a place in a list
+            within = True
+            break
     if kind == "unexpected_keyword_argument":
         return "it has a field that is not known"
     expected = ""
     if kind == "value_error":  # of a constructor, whose words may quote the value
         cause = first["ctx"]["error"]
         if isinstance(cause, Unfit):
-            path.append(cause.name)
+            path += [cause.name] if cause.name not in path[-1:] else []
             expected = f"; it must be {cause.expected}"
-    elif words.startswith("Input should "):
-        expected = f"; it should {words.removeprefix('Input should ')}"
-    elif " should have " in words:
-        expected = f"; it should have {words.partition(' should have ')[2]}"
+        elif isinstance(cause, Unmet):
+            expected = f"; it should {cause}"
+    elif not within and " should " in words:
+        expected = f"; it should {_GIVEN.split(words.partition(' should ')[2])[0]}"
     where = ".".join(path) or "what it says"
     if kind == "missing":
         return f"{where} is missing"
-    if kind.endswith(("_type", "_parsing", "_from_float")):
+    if kind.endswith(("_type", "_parsing", "_from_float", "_unicode")):
         return f"{where} is not of its type{expected}"
     return f"{where} is out of range{expected}"

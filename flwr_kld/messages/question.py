@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, Json, Strict
+from pydantic import Field, Json, Strict
 
-from flwr_kld.codec.model import Flat, Model
+from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.query.selection import EVERYTHING, Selection
@@ -69,25 +69,9 @@ def member_of(key: str) -> int:
     raise QueryRefused("the key of a request is not the number of a client")
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("is not printable")
-    return text
-
-
-def _known(trust: str) -> str:
-    if trust not in TRUST_MODELS:
-        raise ValueError("is not known")
-    return trust
-
-
-def _distinct(members: list[int]) -> list[int]:
-    if len(set(members)) != len(members):
-        raise ValueError("are not distinct")
-    return members
-
-
-_Id = Annotated[str, Field(min_length=1, max_length=_LONGEST_ID), AfterValidator(_printable)]
+_Id = Annotated[
+    str, Field(min_length=1, max_length=_LONGEST_ID), must("be printable", str.isprintable)
+]
 _Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
 _Positive = Annotated[int, Field(ge=1, le=_MOST_NUMBERS)]
 
@@ -126,8 +110,12 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     plan: _Id
     cells: _Positive
     wire: bytes
-    members: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS), AfterValidator(_distinct)]
-    trust: Annotated[str, AfterValidator(_known)]
+    members: Annotated[
+        list[_Number],
+        Field(max_length=_MOST_MEMBERS),
+        must("name nobody twice", lambda members: len(members) == len(set(members))),
+    ]
+    trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
     guarantee: Flat[Guarantee]
     asked: _Positive
     selection: Json[Selection] = EVERYTHING

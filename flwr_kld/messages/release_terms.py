@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from flwr_kld.codec.model import Flat, Model
+from flwr_kld.arguments import Unfit
+from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.counts.scalar import Scalar
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import VERSION, Question
@@ -21,12 +22,13 @@ _LARGEST = 1e9
 _MOST_RECORDS = 2.0**43
 
 
-def _bounded(scalar: Scalar) -> Scalar:
-    if not (1 / _LARGEST <= scalar.amount <= _LARGEST and scalar.lam <= _LARGEST):
-        raise ValueError("smoothing or λ is out of range")
-    if scalar.records is not None and scalar.records > _MOST_RECORDS:
-        raise ValueError("more records than anybody has")
-    return scalar
+def _bounded(scalar: Scalar) -> bool:
+    records = scalar.records or 0.0
+    return (
+        1 / _LARGEST <= scalar.amount <= _LARGEST
+        and scalar.lam <= _LARGEST
+        and records <= _MOST_RECORDS
+    )
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,12 @@ class ReleaseTerms(Model, what="the terms of the release", version=VERSION, refu
     aggregator: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     guarantee: Flat[Guarantee]
     noise: Literal["laplace", "gaussian"]
-    release: Literal["counts"] | Annotated[Scalar, AfterValidator(_bounded)]
+    release: Literal["counts"] | Annotated[Scalar, must("be within float64", _bounded)]
     clip: Annotated[int, Field(ge=1)] | None
 
     def __post_init__(self) -> None:
         if (self.clip is None) is not (self.guarantee.unit is Unit.RECORD):
-            raise ValueError("a clip bounds what clients hold, for a guarantee of whole clients")
+            raise Unfit("clip", "a number where whole clients are hidden, and else null", self.clip)
 
     def hold_to(self, question: Question) -> None:
         """Refuse a question that claims anything else than these terms deliver."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, Json
+from pydantic import Field, Json
 
-from flwr_kld.codec.model import Flat, Model
+from flwr_kld.arguments import Unfit
+from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import VERSION, Question
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
-from flwr_kld.secure_aggregation.ring import check_bits
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
 
     def __post_init__(self) -> None:
         if bool(self.clip) is not (self.guarantee.unit is Unit.CLIENT):
-            raise ValueError("a clip bounds what clients hold, for a guarantee of whole clients")
+            raise Unfit("clip", "above 0 where whole clients are hidden, and else 0", self.clip)
 
     def event(self) -> ShareEvent:
         """Return the verified share law.
@@ -92,7 +92,7 @@ class SumTerms(Model, what="the terms of the secure sum", version=VERSION, refus
     question: Flat[Question]
     noise: Json[NoiseTerms | None]
     count_records: bool
-    bits: Annotated[int, AfterValidator(check_bits)]
+    bits: Annotated[int, must("be 32 or 64", (32, 64).__contains__)]
     roster: str
 
     @property

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, several, whole
+from flwr_kld.arguments import Unfit, keep, several, whole
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.records import as_column, values_in
 
@@ -71,7 +71,7 @@ class Selection(Model, what="the selection of records"):
 
     def __post_init__(self) -> None:
         if type(self.key) is not str or len(self.key) > _LONGEST_KEY or not self.key.isprintable():
-            raise ValueError(f"a selection's key is a text of at most {_LONGEST_KEY} characters")
+            raise Unfit("key", f"at most {_LONGEST_KEY} printable characters", self.key)
         keep(
             self,
             modulus=whole("modulus", self.modulus, least=1, most=_MOST_BUCKETS),
@@ -80,7 +80,7 @@ class Selection(Model, what="the selection of records"):
         )
         inside = all(0 <= residue < self.modulus for residue in self.residues)
         if not self.residues or not inside or list(self.residues) != sorted(set(self.residues)):
-            raise ValueError("a selection's residues are ascending and below its modulus")
+            raise Unfit("residues", "ascending and below the modulus", self.residues)
         if self.by not in ("client", "record"):
             raise ValueError(f"records are grouped by 'client' or 'record', got {self.by!r}")
 

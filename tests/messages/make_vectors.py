@@ -1,0 +1,296 @@
+"""Write docs/vectors: of each kind of message some that are read, and some that are refused.
+
+python tests/messages/make_vectors.py
+"""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from flwr_kld.codec.model import Model
+from flwr_kld.counts.scalar import Scalar
+from flwr_kld.messages.published import Published
+from flwr_kld.messages.question import Answer, Question
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
+from flwr_kld.privacy import Adjacency, Guarantee, Unit
+from flwr_kld.query import Selection
+
+FOLDER = Path(__file__).parents[2] / "docs/vectors"
+GONE = object()
+"""In place of a field that a tampered message lacks."""
+KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
+WIRE = bytes.fromhex("789c63606060606462666661656380000000870029")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of message: values that are written, and what is done to the first to tamper with it.
+
+    A change is of fields, or makes another text of the text.
+    """
+
+    model: type[Model]
+    values: dict[str, Model]
+    tampered: dict[str, dict[str, Any] | Callable[[str], str]]
+
+    @property
+    def is_text(self) -> bool:
+        return self.model in (Answer, ReleaseTerms, Selection)
+
+    def write(self, value: Model) -> Any:
+        return value.to_json() if self.is_text else typed(value.to_config())
+
+    def read(self, message: Any) -> Model:
+        """Read what stands in a vector."""
+        if self.is_text:
+            return self.model.from_json(message)
+        return self.model.from_config({name: plain(value) for name, value in message.items()})
+
+    def tamper(self, change: dict[str, Any] | Callable[[str], str]) -> Any:
+        message = self.write(next(iter(self.values.values())))
+        if callable(change):
+            return change(message)
+        raw = json.loads(message) if self.is_text else message
+        raw |= change if self.is_text else typed(change)
+        raw = {name: value for name, value in raw.items() if value is not GONE}
+        return json.dumps(raw, sort_keys=True, separators=(",", ":")) if self.is_text else raw
+
+
+CLIENTS = Guarantee(1.0, 1e-9, Adjacency.ADD_REMOVE, Unit.CLIENT)
+SELECTION = Selection(key="2026-11", modulus=4, residues=(0, 2))
+QUESTION = Question(
+    check="00f1e2d3c4b5a697", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
+    wire=WIRE, members=[0, 3], trust="trusted", guarantee=Guarantee(0.5), asked=20,
+)  # fmt: skip
+OF_CLIENTS = Question(
+    check="00f1e2d3c4b5a698", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
+    wire=WIRE, members=[0], trust="distributed", guarantee=CLIENTS, asked=20,
+    selection=SELECTION, clip=100,
+)  # fmt: skip
+NOISE = NoiseTerms(Guarantee(0.5), 5, "discrete-laplace")
+
+KINDS = {
+    "question": Kind(
+        Question,
+        {
+            "every record; two clients of a node": QUESTION,
+            "half of the records; whole clients are hidden": OF_CLIENTS,
+        },
+        {
+            "another version": {"version": 4},
+            "no version": {"version": GONE},
+            "the version is a real number": {"version": 5.0},
+            "a field too many": {"more": 1},
+            "a field too few, though it has a usual value": {"clip": GONE},
+            "epsilon is a whole number": {"epsilon": 1},
+            "epsilon is not finite": {"epsilon": math.inf},
+            "epsilon is no number": {"epsilon": math.nan},
+            "epsilon is zero": {"epsilon": 0.0},
+            "delta is one": {"delta": 1.0},
+            "a unit that nobody hides": {"unit": "household"},
+            "a relation that nobody knows": {"adjacency": "swap"},
+            "a trust model that nobody knows": {"trust": "everybody"},
+            "no cells": {"cells": 0},
+            "more cells than 32 bits count": {"cells": 2**31},
+            "a member twice": {"members": [0, 0]},
+            "a member that is a truth value": {"members": [True]},
+            "an id with a line break": {"check": "a\nb"},
+            "an id that is too long": {"check": "0" * 65},
+            "cells as text": {"wire": "text"},
+            "a selection with spaces": {"selection": '{"by": "client"}'},
+            "a selection that names a bucket twice": {
+                "selection": '{"by":"client","groups":1,"key":"","modulus":2,"residues":[0,0]}'
+            },
+            "a selection that is not JSON": {"selection": "[" * 50},
+        },
+    ),
+    "answer": Kind(
+        Answer,
+        {
+            "one member answered, one did not": Answer(
+                "00f1e2d3c4b5a697", "f" * 64, [0], ["this node does not host the client"]
+            ),
+            "the question was refused": Answer("", "", [], ["the question: käse ✓"]),
+        },
+        {
+            "another version": {"version": 4},
+            "a field too many": {"more": 1},
+            "a field too few": {"reasons": GONE},
+            "a member that is no number": {"answered": ["0"]},
+            "a negative member": {"answered": [-1]},
+            "a reason that is no text": {"reasons": [1]},
+            "a space after a comma": lambda text: text.replace(",", ", ", 1),
+            "a field twice": lambda text: text.replace("{", '{"answered":[0],', 1),
+            "not JSON": lambda text: text[:-1],
+        },
+    ),
+    "selection": Kind(
+        Selection,
+        {
+            "every second bucket of four": SELECTION,
+            "every record, in one of ten groups": Selection(groups=10, by="record"),
+        },
+        {
+            "no buckets": {"modulus": 0},
+            "a bucket beyond the last": {"residues": [4]},
+            "buckets out of order": {"residues": [2, 0]},
+            "half a bucket": {"residues": [0.5]},
+            "a bucket that is a truth value": {"residues": [False]},
+            "too many groups": {"groups": 11},
+            "a key with a line break": {"key": "a\nb"},
+            "groups by nothing known": {"by": "row"},
+            "another order of the fields": lambda text: (
+                text.replace('"by":"client",', "")[:-1] + ',"by":"client"}'
+            ),
+        },
+    ),
+    "release-terms": Kind(
+        ReleaseTerms,
+        {
+            "noised counts": ReleaseTerms(KEY, Guarantee(0.5), "laplace", "counts", None),
+            "one noised number; whole clients are hidden": ReleaseTerms(
+                KEY, CLIENTS, "gaussian", Scalar(records=2000.0), 100
+            ),
+        },
+        {
+            "epsilon is written as a whole number": {"epsilon": 1},
+            "epsilon is negative": {"epsilon": -0.5},
+            "a law that nobody draws from": {"noise": "uniform"},
+            "a key that is too short": {"aggregator": "00"},
+            "whole clients without a bound": {"unit": "client"},
+            "a bound for single records": {"clip": 100},
+            "a smoothing that overflows": {
+                "release": {"amount": 1e300, "lam": 0.0, "records": None, "smoothing": "prior"}
+            },
+            "another way to write a real number": lambda text: text.replace("0.5", "5e-1"),
+        },
+    ),
+    "sum-terms": Kind(
+        SumTerms,
+        {
+            "clients add the noise": SumTerms(
+                Question(**{**vars(QUESTION), "trust": "distributed"}), NOISE, True, 32, "ab" * 32
+            ),
+            "the server adds the noise": SumTerms(QUESTION, None, False, 64, "ab" * 32),
+            "whole clients are hidden": SumTerms(
+                OF_CLIENTS, NoiseTerms(CLIENTS, 5, "skellam", 100, 2), False, 64, "ab" * 32
+            ),
+        },
+        {
+            "a ring that nobody sums in": {"bits": 16},
+            "a truth value as a number": {"count_records": 1},
+            "noise without a claim": {"noise": "{}"},
+            "noise for whole clients without a bound": {
+                "noise": '{"adjacency":"replace-one","clip":0,"delta":0.0,"epsilon":0.5,'
+                '"mechanism":"discrete-laplace","n_min":5,"norm":1,"unit":"client"}'
+            },
+            "noise with a space": {"noise": " null"},
+            "noise that is missing": {"noise": GONE},
+            "the list of clients as bytes": {"roster": b"\xab" * 32},
+            "a question that is not one": {"asked": 0},
+        },
+    ),
+    "published": Kind(
+        Published,
+        {
+            "four noised counts; one client was left out": Published(
+                "00f1e2d3c4b5a697", "f" * 64, 19, 1900.0,
+                b"".join(n.to_bytes(8, "little", signed=True) for n in (190, 381, -2, 1331)),
+                {"7:0": "NotOpened: the sealed counts are cut short"}, True,
+            ),
+        },
+        {
+            "fewer than no clients": {"clients": -1},
+            "clients as a truth value": {"clients": True},
+            "records that are no number": {"records": math.nan},
+            "half a record": {"records": 0.5},
+            "reasons as a list": {"rejected": "[]"},
+            "a reason that is a number": {"rejected": '{"why":-3}'},
+            "counts as a list": {"values": [190, 381, -2, 1331]},
+        },
+    ),
+}  # fmt: skip
+
+_TYPES = {bool: "bool", int: "sint64", float: "double", str: "string", bytes: "bytes"}
+
+
+def typed(values: dict[str, Any]) -> dict[str, Any]:
+    """Name the types of a record's values as Flower's protocol does."""
+    return {name: value if value is GONE else _typed(value) for name, value in values.items()}
+
+
+def _typed(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {f"{_TYPES[type(value[0])]}-list": value}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    odd = isinstance(value, float) and not math.isfinite(value)
+    return {_TYPES[type(value)]: repr(value) if odd else value}
+
+
+def plain(value: dict[str, Any]) -> Any:
+    ((kind, content),) = value.items()
+    if kind == "double":
+        return float(content)
+    return bytes.fromhex(content) if kind == "bytes" else content
+
+
+def meaning(value: Any) -> Any:
+    """Spell out a value, one entry a field, bytes in hexadecimal."""
+    if isinstance(value, Model):
+        return {field.name: meaning(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(value)
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def refusal(kind: Kind, message: Any) -> str:
+    try:
+        kind.read(message)
+    except ValueError as error:
+        return str(error)
+    raise AssertionError(f"this message was read: {message}")
+
+
+def vectors(name: str) -> dict[str, Any]:
+    """Return the content of one file."""
+    kind = KINDS[name]
+    tampered = {note: kind.tamper(change) for note, change in kind.tampered.items()}
+    return {
+        "kind": name,
+        "form": "text" if kind.is_text else "record",
+        "valid": [
+            {"note": note, "message": kind.write(value), "meaning": meaning(value)}
+            for note, value in kind.values.items()
+        ],
+        "tampered": [
+            {"note": note, "message": message, "refusal": refusal(kind, message)}
+            for note, message in tampered.items()
+        ],
+    }
+
+
+def text(name: str) -> str:
+    """Write a file, a line for each message."""
+    content = vectors(name)
+    lines = {
+        part: ",\n".join(json.dumps(case, ensure_ascii=False, allow_nan=False) for case in cases)
+        for part, cases in content.items()
+        if isinstance(cases, list)
+    }
+    head = "".join(f'"{key}": "{content[key]}",\n' for key in ("kind", "form"))
+    body = ",\n".join(f'"{part}": [\n{cases}\n]' for part, cases in lines.items())
+    return f"{{\n{head}{body}\n}}\n"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for each in KINDS:
+        (FOLDER / f"{each}.json").write_text(text(each), encoding="utf-8")
