@@ -23,7 +23,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting import StylePopulation, WriterResampler, load_source
 
 if TYPE_CHECKING:
-    from flwr_kld.strategies.halves import Part
+    from flwr_kld.cohort.halves import Part
 
 Drift = Literal["none", "digits", "writers"]
 

@@ -1,14 +1,14 @@
 """What runs in a ServerApp."""
 
-from flwr_kld.counts.scalar import Scalar
-from flwr_kld.privacy import Adjacency
-from flwr_kld.privacy.clip import Clip
-from flwr_kld.strategies.cohort import (
+from flwr_kld.cohort.cohort import (
     Participant,
     RotatingCohort,
     RotatingRecords,
     UniformCohort,
 )
+from flwr_kld.counts.scalar import Scalar
+from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy.clip import Clip
 from flwr_kld.strategies.decider import Alarm
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum

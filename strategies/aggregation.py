@@ -6,8 +6,8 @@ from typing import Protocol
 
 from flwr.serverapp import Grid
 
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Collected, Exchange
 
 

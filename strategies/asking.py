@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from flwr.serverapp import Grid
 
+from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Adjacency, BitSource
 from flwr_kld.query import QueryPlan
 from flwr_kld.strategies.aggregation import Aggregation
-from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Exchange, NoisySum, by_reason
 from flwr_kld.trust import Trust
 
@@ -94,7 +94,7 @@ class Asking:
             If too few clients answer, or they hold no records.
         """
         trust = self.trust
-        require(len(chosen), self.least, "were drawn into the cohort")
+        require_clients(len(chosen), self.least, "were drawn into the cohort")
         exchange = Exchange(
             grid=grid,
             chosen=chosen,
@@ -109,7 +109,7 @@ class Asking:
         )
         collected = self.aggregation.collect(exchange, trust.noise_terms, self.least)
         why = by_reason(collected.left_out)
-        require(collected.total.clients, self.least, "answered", why)
+        require_clients(collected.total.clients, self.least, "answered", why)
         return Published(
             self._released(collected.total),
             asked=len(chosen),
@@ -131,18 +131,3 @@ class Asking:
         if self.trust.noise_terms is not None:
             return clear.records is not None and clear.records <= 0
         return self.trust.guarantee.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
-
-
-def require(clients: int, least: int, what: str, dropouts: dict[str, int] | None = None) -> None:
-    """Fail a check with too few clients.
-
-    Raises
-    ------
-    CheckFailed
-        With both numbers, and why clients were left out.
-    """
-    if clients < least:
-        why = "; ".join(f"{n}: {reason}" for reason, n in (dropouts or {}).items())
-        raise CheckFailed(
-            f"{clients} clients {what} and {least} are needed" + (f" ({why})" if why else "")
-        )

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from flwr.app import Error
 from flwr.serverapp import Grid
 
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.messages.question import Answer, Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.privacy import Guarantee
 from flwr_kld.query import QueryPlan
-from flwr_kld.strategies.cohort import Participant
 
 
 @dataclass(frozen=True)

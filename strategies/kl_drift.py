@@ -13,6 +13,9 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.arguments import real, whole
+from flwr_kld.cohort.charges import charges, delivered
+from flwr_kld.cohort.cohort import Cohort, Participant
+from flwr_kld.cohort.halves import Part, halves
 from flwr_kld.counts import LARGEST_CLIENT
 from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import contradicted, hold_to_estimates
@@ -26,12 +29,9 @@ from flwr_kld.report import Report
 from flwr_kld.report.explanation.candidates import require_candidates
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.asking import Asking
-from flwr_kld.strategies.charges import charges, delivered
-from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
 from flwr_kld.strategies.decider import Alarm, Decided, Decider
 from flwr_kld.strategies.exchange import by_reason
-from flwr_kld.strategies.halves import Part, halves
 from flwr_kld.strategies.measurement import measure
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from flwr.serverapp import Grid
 
+from flwr_kld.cohort.cohort import Participant
+from flwr_kld.cohort.halves import Part
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.contradictions import contradiction
 from flwr_kld.inference.witness import Witness
 from flwr_kld.query import QueryPlan
 from flwr_kld.strategies.asking import Asking, Published
-from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.halves import Part
 
 
 @dataclass(frozen=True)

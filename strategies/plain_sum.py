@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import (
@@ -20,7 +21,6 @@ from flwr_kld.messages.question import (
 )
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy.private import Held
-from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import (
     Collected,
     Exchange,

@@ -7,9 +7,9 @@ from typing import Protocol
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.question import ANSWER, HOSTED_ACTION, QUESTION
-from flwr_kld.strategies.cohort import Participant
 
 
 class Population(Protocol):

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import (
     ANSWER,
@@ -22,7 +23,6 @@ from flwr_kld.messages.question import (
 from flwr_kld.predictors import Intake, Predictor, Rejection
 from flwr_kld.predictors.report import Report
 from flwr_kld.report.predictor_report import LOCAL
-from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import failure, refusal
 
 _TYPE = f"query.{PREDICT_ACTION}"

@@ -18,12 +18,11 @@ from flwr_kld.accounting import (
     State,
 )
 from flwr_kld.arguments import text
+from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.predictors import Predictor
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.report import PredictorReport
 from flwr_kld.report.predictor_report import LOCAL, round_key
-from flwr_kld.strategies.asking import require
-from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.predictor_round import PredictorRound
@@ -132,7 +131,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         domain = self.predictor.hypotheses.domain.fingerprint
         asking = PredictorRound(self.predictor, self.rounds, self.context, domain)
         asking.run(grid, asked, self.timeout)
-        require(len(asking.intake), self.min_clients, "reported", dict(asking.left_out))
+        require_clients(len(asking.intake), self.min_clients, "reported", dict(asking.left_out))
         for batch in asking.intake.batches():
             self.predictor.update(batch)
         self.predictor.settle(self.rounds - _REMEMBERED)

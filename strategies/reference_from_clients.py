@@ -13,6 +13,9 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.cohort.charges import charges, delivered
+from flwr_kld.cohort.cohort import Cohort, Participant
+from flwr_kld.cohort.halves import Part
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.domain import Domain
 from flwr_kld.integral import reference_from_counts
@@ -22,11 +25,8 @@ from flwr_kld.reference import Reference
 from flwr_kld.report import ReferenceReport
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.asking import Asking, Published
-from flwr_kld.strategies.charges import charges, delivered
-from flwr_kld.strategies.cohort import Cohort, Participant
 from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
-from flwr_kld.strategies.halves import Part
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.round import Opening, Round, Settled
 from flwr_kld.trust import Trust

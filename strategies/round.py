@@ -30,9 +30,8 @@ from flwr_kld.accounting import (
     State,
 )
 from flwr_kld.arguments import real, whole
+from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.messages.json_text import json_text
-from flwr_kld.strategies.asking import require
-from flwr_kld.strategies.cohort import Cohort, Participant, UniformCohort
 from flwr_kld.strategies.population import Nodes, Population
 
 logger = logging.getLogger("flwr_kld")
@@ -170,11 +169,11 @@ class Round(ABC, Generic[Asked, R]):
         """
         opening = Opening(key)
         present = self._present(grid)
-        require(len(present), self._least, "are connected")
+        require_clients(len(present), self._least, "are connected")
         if self.ledger is not None:
             self._recall(self.ledger, present)
         chosen = self.cohort.draw(present, self._generator)
-        require(len(chosen), self._least, "were drawn into the cohort")
+        require_clients(len(chosen), self._least, "were drawn into the cohort")
         asked = self._draw(chosen, present)
         reservation = self._reserve(key or opening.check, asked)
         spent = None if self.ledger is None else self.ledger.spent(self.budget)

@@ -6,10 +6,10 @@ from collections import defaultdict
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer
 from flwr_kld.messages.release_terms import ReleaseTerms
-from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Exchange, failure, missing, refusal, refusals
 
 

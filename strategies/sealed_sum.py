@@ -9,6 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.arguments import whole
+from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed, InvalidReply
 from flwr_kld.messages.plan_wire import plan_to_config
 from flwr_kld.messages.published import Published
@@ -25,8 +26,6 @@ from flwr_kld.messages.question import (
 )
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.strategies.asking import require
-from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import (
     Collected,
     Exchange,
@@ -86,7 +85,7 @@ class SealedSum:
         node = self._aggregator(exchange, terms)
         boxes = ask_for_boxes(exchange, terms)
         people = len(exchange.chosen)
-        require(len(boxes.sealed), least, "answered", by_reason(boxes.left_out))
+        require_clients(len(boxes.sealed), least, "answered", by_reason(boxes.left_out))
         told = _ask_aggregator(exchange, terms, node, boxes, least)
         rejected = {
             participant: f"rejected by the aggregator: {plain(told.rejected[str(participant)])}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.counts import ClearSum
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION
@@ -16,8 +17,6 @@ from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.secure_aggregation import Roster, SecureSumError, Session, SumServer, Tolerance
 from flwr_kld.secure_aggregation.ring import check_bits
-from flwr_kld.strategies.asking import require
-from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, missing, refusal
 from flwr_kld.strategies.sum_run import SumRun
 
@@ -94,7 +93,9 @@ class SecureSum:
         terms = SumTerms(exchange.question([0]), noise, counted, self.bits, shown)
         run = SumRun(exchange, people)
         run.heard.update(refused)
-        require(len(people), max(least, 2), "can take part in a secure sum", by_reason(refused))
+        require_clients(
+            len(people), max(least, 2), "can take part in a secure sum", by_reason(refused)
+        )
         try:
             session = Session.open(
                 roster,

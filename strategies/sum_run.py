@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import ANSWER, PHASE, SUM_ACTION, TERMS, Answer
 from flwr_kld.messages.sum_terms import SumTerms
@@ -19,7 +20,6 @@ from flwr_kld.secure_aggregation.messages import (
     SealedShares,
 )
 from flwr_kld.secure_aggregation.server import SumResult
-from flwr_kld.strategies.cohort import Participant
 from flwr_kld.strategies.exchange import Exchange, failure, refusals
 
 _TYPE = f"query.{SUM_ACTION}"

@@ -12,8 +12,8 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
+from flwr_kld.cohort.cohort import Participant, RotatingCohort
 from flwr_kld.privacy import PrivacyEvent
-from flwr_kld.strategies.cohort import Participant, RotatingCohort
 
 _DAY = 86_400
 

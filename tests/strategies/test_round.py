@@ -16,10 +16,10 @@ from flwr_kld.accounting import (
     LedgerUnavailable,
     State,
 )
+from flwr_kld.cohort.cohort import Participant, UniformCohort
 from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Guarantee
 from flwr_kld.strategies import KLDrift, PrivatePredictor, ReferenceFromClients
-from flwr_kld.strategies.cohort import Participant, UniformCohort
 from flwr_kld.strategies.round import Round, Settled
 
 REPORT = SimpleNamespace(to_dict=lambda: {"said": "so"})

@@ -7,11 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.inference.witness import GROUPS
 from flwr_kld.privacy import Unit
 from flwr_kld.query import Selection
-from flwr_kld.strategies.asking import require
-from flwr_kld.strategies.cohort import Participant
 
 _MANY = 4 * GROUPS
 """A cohort of so many clients is split and grouped by client, a smaller one by record: with fewer
@@ -80,7 +79,7 @@ def halves(
         If whole clients are hidden and they are too few for two halves.
     """
     if unit is Unit.CLIENT:
-        require(len(chosen), 2 * least, "were drawn into the cohort's two halves")
+        require_clients(len(chosen), 2 * least, "were drawn into the cohort's two halves")
     many = _MANY_SHOWN if shown else _MANY
     if unit is Unit.RECORD and len(chosen) < max(many, 2 * least):
         first, second = selection.halves()

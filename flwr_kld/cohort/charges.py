@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flwr_kld.accounting import Charge, Clients, Cost, RecordBuckets
-from flwr_kld.strategies.halves import Part
+from flwr_kld.cohort.halves import Part
 from flwr_kld.trust import Trust
 
 

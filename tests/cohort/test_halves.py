@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flwr_kld.cohort.cohort import Participant
+from flwr_kld.cohort.halves import halves
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.witness import GROUPS
 from flwr_kld.privacy import Unit
 from flwr_kld.query import EVERYTHING, Selection
-from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.halves import halves
 
 IDS = np.arange(60, dtype=np.uint64)
 

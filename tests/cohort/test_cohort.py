@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flwr_kld.cohort.cohort import Participant, RotatingCohort, RotatingRecords, UniformCohort
 from flwr_kld.errors import CheckFailed
-from flwr_kld.strategies.cohort import Participant, RotatingCohort, RotatingRecords, UniformCohort
 
 
 def people(*numbers) -> list[Participant]:

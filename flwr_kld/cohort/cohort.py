@@ -180,3 +180,20 @@ class RotatingRecords:
     def recall(self, rotation: Rotation, present: list[Participant]) -> None:
         """Take up the rotation that a ledger remembers."""
         self._recalled = tuple(sorted(rotation.next_buckets(self.key, self._cells, 2)))
+
+
+def require_clients(
+    clients: int, least: int, what: str, dropouts: dict[str, int] | None = None
+) -> None:
+    """Fail a check with too few clients.
+
+    Raises
+    ------
+    CheckFailed
+        With both numbers, and why clients were left out.
+    """
+    if clients < least:
+        why = "; ".join(f"{n}: {reason}" for reason, n in (dropouts or {}).items())
+        raise CheckFailed(
+            f"{clients} clients {what} and {least} are needed" + (f" ({why})" if why else "")
+        )

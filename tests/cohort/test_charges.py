@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.cohort.charges import charges, delivered
+from flwr_kld.cohort.cohort import Participant
+from flwr_kld.cohort.halves import halves
 from flwr_kld.privacy import Unit
 from flwr_kld.query import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed
-from flwr_kld.strategies.charges import charges, delivered
-from flwr_kld.strategies.cohort import Participant
-from flwr_kld.strategies.halves import halves
 
 TRUST = Distributed(1.0, min_survivors=16)
 
