@@ -138,7 +138,18 @@ class Model:
         return found
 
     @classmethod
-    def _read(cls, values: object) -> Self:
+    def from_file(cls, values: dict[str, Any]) -> Self:
+        """Read what somebody wrote by hand, in any order; a refusal names unknown keys too.
+
+        Raises
+        ------
+        ValueError
+            Of the model's own type: the first key that is not as it should be.
+        """
+        return cls._read(values, by_hand=True)
+
+    @classmethod
+    def _read(cls, values: object, *, by_hand: bool = False) -> Self:
         if not isinstance(values, dict):
             raise cls._refused(f"{cls._what}: not readable")
         if cls._version is not None:
@@ -153,7 +164,7 @@ class Model:
             found: Self = _shape(cls).adapter.validate_python(values)
             return found
         except Invalid as error:
-            fault = _fault(cls, error)
+            fault = _fault(cls, error, by_hand)
         # Raised out here, it keeps nothing of the values.
         raise cls._refused(f"{cls._what}: {fault}")
 
@@ -268,8 +279,8 @@ def _same(written: Any, given: Any) -> bool:
     return not isinstance(written, list) or list(map(type, written)) == list(map(type, given))
 
 
-def _fault(model: type[Model], error: Invalid) -> str:
-    """Say which field is wrong first and what it should be, in no words of the sender's."""
+def _fault(model: type[Model], error: Invalid, by_hand: bool) -> str:
+    """Say which field is wrong first and what it should be, in no words of a sender's."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind, words, path, flat = first["type"], first["msg"], [], _shape(model).flat
     within = False
@@ -283,7 +294,8 @@ def _fault(model: type[Model], error: Invalid) -> str:
             within = True
             break
     if kind == "unexpected_keyword_argument":
-        return "it has a field that is not known"
+        name = ".".join(map(str, first["loc"]))
+        return f"unknown key {name}" if by_hand else "it has a field that is not known"
     expected = ""
     if kind == "value_error":  # of a constructor, whose words may quote the value
         cause = first["ctx"]["error"]

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeGuard
+
+from pydantic import AfterValidator, Field, Strict
 
 from flwr_kld.arguments import keep, whole
+from flwr_kld.codec.model import Model, Unmet, must
 from flwr_kld.messages.question import TRUST_MODELS
 from flwr_kld.privacy.amounts import ATTO, NANO, limit
 from flwr_kld.query import MOST_GROUPS
 from flwr_kld.secure_aggregation import ClientPolicy, Collusion
 
-_T = TypeVar("_T")
 _DAY = 24 * 60 * 60
 _LONGEST_PERIOD = 36_600
 _MOST_EPSILON = 1_000_000
@@ -85,6 +86,108 @@ class Limits:
         )
 
 
+def _amount(digits: int, least: int, most: int) -> AfterValidator:
+    """Read an amount of at least `least` units of 10**-digits and at most `most`."""
+
+    def read(value: object) -> int:
+        if _is_number(value) and 0 <= value <= most:
+            amount = limit(Decimal(value), digits)
+            if amount >= least:
+                return amount
+        raise Unmet(f"be {'a positive number' if least else 'a number, at least 0'}, up to {most}")
+
+    return AfterValidator(read)
+
+
+def _is_number(value: object) -> TypeGuard[int | Decimal]:
+    return type(value) is int or (isinstance(value, Decimal) and value.is_finite())
+
+
+def _are_fingerprints(value: object) -> bool:
+    if not isinstance(value, list):
+        return value == "any"
+    return bool(value) and all(
+        isinstance(one, str) and re.fullmatch("[0-9a-f]{64}", one) for one in value
+    )
+
+
+_Path = Annotated[str, Strict(), must("be the path of a file", lambda p: p and "\0" not in p)]
+_Count = Annotated[int, Strict(), Field(ge=1)]
+_Flag = Annotated[bool, Strict()]
+_Epsilon = Annotated[Any, _amount(NANO, 1, _MOST_EPSILON)]
+_Delta = Annotated[Any, _amount(ATTO, 0, 1)]
+_Fraction = Annotated[
+    Any,
+    must("be a fraction in [0, 1)", lambda n: _is_number(n) and 0 <= n < 1),
+    AfterValidator(float),
+]
+_Days = Annotated[
+    Any,
+    must(
+        f"be a number of days, above 0 and at most {_LONGEST_PERIOD}",
+        lambda n: _is_number(n) and 0 < n <= _LONGEST_PERIOD,
+    ),
+]
+_Fingerprints = Annotated[
+    Any,
+    must('be a list of fingerprints (64 hexadecimal digits), or "any"', _are_fingerprints),
+    AfterValidator(lambda given: None if given == "any" else frozenset(given)),
+]
+_Trusts = Annotated[
+    Any,
+    must(
+        f"be a list of some of {', '.join(TRUST_MODELS)}",
+        lambda given: isinstance(given, list) and given and all(t in TRUST_MODELS for t in given),
+    ),
+    AfterValidator(frozenset),
+]
+_DEFAULT = ClientPolicy()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Allow(Model, what="allow"):
+    trust: _Trusts
+    domains: _Fingerprints
+    references: _Fingerprints
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Check(Model, what="check"):
+    max_epsilon: _Epsilon
+    max_delta: _Delta
+    min_cohort: _Count
+    max_groups: _Count = MOST_GROUPS
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Period(Model, what="period"):
+    days: _Days
+    max_epsilon: _Epsilon
+    max_delta: _Delta
+    stable_record_ids: _Flag = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SecureSum(Model, what="secure_sum"):
+    min_cohort: _Count = _DEFAULT.min_cohort
+    min_survivors: _Count = _DEFAULT.min_survivors
+    min_neighbours: _Count = _DEFAULT.min_neighbours
+    min_threshold: _Fraction = _DEFAULT.min_threshold
+    corrupted: _Fraction = _DEFAULT.corrupted
+    collusion: Collusion = _DEFAULT.collusion
+    security_bits: _Count = _DEFAULT.security_bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File(Model, what="the guard file", refused=GuardFileError):
+    receipts: _Path
+    key: _Path
+    allow: _Allow
+    check: _Check
+    period: _Period
+    secure_sum: _SecureSum = field(default_factory=_SecureSum)
+
+
 def read_limits(path: str | Path) -> Limits:
     """Read a guard file.
 
@@ -100,169 +203,26 @@ def read_limits(path: str | Path) -> Limits:
     except OSError as error:
         raise GuardFileError(f"the guard file cannot be read ({type(error).__name__})") from None
     except ValueError as error:
-        raise GuardFileError(f"the guard file is no TOML: {error}") from None
-    top = _Table("", raw)
-    allow, check, period = (
-        _Table(name, top.take(name, _table)) for name in ("allow", "check", "period")
-    )
-    sums = _Table("secure_sum", top.take("secure_sum", _table, {}))
-
-    def place(value: object) -> Path:
-        return path.parent / _text(value)
-
-    epsilon, delta = _amount(NANO, 1, _MOST_EPSILON), _amount(ATTO, 0, 1)
-    limits = Limits(
-        receipts=top.take("receipts", place),
-        key=top.take("key", place),
-        trust=allow.take("trust", _trust),
-        domains=allow.take("domains", _fingerprints),
-        references=allow.take("references", _fingerprints),
-        epsilon=check.take("max_epsilon", epsilon),
-        delta=check.take("max_delta", delta),
-        min_cohort=check.take("min_cohort", _count),
-        max_groups=check.take("max_groups", _count, MOST_GROUPS),
-        period=_days(period),
-        period_epsilon=period.take("max_epsilon", epsilon),
-        period_delta=period.take("max_delta", delta),
-        secure_sum=_policy(sums),
-        stable_record_ids=period.take("stable_record_ids", _yes_or_no, False),
-    )
-    for table in (top, allow, check, period, sums):
-        table.end()
-    return limits
-
-
-class _Table:
-    """One table of the file, emptied key by key: whatever is left is unknown."""
-
-    def __init__(self, name: str, raw: Mapping[str, Any]) -> None:
-        self._prefix, self._left = f"{name}." if name else "", dict(raw)
-
-    def take(self, key: str, read: Callable[[object], _T], default: object = None) -> _T:
-        """Read a key; without a default it must be there."""
-        value = self._left.pop(key, default)
-        if value is None:
-            raise GuardFileError(f"{self._prefix}{key} is missing")
-        try:
-            return read(value)
-        except ValueError as error:
-            raise GuardFileError(f"{self._prefix}{key} {error}") from None
-
-    def has(self, key: str) -> bool:
-        """Whether the key is there and was not taken."""
-        return key in self._left
-
-    def end(self) -> None:
-        """Refuse keys that nobody took."""
-        if self._left:
-            raise GuardFileError(f"unknown key {self._prefix}{sorted(self._left)[0]}")
-
-
-def _policy(sums: _Table) -> ClientPolicy:
-    given: dict[str, Any] = {
-        name: sums.take(name, read) for name, read in _SECURE_SUM.items() if sums.has(name)
-    }
+        raise GuardFileError(f"the guard file is not a valid TOML file: {error}") from None
+    file = _File.from_file(raw)
     try:
-        return ClientPolicy(**given)
+        policy = ClientPolicy(**vars(file.secure_sum))
     except ValueError as error:
-        raise GuardFileError(f"secure_sum: {error}") from None
-
-
-def _days(period: _Table) -> int:
-    """Read ``period.days`` as seconds."""
-
-    def days(value: object) -> int:
-        number = _number(value)
-        if not 0 < number <= _LONGEST_PERIOD:
-            raise ValueError(f"is a number of days, > 0 and at most {_LONGEST_PERIOD}")
-        return -int(-number * _DAY // 1)
-
-    return period.take("days", days)
-
-
-def _table(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("is a table")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError("is the path of a file")
-    return value
-
-
-def _number(value: object) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise ValueError("is a number")
-    number = Decimal(value)
-    if not number.is_finite():
-        raise ValueError("is a finite number")
-    return number
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError("is a whole number of at least 1")
-    return value
-
-
-def _yes_or_no(value: object) -> bool:
-    if type(value) is not bool:
-        raise ValueError("is true or false")
-    return value
-
-
-def _fraction(value: object) -> float:
-    number = _number(value)
-    if not 0 <= number < 1:
-        raise ValueError("is a fraction in [0, 1)")
-    return float(number)
-
-
-def _amount(digits: int, least: int, most: int) -> Callable[[object], int]:
-    """Read an amount of at least `least` units of 10**-digits and at most `most`."""
-
-    def read(value: object) -> int:
-        number = _number(value)
-        if not 0 <= number <= most or limit(number, digits) < least:
-            raise ValueError(f"is {'a positive number' if least else 'at least 0'}, up to {most}")
-        return limit(number, digits)
-
-    return read
-
-
-def _trust(value: object) -> frozenset[str]:
-    if not isinstance(value, list) or not value or not all(v in TRUST_MODELS for v in value):
-        raise ValueError(f"is a list of some of {', '.join(TRUST_MODELS)}")
-    return frozenset(value)
-
-
-def _fingerprints(value: object) -> frozenset[str] | None:
-    if value == "any":
-        return None
-    if not isinstance(value, list) or not value or not all(map(_is_fingerprint, value)):
-        raise ValueError('is a list of fingerprints (64 hexadecimal digits), or "any"')
-    return frozenset(value)
-
-
-def _is_fingerprint(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
-
-
-def _collusion(value: object) -> Collusion:
-    try:
-        return Collusion(str(value))
-    except ValueError:
-        raise ValueError(f"is one of {', '.join(Collusion)}") from None
-
-
-_SECURE_SUM: dict[str, Callable[[object], object]] = {
-    "min_cohort": _count,
-    "min_survivors": _count,
-    "min_neighbours": _count,
-    "min_threshold": _fraction,
-    "corrupted": _fraction,
-    "collusion": _collusion,
-    "security_bits": _count,
-}
+        raise GuardFileError(f"the guard file: secure_sum: {error}") from None
+    allow, check, period = file.allow, file.check, file.period
+    return Limits(
+        receipts=path.parent / file.receipts,
+        key=path.parent / file.key,
+        trust=allow.trust,
+        domains=allow.domains,
+        references=allow.references,
+        epsilon=check.max_epsilon,
+        delta=check.max_delta,
+        min_cohort=check.min_cohort,
+        max_groups=check.max_groups,
+        period=-int(-period.days * _DAY // 1),
+        period_epsilon=period.max_epsilon,
+        period_delta=period.max_delta,
+        secure_sum=policy,
+        stable_record_ids=period.stable_record_ids,
+    )
