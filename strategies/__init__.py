@@ -1,5 +1,6 @@
 """What runs in a ServerApp."""
 
+from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.cohort import (
     Participant,
     RotatingCohort,
@@ -9,7 +10,6 @@ from flwr_kld.cohort.cohort import (
 from flwr_kld.counts.scalar import Scalar
 from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.clip import Clip
-from flwr_kld.strategies.decider import Alarm
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.population import HostedClients, Nodes

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.arguments import real, whole
+from flwr_kld.check.decider import Alarm, Decided, Decider
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part, halves
@@ -28,13 +29,11 @@ from flwr_kld.reference import Reference
 from flwr_kld.report import Report
 from flwr_kld.report.explanation.candidates import require_candidates
 from flwr_kld.strategies.aggregation import Aggregation
-from flwr_kld.strategies.asking import Asking
 from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
-from flwr_kld.strategies.decider import Alarm, Decided, Decider
 from flwr_kld.strategies.exchange import by_reason
-from flwr_kld.strategies.measurement import measure
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
+from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.report_fields import metrics, read
 from flwr_kld.strategies.round import Opening, Settled, budget_amounts
 from flwr_kld.trust import Trust
@@ -185,7 +184,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             else Decider(threshold, outside, self.alarm, theta, reference)
         )
         least = max(self.min_clients, trust.least_clients)
-        self._asking = Asking(trust, aggregation, least, bits, most_records or 0)
+        self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)
 
     def check(self, grid: Grid, key: str | None = None) -> Report:
         """Run one check now.
@@ -211,7 +210,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
 
     @property
     def _least(self) -> int:
-        return self._asking.least
+        return self._publisher.least
 
     def _present(self, grid: Grid) -> list[Participant]:
         return self.aggregation.clients(super()._present(grid), grid, self.timeout)
@@ -241,8 +240,8 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         spent: Spent | None,
     ) -> Settled[Report]:
         parts, plan = asked
-        measured = measure(
-            self._asking, grid, parts, plan,
+        measured = self._publisher.measure(
+            grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,
             theta=self.theta, level=self.alarm.level,
         )  # fmt: skip
@@ -311,7 +310,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             return [Part(chosen, selection)]
         summed = self.aggregation
         shown = summed.hides_parts and not summed.adds_noise and self.trust.noise_terms is None
-        least, unit = self._asking.least, self.trust.guarantee.unit
+        least, unit = self._publisher.least, self.trust.guarantee.unit
         return list(halves(chosen, selection, least, unit, self._generator, shown=shown))
 
     def ask(self, grid: Grid) -> Report:

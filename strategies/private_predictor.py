@@ -25,7 +25,7 @@ from flwr_kld.report import PredictorReport
 from flwr_kld.report.predictor_report import LOCAL, round_key
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.predictor_round import PredictorRound
+from flwr_kld.strategies.predictor_exchange import PredictorExchange
 from flwr_kld.strategies.round import Opening, Settled, budget_amounts
 
 logger = logging.getLogger("flwr_kld")
@@ -129,20 +129,20 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     ) -> Settled[PredictorReport]:
         self.rounds += 1
         domain = self.predictor.hypotheses.domain.fingerprint
-        asking = PredictorRound(self.predictor, self.rounds, self.context, domain)
-        asking.run(grid, asked, self.timeout)
-        require_clients(len(asking.intake), self.min_clients, "reported", dict(asking.left_out))
-        for batch in asking.intake.batches():
+        exchange = PredictorExchange(self.predictor, self.rounds, self.context, domain)
+        exchange.run(grid, asked, self.timeout)
+        require_clients(len(exchange.intake), self.min_clients, "reported", dict(exchange.left_out))
+        for batch in exchange.intake.batches():
             self.predictor.update(batch)
         self.predictor.settle(self.rounds - _REMEMBERED)
-        self.taken += len(asking.intake)
-        report = self._report(opening, len(asked), asking, spent)
+        self.taken += len(exchange.intake)
+        report = self._report(opening, len(asked), exchange, spent)
         return Settled(report, report, [self._state()])
 
     def _report(
-        self, opening: Opening, asked: int, asking: PredictorRound, spent: Spent | None
+        self, opening: Opening, asked: int, exchange: PredictorExchange, spent: Spent | None
     ) -> PredictorReport:
-        predictor, leader, taken = self.predictor, self.predictor.leader, len(asking.intake)
+        predictor, leader, taken = self.predictor, self.predictor.leader, len(exchange.intake)
         bound = predictor.risk_bound(self.rounds, taken, self.context)
         return PredictorReport(
             name=self.name,
@@ -160,7 +160,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             **budget_amounts(spent),
             asked=asked,
             taken=taken,
-            rejected=dict(asking.left_out),
+            rejected=dict(exchange.left_out),
             reports=self.taken,
             seconds=opening.seconds,
         )

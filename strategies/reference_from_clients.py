@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.check.measured import Released
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
@@ -24,10 +25,10 @@ from flwr_kld.query import Partition, QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import ReferenceReport
 from flwr_kld.strategies.aggregation import Aggregation
-from flwr_kld.strategies.asking import Asking, Published
 from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
+from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Opening, Round, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_counts
@@ -86,7 +87,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
             budget=budget,
         )
         least = max(self.min_clients, trust.least_clients)
-        self._asking = Asking(trust, aggregation, least, SystemBits())
+        self._publisher = Publisher(trust, aggregation, least, SystemBits())
 
     def build(self, grid: Grid, key: str | None = None) -> tuple[Reference, ReferenceReport]:
         """Ask now.
@@ -108,7 +109,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
 
     @property
     def _least(self) -> int:
-        return self._asking.least
+        return self._publisher.least
 
     def _present(self, grid: Grid) -> list[Participant]:
         return self.aggregation.clients(super()._present(grid), grid, self.timeout)
@@ -125,7 +126,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
         self, grid: Grid, opening: Opening, asked: _Asked, spent: Spent | None
     ) -> Settled[tuple[Reference, ReferenceReport]]:
         part, plan = asked
-        published = self._asking.publish(
+        published = self._publisher.publish(
             grid,
             part.participants,
             plan.over(part.selection),
@@ -138,7 +139,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
         costs = delivered(self.trust, [part], [published.survivors])
         return Settled((reference, report), report, states, costs)
 
-    def _made(self, published: Published, opening: Opening) -> tuple[Reference, ReferenceReport]:
+    def _made(self, published: Released, opening: Opening) -> tuple[Reference, ReferenceReport]:
         counts = published.values
         if not isinstance(counts, NoisyCounts):
             raise TypeError("a reference is made of counts")

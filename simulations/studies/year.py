@@ -31,12 +31,12 @@ from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.accounting import Budget
+from flwr_kld.check.decider import Alarm
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.evidence import Evidence
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.simulations.studies.year_ledger import Price, price_of
 from flwr_kld.simulations.studies.year_world import COHORT, PEOPLE, THETA, World
-from flwr_kld.strategies.decider import Alarm
 
 DAYS, DRIFT_FROM = 365, 200
 THRESHOLD = 0.05

@@ -12,7 +12,7 @@ from flwr_kld.privacy import SystemBits
 from flwr_kld.query import EVERYTHING, MOST_GROUPS, Partition, Selection
 from flwr_kld.secure_aggregation import ClientPolicy
 from flwr_kld.strategies import Distributed, KLDrift, Participant, SecureSum, Trusted
-from flwr_kld.strategies.asking import Asking
+from flwr_kld.strategies.publisher import Publisher
 
 
 class Grouping:
@@ -68,8 +68,8 @@ def test_the_clients_own_minimum_decides():
 )
 def test_groups_that_hide_clients_are_counted(trust, groups, by):
     plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
-    asking = Asking(trust, SecureSum(), 11, SystemBits())
-    published = asking.publish(
+    publisher = Publisher(trust, SecureSum(), 11, SystemBits())
+    published = publisher.publish(
         grid_of(app_of(secure_sum=FirstUse())),
         [Participant(1000 + i) for i in range(20)],
         plan.over(Selection(groups=groups, by=by)),

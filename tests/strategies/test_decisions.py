@@ -11,6 +11,7 @@ from flwr.app import ArrayRecord
 
 from flwr_kld import Reference
 from flwr_kld.accounting import AlreadyChecked, Budget, BudgetExhausted, CheckUnfinished, Ledger
+from flwr_kld.check.decider import Decider
 from flwr_kld.clients import AggregatorKey, FirstUse, aggregate_drift_checks
 from flwr_kld.errors import CheckFailed
 from flwr_kld.report import Outcome, Report
@@ -28,7 +29,6 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
-from flwr_kld.strategies.decider import Decider
 
 KEY = AggregatorKey.generate()
 SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])

@@ -20,7 +20,7 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
-from flwr_kld.strategies.asking import Asking
+from flwr_kld.strategies.publisher import Publisher
 
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 NODES = 12  # three for each of four groups, as clients insist on where sums have no noise
@@ -56,8 +56,8 @@ def ask(request, key_file):
     people = [Participant(1000 + i) for i in range(NODES)]
 
     def ask(selection: Selection, check: str) -> np.ndarray:
-        asking = Asking(trust, aggregation, NODES, SystemBits())
-        published = asking.publish(
+        publisher = Publisher(trust, aggregation, NODES, SystemBits())
+        published = publisher.publish(
             grid, people, PLAN.over(selection), check=check, group="1", timeout=9.0
         )
         return published.values.values.reshape(PLAN.cells, -1)
@@ -109,10 +109,10 @@ def test_record_ids_decide_and_not_the_order():
 
     app = app_of(shuffled, record_ids=lambda context: orders[-1])
     trust, people = Trusted(EPSILON), [Participant(1000)]
-    asking = Asking(trust, PlainSum(), 1, SystemBits())
+    publisher = Publisher(trust, PlainSum(), 1, SystemBits())
     grid = grid_of(app, 1)
     total = sum(
-        asking.publish(
+        publisher.publish(
             grid, people, PLAN.over(half), check=f"c{i}", group="1", timeout=9.0
         ).values.values
         for i, half in enumerate(EVERYTHING.halves())

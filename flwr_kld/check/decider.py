@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from flwr_kld.accounting import Ledger, State
 from flwr_kld.arguments import keep, real, whole
+from flwr_kld.check.measured import Measured
 from flwr_kld.counts import NoisyCounts
 from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
 from flwr_kld.inference.e_detector import EDetector
@@ -20,7 +21,6 @@ from flwr_kld.inference.power import Power
 from flwr_kld.inference.witness import check_level
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
-from flwr_kld.strategies.measurement import Measured
 
 _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much

@@ -1,15 +1,19 @@
-"""One exchange with a cohort, from the question to something public."""
+"""`Publisher`: exchanges with a cohort, from the question to something public."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flwr.serverapp import Grid
 
+from flwr_kld.check.measured import Measured, Released
 from flwr_kld.cohort.cohort import Participant, require_clients
+from flwr_kld.cohort.halves import Part
 from flwr_kld.counts import ClearSum, NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
+from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy import Adjacency, BitSource
 from flwr_kld.query import QueryPlan
 from flwr_kld.strategies.aggregation import Aggregation
@@ -18,32 +22,8 @@ from flwr_kld.trust import Trust
 
 
 @dataclass(frozen=True)
-class Published:
-    """Public: what came of an exchange.
-
-    Parameters
-    ----------
-    values : NoisyCounts or NoisyScalar
-        After the noise.
-    asked, survivors : int
-        Clients in the cohort and in the sum.
-    left_out : dict[Participant, str]
-        Why each client that is not in the sum is not.
-    bytes_down, bytes_up : float
-        Payload for each client asked, mean.
-    """
-
-    values: NoisyCounts | NoisyScalar
-    asked: int
-    survivors: int
-    left_out: dict[Participant, str]
-    bytes_down: float
-    bytes_up: float
-
-
-@dataclass(frozen=True)
-class Asking:
-    """How a monitor asks.
+class Publisher:
+    """Asks cohorts and publishes their noised counts.
 
     Parameters
     ----------
@@ -74,7 +54,7 @@ class Asking:
         check: str,
         group: str,
         timeout: float,
-    ) -> Published:
+    ) -> Released:
         """Ask a cohort once and publish its noised counts.
 
         Parameters
@@ -110,7 +90,7 @@ class Asking:
         collected = self.aggregation.collect(exchange, trust.noise_terms, self.least)
         why = by_reason(collected.left_out)
         require_clients(collected.total.clients, self.least, "answered", why)
-        return Published(
+        return Released(
             self._released(collected.total),
             asked=len(chosen),
             survivors=collected.total.clients,
@@ -118,6 +98,62 @@ class Asking:
             bytes_down=collected.bytes_down,
             bytes_up=collected.bytes_up,
         )
+
+    def measure(
+        self,
+        grid: Grid,
+        parts: Sequence[Part],
+        plan: QueryPlan,
+        *,
+        check: str,
+        group: str,
+        timeout: float,
+        theta: float,
+        level: float,
+    ) -> Measured:
+        """Ask one part, or two: then the second is asked what the first one's answers suggest.
+
+        Parameters
+        ----------
+        parts : Sequence[Part]
+            Whom, and for which records.
+        plan : QueryPlan
+            What the first part is asked.
+        theta, level : float
+            Of the bound that the second part is asked for.
+
+        The other parameters are those of `publish`.
+
+        Raises
+        ------
+        CheckFailed
+            If the first exchange fails. If the second does, the first one's numbers stand.
+        """
+        first, *others = parts
+        found = self.publish(
+            grid,
+            first.participants,
+            plan.over(first.selection),
+            check=check,
+            group=group,
+            timeout=timeout,
+        )
+        if not others or not isinstance(found.values, NoisyCounts):
+            return Measured(found, parts)
+        witness = Witness.from_counts(found.values, theta=theta, level=level)
+        second = others[0]
+        try:
+            counted = self.publish(
+                grid,
+                second.participants,
+                witness.query_plan().over(second.selection),
+                check=f"{check}-2",
+                group=group,
+                timeout=timeout,
+            )
+        except CheckFailed as error:
+            return Measured(found, parts, witness, None, str(error))
+        return Measured(found, parts, witness, counted)
 
     def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar:
         if isinstance(total, NoisySum):

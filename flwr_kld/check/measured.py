@@ -1,20 +1,40 @@
-"""Both exchanges of a check: one half finds where to look, the other measures there."""
+"""What a check published: one half finds where to look, the other measures there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flwr.serverapp import Grid
-
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.counts import NoisyCounts
-from flwr_kld.errors import CheckFailed
+from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.inference.contradictions import contradiction
 from flwr_kld.inference.witness import Witness
-from flwr_kld.query import QueryPlan
-from flwr_kld.strategies.asking import Asking, Published
+
+
+@dataclass(frozen=True)
+class Released:
+    """Public: what came of one exchange.
+
+    Parameters
+    ----------
+    values : NoisyCounts or NoisyScalar
+        After the noise.
+    asked, survivors : int
+        Clients in the cohort and in the sum.
+    left_out : dict[Participant, str]
+        Why each client that is not in the sum is not.
+    bytes_down, bytes_up : float
+        Payload for each client asked, mean.
+    """
+
+    values: NoisyCounts | NoisyScalar
+    asked: int
+    survivors: int
+    left_out: dict[Participant, str]
+    bytes_down: float
+    bytes_up: float
 
 
 @dataclass(frozen=True)
@@ -23,26 +43,26 @@ class Measured:
 
     Parameters
     ----------
-    first : Published
+    first : Released
         Counts for the estimate.
     parts : Sequence[Part]
         Who was asked, for what.
     witness : Witness or None
         Where the first half said to look; None if only one exchange was wanted.
-    second : Published or None
+    second : Released or None
         The second half's counts of the witness's levels; None if it failed.
     failure : str or None
         Why it did.
     """
 
-    first: Published
+    first: Released
     parts: Sequence[Part]
     witness: Witness | None = None
-    second: Published | None = None
+    second: Released | None = None
     failure: str | None = None
 
     @property
-    def _done(self) -> list[Published]:
+    def _done(self) -> list[Released]:
         return [exchange for exchange in self._exchanges if exchange is not None]
 
     @property
@@ -104,62 +124,5 @@ class Measured:
         return [None if exchange is None else exchange.survivors for exchange in self._exchanges]
 
     @property
-    def _exchanges(self) -> tuple[Published | None, ...]:
+    def _exchanges(self) -> tuple[Released | None, ...]:
         return (self.first,) if self.witness is None else (self.first, self.second)
-
-
-def measure(
-    asking: Asking,
-    grid: Grid,
-    parts: Sequence[Part],
-    plan: QueryPlan,
-    *,
-    check: str,
-    group: str,
-    timeout: float,
-    theta: float,
-    level: float,
-) -> Measured:
-    """Ask one part, or two: then the second is asked what the first one's answers suggest.
-
-    Parameters
-    ----------
-    parts : Sequence[Part]
-        Whom, and for which records.
-    plan : QueryPlan
-        What the first part is asked.
-    theta, level : float
-        Of the bound that the second part is asked for.
-
-    The other parameters are those of `Asking.publish`.
-
-    Raises
-    ------
-    CheckFailed
-        If the first exchange fails. If the second does, the first one's numbers stand.
-    """
-    first, *others = parts
-    found = asking.publish(
-        grid,
-        first.participants,
-        plan.over(first.selection),
-        check=check,
-        group=group,
-        timeout=timeout,
-    )
-    if not others or not isinstance(found.values, NoisyCounts):
-        return Measured(found, parts)
-    witness = Witness.from_counts(found.values, theta=theta, level=level)
-    second = others[0]
-    try:
-        counted = asking.publish(
-            grid,
-            second.participants,
-            witness.query_plan().over(second.selection),
-            check=f"{check}-2",
-            group=group,
-            timeout=timeout,
-        )
-    except CheckFailed as error:
-        return Measured(found, parts, witness, None, str(error))
-    return Measured(found, parts, witness, counted)

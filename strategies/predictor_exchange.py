@@ -28,7 +28,7 @@ from flwr_kld.strategies.exchange import failure, refusal
 _TYPE = f"query.{PREDICT_ACTION}"
 
 
-class PredictorRound:
+class PredictorExchange:
     """One round.
 
     Parameters
