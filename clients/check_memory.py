@@ -16,7 +16,7 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context
 
-from flwr_kld.clients.guarding import guard_of
+from flwr_kld.clients.admission import guard_of
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.durable import writing
 

@@ -14,7 +14,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.guarding import admit, hold_to_channel, unexpected
+from flwr_kld.clients.admission import admit, hold_to_channel, unexpected
 from flwr_kld.clients.own_records import Loader, OwnRecords, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator

@@ -15,8 +15,8 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from flwr_kld.clients.admission import admit, hold_to_channel, unexpected
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.clients.guarding import admit, hold_to_channel, unexpected
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain import Domain

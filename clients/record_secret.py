@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context
 
-from flwr_kld.clients.guarding import account, guard_of
+from flwr_kld.clients.admission import account, guard_of
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import GuardFileError, node_secret
 from flwr_kld.query import Selection

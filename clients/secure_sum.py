@@ -14,8 +14,8 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from flwr_kld.clients.admission import account, admit, stricter, unexpected
 from flwr_kld.clients.check_memory import claim, claims_file
-from flwr_kld.clients.guarding import account, admit, stricter, unexpected
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts import SumVector
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused

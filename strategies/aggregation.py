@@ -1,4 +1,4 @@
-"""What every way of adding up clients' counts offers a check."""
+"""What every way of adding up clients' counts offers a check, and which trust model it serves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from flwr.serverapp import Grid
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.strategies.exchange import Collected, Exchange
+from flwr_kld.strategies.plain_sum import PlainSum
+from flwr_kld.strategies.sealed_sum import SealedSum
+from flwr_kld.trust import Trust
 
 
 class Aggregation(Protocol):
@@ -36,3 +39,34 @@ class Aggregation(Protocol):
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
         """Ask the cohort; at least `least` clients must be in the sum."""
         ...
+
+
+def usual_aggregation(trust: Trust) -> Aggregation:
+    """Return the one that is used if none is given."""
+    return PlainSum() if trust.release_terms is None else SealedSum()
+
+
+def require_pair(trust: Trust, aggregation: Aggregation) -> None:
+    """Refuse an aggregation under which the trust model's promise would not hold.
+
+    Raises
+    ------
+    ValueError
+        Which one to take.
+    """
+    mine = f"trust={type(trust).__name__}(…)"
+    if trust.release_terms is not None and not aggregation.adds_noise:
+        raise ValueError(
+            f"{mine} needs aggregation=SealedSum(), its default: leave aggregation out, so that "
+            "counts are sealed for the aggregator"
+        )
+    if trust.release_terms is None and aggregation.adds_noise:
+        raise ValueError(
+            f"aggregation={type(aggregation).__name__}(…) needs trust=TrustedAggregator(…): "
+            f"{mine} names no aggregator to seal counts to"
+        )
+    if trust.noise_terms is not None and not aggregation.hides_parts:
+        raise ValueError(
+            f"{mine} needs aggregation=SecureSum(): a client's share of the noise does not hide "
+            "its own counts"
+        )

@@ -28,8 +28,7 @@ from flwr_kld.query import EVERYTHING, Partition, Plan, QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
 from flwr_kld.report.explanation.candidates import require_candidates
-from flwr_kld.strategies.aggregation import Aggregation
-from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
+from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population

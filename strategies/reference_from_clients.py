@@ -24,8 +24,7 @@ from flwr_kld.privacy import SystemBits
 from flwr_kld.query import Partition, QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import ReferenceReport
-from flwr_kld.strategies.aggregation import Aggregation
-from flwr_kld.strategies.compatibility import require_pair, usual_aggregation
+from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher

@@ -75,8 +75,8 @@ def _run(out: Path, console: Console) -> tuple[list[Point[Report]], list[Point[R
     """Run the app; return its checks, and the one in each trust model after them."""
     from flwr_kld.messages.sealing import AggregatorKey
     from flwr_kld.simulations import APP  # an extra
-    from flwr_kld.simulations.following import follow, read_checks
     from flwr_kld.simulations.local_superlink import local_superlink
+    from flwr_kld.simulations.progress import follow, read_checks
     from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
     from flwr_kld.simulations.trust_models import MODELS_FILE
     from flwr_kld.simulations.virtual_clients import AGGREGATOR_KEY

@@ -82,8 +82,8 @@ def _run(
 ) -> list[Point[Report]]:
     """Run the app on a SuperLink of its own and follow what it writes down."""
     from flwr_kld.simulations import APP  # an extra
-    from flwr_kld.simulations.following import follow
     from flwr_kld.simulations.local_superlink import local_superlink
+    from flwr_kld.simulations.progress import follow
 
     with (
         local_superlink(out / "flower.log") as superlink,

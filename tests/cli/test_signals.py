@@ -18,7 +18,7 @@ from flwr_kld.cli import flower_run, main
 from flwr_kld.cli import watch as watching
 from flwr_kld.cli.signals import exit_on_signals
 from flwr_kld.schedule import Slot
-from flwr_kld.simulations import following, local_superlink
+from flwr_kld.simulations import local_superlink, progress
 
 SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGTERM]
 MID_RUN = "a line of the ServerApp's log"
@@ -206,7 +206,7 @@ def superlink(monkeypatch):
             seen.append("SuperLink stopped")
 
     monkeypatch.setattr(local_superlink, "local_superlink", start)
-    monkeypatch.setattr(following.time, "sleep", lambda seconds: pytest.fail("it went on"))
+    monkeypatch.setattr(progress.time, "sleep", lambda seconds: pytest.fail("it went on"))
     return seen
 
 

@@ -19,7 +19,7 @@ from flwr_kld.clients import (
     answer_drift_queries,
     host_drift_queries,
 )
-from flwr_kld.clients.guarding import account
+from flwr_kld.clients.admission import account
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.errors import CheckFailed
 from flwr_kld.guard import verify
