@@ -19,6 +19,7 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from flwr_kld.accounting import (
+    BudgetExhausted,
     Charge,
     Cost,
     Failure,
@@ -31,6 +32,7 @@ from flwr_kld.accounting import (
 )
 from flwr_kld.arguments import real, whole
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
+from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.json_text import json_text
 from flwr_kld.strategies.population import Nodes, Population
 
@@ -70,6 +72,11 @@ class Opening:
         default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), init=False
     )
     _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its key in a ledger."""
+        return self.key or self.check
 
     @property
     def seconds(self) -> float:
@@ -160,6 +167,8 @@ class Round(ABC, Generic[Asked, R]):
     def _run(self, grid: Grid, key: str | None = None) -> R:
         """Run one round: present, require, recall, draw, reserve, ask, settle.
 
+        A round that is refused before it asks is in the ledger, too, and may run again.
+
         Raises
         ------
         CheckFailed
@@ -168,14 +177,12 @@ class Round(ABC, Generic[Asked, R]):
             If the ledger does not let it start. Nothing was asked.
         """
         opening = Opening(key)
-        present = self._present(grid)
-        require_clients(len(present), self._least, "are connected")
-        if self.ledger is not None:
-            self._recall(self.ledger, present)
-        chosen = self.cohort.draw(present, self._generator)
-        require_clients(len(chosen), self._least, "were drawn into the cohort")
-        asked = self._draw(chosen, present)
-        reservation = self._reserve(key or opening.check, asked)
+        try:
+            asked = self._chosen(grid)
+            reservation = self._reserve(opening, asked)
+        except (CheckFailed, BudgetExhausted) as refusal:
+            self._refuse(opening, refusal)
+            raise
         spent = None if self.ledger is None else self.ledger.spent(self.budget)
         try:
             settled = self._ask(grid, opening, asked, spent)
@@ -184,6 +191,16 @@ class Round(ABC, Generic[Asked, R]):
             raise
         self._settle(reservation, settled)
         return settled.result
+
+    def _chosen(self, grid: Grid) -> Asked:
+        """Return whom to ask for what, of those who are there."""
+        present = self._present(grid)
+        require_clients(len(present), self._least, "are connected")
+        if self.ledger is not None:
+            self._recall(self.ledger, present)
+        chosen = self.cohort.draw(present, self._generator)
+        require_clients(len(chosen), self._least, "were drawn into the cohort")
+        return self._draw(chosen, present)
 
     # ------------------------------------------------------------ what differs between rounds
 
@@ -226,12 +243,19 @@ class Round(ABC, Generic[Asked, R]):
 
     # ------------------------------------------------------------------------ the ledger's part
 
-    def _reserve(self, key: str, asked: Asked) -> Reservation | None:
+    def _reserve(self, opening: Opening, asked: Asked) -> Reservation | None:
         if self.ledger is None:
             return None
         return self.ledger.reserve(
-            key, self._charges(asked), kind=self.entry, population=self.budget
+            opening.name, self._charges(asked), kind=self.entry, population=self.budget
         )
+
+    def _refuse(self, opening: Opening, why: CheckFailed | BudgetExhausted) -> None:
+        """Write down why a round asked nobody."""
+        if self.ledger is not None:
+            self.ledger.refuse(
+                opening.name, Failure.unasked(why), kind=self.entry, population=self.budget
+            )
 
     def _fail(self, reservation: Reservation | None, error: Exception) -> None:
         """Close a round that gave no report."""

@@ -1,4 +1,4 @@
-"""One line of the history: what was asked for, and what became of it. No key runs twice."""
+"""One line of the history: what was asked for, and what became of it. No key asks twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.errors import LedgerError
+from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
 from flwr_kld.errors import CheckFailed
 
 Stage = Literal["reserved", "settled", "failed"]
@@ -34,10 +34,17 @@ class FailureKind(StrEnum):
 
     COHORT = "cohort"
     """There were too few clients to ask; nobody was asked."""
+    BUDGET = "budget"
+    """It did not fit into the budget of those it would ask; nobody was asked."""
     UNANSWERED = "unanswered"
     """Clients were asked, and what they answered gave no number."""
     ERROR = "error"
     """An error that nobody foresaw."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether anybody was asked. Where nobody was, nothing is spent, and the key may run."""
+        return self not in (FailureKind.COHORT, FailureKind.BUDGET)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,12 @@ class Failure:
 
     kind: FailureKind
     words: str
+
+    @classmethod
+    def unasked(cls, error: CheckFailed | BudgetExhausted) -> Failure:
+        """Say what ended a check before it asked; both errors are made of public words."""
+        budget = isinstance(error, BudgetExhausted)
+        return cls(FailureKind.BUDGET if budget else FailureKind.COHORT, str(error))
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
@@ -100,13 +113,13 @@ class Entry:
     started, ended : datetime
         UTC, by the ledger's clock; `ended` is None for what was never settled.
     state : {"reserved", "settled", "failed"}
-        Reserved: it runs, or was cut off. Failed: asked, and no number came out; it has spent.
+        Reserved: it runs, or was cut off. Failed: no number came out; it has spent if it asked.
     report : dict or None
         ``Report.to_dict()``.
     failure : Failure or None
         Why it failed.
     releases : tuple[Release, ...]
-        What it cost.
+        What it cost; none if nobody was asked.
     """
 
     number: int
@@ -119,6 +132,11 @@ class Entry:
     report: dict[str, Any] | None
     failure: Failure | None
     releases: tuple[Release, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Whether it ended before anybody was asked, so that its key may run again."""
+        return self.failure is not None and not self.failure.kind.asked
 
 
 def utc(seconds: int) -> datetime:

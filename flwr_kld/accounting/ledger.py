@@ -137,13 +137,13 @@ class Ledger:
             seconds = books.time_seen(connection, seen)
             budget = books.budget_of(connection, population)
             before = books.entry_of(connection, population, key)
-            if before is not None:
+            if before is not None and not before.refused:
                 unfinished = before.state == "reserved"
                 raise CheckUnfinished(before) if unfinished else AlreadyChecked(before)
             asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
             new = [spend for _, spend in asked]
             afford(Window(connection, budget, seconds, new), new, budget)
-            return life.opened(connection, population, kind, key, seconds, asked)
+            return life.opened(connection, population, kind, key, seconds, asked, before)
 
     def settle(
         self,
@@ -192,12 +192,45 @@ class Ledger:
             for state in states:
                 write_state(connection, state, seconds)
 
+    def refuse(
+        self,
+        key: str,
+        why: Failure,
+        *,
+        kind: Kind = Kind.CHECK,
+        population: str = "default",
+        now: float | None = None,
+    ) -> None:
+        """Write down that a check was refused before anybody was asked. It spends nothing.
+
+        A key that has asked keeps the entry that it has; one that was refused may run later.
+
+        Parameters
+        ----------
+        key, kind, population, now
+            As in `reserve`.
+        why : Failure
+            Of a kind that has asked nobody.
+
+        Raises
+        ------
+        ValueError
+            If the failure is of another kind.
+        """
+        if why.kind.asked:
+            raise ValueError("what has asked is not refused: fail its reservation")
+        with self._database.writing("reserved in") as connection:
+            seconds = books.tick(connection, _clock(now))
+            before = books.entry_of(connection, population, key)
+            if before is None or before.refused:
+                refused = life.opened(connection, population, kind, key, seconds, (), before)
+                life.close(connection, refused, seconds, **_failed(why))
+
     def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
         """Close a check that asked and got no number. It has spent what it reserved."""
         with self._database.writing("settled in") as connection:
             seconds = books.tick(connection, _clock(now))
-            failure = {"failure": str(why.kind), "words": why.words}
-            life.close(connection, reservation, seconds, state="failed", **failure)
+            life.close(connection, reservation, seconds, **_failed(why))
 
     # --------------------------------------------------------------------------------- training
 
@@ -296,6 +329,10 @@ class Ledger:
         """
         with self._database.writing() as connection:
             return write_state(connection, state, books.tick(connection, _clock(now)))
+
+
+def _failed(why: Failure) -> dict[str, str]:
+    return {"state": "failed", "failure": str(why.kind), "words": why.words}
 
 
 def _clock(now: float | None) -> float:

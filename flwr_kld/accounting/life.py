@@ -62,8 +62,8 @@ def opened(
     asked : Iterable[tuple[Cost, Spend]]
         Its releases.
     before : Entry or None
-        What the key was before: its row is used again, under the new number, so that the largest
-        number that was ever given stays in the table.
+        What the key was before, a training or a refusal: its row is used again, under the new
+        number, so that the largest number that was ever given stays in the table.
     """
     number = 1 + (connection.execute(select(func.max(checks.c.number))).scalar() or 0)
     row = {

@@ -90,7 +90,9 @@ checks = Table(
         "kind IN ('check', 'round', 'reference', 'draws', 'training')", name="checks_kind"
     ),
     CheckConstraint("state IN ('reserved', 'settled', 'failed')", name="checks_state"),
-    CheckConstraint("failure IN ('cohort', 'unanswered', 'error')", name="checks_failure"),
+    CheckConstraint(
+        "failure IN ('cohort', 'budget', 'unanswered', 'error')", name="checks_failure"
+    ),
     CheckConstraint("(state = 'failed') = (failure IS NOT NULL)", name="checks_failed"),
     Index(
         "checks_key",

@@ -91,8 +91,9 @@ class AppRuns:
         try:
             ledger = existing_ledger(self.ledger)
             entry = ledger.check(key, population=self.population)
-            if entry is None:
+            if entry is None or entry.refused:
                 ledger.budget(self.population)  # else the app spends in a ledger that is not this
+                before = entry
                 run = run_app(
                     self.app,
                     self.connection,
@@ -102,6 +103,8 @@ class AppRuns:
                     timeout=self.timeout,
                 )
                 entry = ledger.check(key, population=self.population)
+                if entry == before:  # of an earlier run: this one wrote nothing
+                    entry = None
             if entry is not None and entry.state == "reserved" and not (run and run.broke):
                 entry = self._wait(ledger, entry, deadline)
         except NoBudget as error:
@@ -129,8 +132,6 @@ class AppRuns:
         if entry is not None and entry.failure is not None:
             broke = entry.failure.kind is FailureKind.ERROR
             return ExitCode.ERROR if broke else ExitCode.REFUSED, why_no_report(entry)
-        if run is not None and run.refusal is not None:
-            return ExitCode.REFUSED, run.refusal
         why = None if run is None else run.why(self.timeout)
         if entry is not None:
             why = "; ".join(filter(None, (why, why_no_report(entry))))

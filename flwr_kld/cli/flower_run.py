@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from flwr_kld.accounting import BudgetExhausted, CheckUnfinished, NoBudget
+from flwr_kld.accounting import CheckUnfinished, NoBudget
 from flwr_kld.cli.ledgers import no_budget
 from flwr_kld.cli.output import say
-from flwr_kld.errors import CheckFailed
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""
@@ -31,8 +30,6 @@ _DECLARE = " The app's pyproject.toml declares {} = '' under [tool.flwr.app.conf
 _SIDE = "│"
 _FRAME = f"{_SIDE}╭╮╰╯─ "
 """What the flwr command draws around its errors."""
-_REFUSALS = [f"{kind.__module__}.{kind.__qualname__}" for kind in (CheckFailed, BudgetExhausted)]
-"""Exceptions of a check that asked nobody, or too few, as tracebacks name them."""
 _ELSEWHERE = f"{CheckUnfinished.__module__}.{CheckUnfinished.__qualname__}"
 _NO_BUDGET = f"{NoBudget.__module__}.{NoBudget.__qualname__}"
 _TRACEBACK = "Traceback (most recent call last)"
@@ -83,12 +80,6 @@ class FlowerRun:
             goes_on = framed and self._framed
             self.last_words = f"{self.last_words} {words}" if goes_on else words
             self._framed = framed
-
-    @property
-    def refusal(self) -> str | None:
-        """Why the ServerApp refused to check, if that is what ended it."""
-        kind, _, words = (self.exception or "").partition(": ")
-        return words if kind in _REFUSALS else None
 
     @property
     def broke(self) -> bool:

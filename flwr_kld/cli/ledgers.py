@@ -171,6 +171,7 @@ def reference_report(entry: Entry) -> ReferenceReport | None:
 
 _HOW = {
     FailureKind.COHORT: "refused before anybody was asked",
+    FailureKind.BUDGET: "refused before anybody was asked",
     FailureKind.UNANSWERED: "nothing was released",
     FailureKind.ERROR: "the ServerApp broke",
 }

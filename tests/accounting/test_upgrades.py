@@ -134,8 +134,11 @@ def test_entries_of_older_ledgers_are_what_they_were_taken_for(url, revision):
     }
     assert [len(entry.releases) for entry in found.values()].count(0) == 1
     assert found["june", Kind.REFERENCE].report == MADE
+    given_up = found["given up", Kind.CHECK]
+    assert given_up.refused  # as then, its key may run
+    assert ledger.reserve("given up", ask(0.01), now=NOW).number > given_up.number
     with pytest.raises(AlreadyChecked):
-        ledger.reserve("given up", ask(0.01), now=NOW)
+        ledger.reserve("few", ask(0.01), now=NOW)
 
 
 def test_an_upgraded_ledger_has_the_tables_of_a_new_one(tmp_path):

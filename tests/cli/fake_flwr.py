@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.accounting import BudgetExhausted
+from flwr_kld.accounting import FailureKind, LedgerUnavailable
 
 _SCRIPT = """#!{python}
 import json, os, sys, time
@@ -45,9 +45,13 @@ if does == "no budget":
     print(f"{{NoBudget.__module__}}.{{NoBudget.__qualname__}}: {{NoBudget('us')}}", flush=True)
 if does == "break":
     print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
-if does == "refuse":
+if does == "fail aloud":
     print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
-    print(plan["refusal"] + ": no room until [Sunday]", flush=True)
+    print(plan["exception"] + ": no room until [Sunday]", flush=True)
+if does == "refuse":
+    from flwr_kld.accounting import Failure, FailureKind, Ledger
+    why = Failure(FailureKind(plan["refusal"]), "no room until [Sunday]")
+    Ledger(plan["ledger"]).refuse(key, why, population=plan["population"])
 if does in ("settle", "make", "fail", "fail oddly", "crash", "crash aloud"):
     from flwr_kld.accounting import Charge, Cost, Everyone, Failure, FailureKind, Kind, Ledger
     from flwr_kld.privacy import Guarantee
@@ -97,7 +101,8 @@ class FakeFlwr:
         self,
         does: str,
         report: dict[str, Any] | None = None,
-        refusal: type[Exception] = BudgetExhausted,
+        refusal: FailureKind = FailureKind.BUDGET,
+        exception: type[Exception] = LedgerUnavailable,
     ) -> None:
         """Say what the next runs do."""
         plan = self.folder / "plan.json"
@@ -106,7 +111,8 @@ class FakeFlwr:
             "ledger": self.ledger,
             "population": self.population,
             "report": report,
-            "refusal": f"{refusal.__module__}.{refusal.__qualname__}",
+            "refusal": str(refusal),
+            "exception": f"{exception.__module__}.{exception.__qualname__}",
         }
         plan.write_text(json.dumps(content))
         script = self.folder / "flwr"

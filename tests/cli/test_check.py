@@ -13,17 +13,16 @@ import sqlalchemy as sa
 from report.samples import REPORT, decided
 
 from flwr_kld.accounting import (
-    BudgetExhausted,
     Charge,
     Cost,
     Everyone,
+    FailureKind,
     Ledger,
     LedgerUnavailable,
 )
 from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Checker
-from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Guarantee
 from flwr_kld.report import Outcome, Report
 
@@ -71,18 +70,20 @@ def test_refusals_are_3_and_say_why(cli, flwr, flower_app):
     assert "nothing was released: 3 clients answered" in answer["message"]
 
 
-@pytest.mark.parametrize("refusal", [CheckFailed, BudgetExhausted])
-def test_a_refusal_that_left_nothing_in_the_ledger_is_in_the_log(cli, flwr, flower_app, refusal):
+@pytest.mark.parametrize("refusal", [FailureKind.COHORT, FailureKind.BUDGET])
+def test_a_refusal_before_anybody_was_asked_is_in_the_ledger(cli, flwr, flower_app, refusal):
     flwr.will("refuse", refusal=refusal)
     done = cli("check", flower_app, "--key", KEY, "--json")
     assert done.exit_code == 3
-    assert json.loads(done.stdout)["message"] == "no room until [Sunday]"
+    why = "refused before anybody was asked: no room until [Sunday]"
+    assert json.loads(done.stdout)["message"] == why
     people = cli("check", flower_app, "--key", KEY)
-    assert people.stdout.splitlines() == [f"REFUSED  check {KEY}", "no room until [Sunday]"]
+    assert people.stdout.splitlines() == [f"REFUSED  check {KEY}", why]
+    assert Ledger(flwr.ledger).spent().epsilon == 0
 
 
 def test_other_errors_of_the_ledger_are_errors(cli, flwr, flower_app):
-    flwr.will("refuse", refusal=LedgerUnavailable)
+    flwr.will("fail aloud", exception=LedgerUnavailable)
     assert cli("check", flower_app, "--key", KEY).exit_code == 4
 
 
@@ -96,11 +97,13 @@ def test_an_unexpected_end_is_an_error_then_and_later(cli, flwr, flower_app):
 
 
 def test_what_was_refused_before_anybody_was_asked_may_run_again(cli, flwr, flower_app):
-    flwr.will("refuse", refusal=CheckFailed)
+    flwr.will("refuse")
     assert cli("check", flower_app, "--key", KEY).exit_code == 3
+    flwr.will("quit")  # what was refused then is not the answer now
+    assert cli("check", flower_app, "--key", KEY).exit_code == 4
     flwr.will("settle", decided(Outcome.NO_DRIFT, 0.0).to_dict())
     assert cli("check", flower_app, "--key", KEY).exit_code == 0
-    assert len(flwr.calls) == 2
+    assert len(flwr.calls) == 3
 
 
 def test_what_failed_after_asking_does_not_run_again(cli, flwr, flower_app):

@@ -11,6 +11,8 @@ from flwr_kld.accounting import (
     Charge,
     Clients,
     Cost,
+    Failure,
+    FailureKind,
     Kind,
     Ledger,
     LedgerUnavailable,
@@ -106,11 +108,19 @@ def test_what_breaks_off_after_it_was_reserved_is_spent(ledger, error, state):
 
 
 def test_too_few_are_neither_asked_nor_charged(ledger):
-    with pytest.raises(CheckFailed, match="1 clients are connected and 2 are needed"):
+    few = "1 clients are connected and 2 are needed"
+    with pytest.raises(CheckFailed, match=few):
         Noting(ledger, clients=1)._run(None, "monday")
-    with pytest.raises(CheckFailed, match="1 clients were drawn into the cohort and 2 are needed"):
-        Noting(ledger, cohort=UniformCohort(1))._run(None, "monday")
-    assert ledger.history() == []
+    drawn = "1 clients were drawn into the cohort and 2 are needed"
+    with pytest.raises(CheckFailed, match=drawn):
+        Noting(ledger, cohort=UniformCohort(1))._run(None, "tuesday")
+    assert [(entry.key, entry.failure) for entry in ledger.history()] == [
+        ("monday", Failure(FailureKind.COHORT, few)),
+        ("tuesday", Failure(FailureKind.COHORT, drawn)),
+    ]
+    assert ledger.spent().epsilon == 0
+    Noting(ledger)._run(None, "monday")  # what was refused may run
+    assert ledger.check("monday").state == "settled"
 
 
 def test_what_the_budget_does_not_bear_asks_nobody(ledger):
@@ -120,6 +130,9 @@ def test_what_the_budget_does_not_bear_asks_nobody(ledger):
     with pytest.raises(BudgetExhausted):
         round._run(None, "monday")
     assert round.notes[-1] == ("charges", None)
+    refused = ledger.check("monday")
+    assert (refused.failure.kind, refused.kind) == (FailureKind.BUDGET, Noting.entry)
+    assert "epsilon" in refused.failure.words
 
 
 def test_a_report_that_the_ledger_did_not_take_is_in_the_log(ledger, monkeypatch, caplog):

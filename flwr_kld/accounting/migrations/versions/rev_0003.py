@@ -49,7 +49,7 @@ def upgrade() -> None:
         )
         batch.create_check_constraint("checks_state", "state IN ('reserved', 'settled', 'failed')")
         batch.create_check_constraint(
-            "checks_failure", "failure IN ('cohort', 'unanswered', 'error')"
+            "checks_failure", "failure IN ('cohort', 'budget', 'unanswered', 'error')"
         )
         batch.create_check_constraint("checks_failed", "(state = 'failed') = (failure IS NOT NULL)")
     for name, which in (("checks_key", "<>"), ("checks_training", "=")):
