@@ -6,13 +6,14 @@ import random
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from flwr_kld.messages.sum_terms import SumTerms
-from flwr_kld.query import Selection
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.secure_aggregation import Session
 
@@ -40,10 +41,10 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
     try:
         asked = content["terms" if "phase" in content else "question"]
         cell_of = np.frombuffer(zlib.decompress(asked["wire"]), dtype="<i4").astype(np.int32)
-        selection = Selection.from_json(asked["selection"])
         if rng.random() < 0.8:
             asked["check"] = f"{rng.randrange(2**64):016x}"  # what was asked before is refused
-        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, selection)
+        named = SimpleNamespace(to_json=partial(str, asked["selection"]))  # also what is none
+        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, named)
         if "phase" not in content:
             sealed_for = json.loads(content["terms"]["terms"])
             claims = {name: asked[name] for name in ("epsilon", "delta", "adjacency", "unit")}

@@ -59,8 +59,10 @@ def shows(value: object, numbers: set[int], deep: int = 3) -> bool:
     if isinstance(value, NOT_LOOKED_INTO):
         return False
     if isinstance(value, np.ndarray):
-        rows = (CELLS, NODES * CELLS)
-        return len(RECORDS) in value.shape or any(np.isin(row, value).all() for row in rows)
+        if len(RECORDS) in value.shape:
+            return True
+        rows = (CELLS, NODES * CELLS) if value.dtype.kind in "iuf" else ()
+        return any(np.isin(row, value).all() for row in rows)
     if isinstance(value, int | np.integer):
         return int(value) in numbers
     if isinstance(value, bytes):

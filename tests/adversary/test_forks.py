@@ -1,0 +1,35 @@
+"""Nobody lies, and a server forks after its strategy was built: two workers, say, of one module."""
+
+import pytest
+from federation import REFERENCE, app_of, grid_of
+from privacy.forks import in_a_fork
+from sealed_federation import KEY, federation
+
+from flwr_kld.clients import FirstUse
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    Scalar,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+
+EPSILON = 0.02
+"""Noise of a standard deviation of 141 in each of six cells: all are the same in one of 10^14."""
+MONITORS = {
+    "plain": KLDrift(REFERENCE, Trusted(EPSILON)),
+    "scalar": KLDrift(REFERENCE, Trusted(EPSILON, release=Scalar())),
+    "sum": KLDrift(REFERENCE, Trusted(EPSILON), aggregation=SecureSum()),
+    "sealed": KLDrift(REFERENCE, TrustedAggregator(EPSILON, aggregator=KEY.public)),
+    "shares": KLDrift(REFERENCE, Distributed(EPSILON, min_survivors=5), aggregation=SecureSum()),
+}
+
+
+@pytest.mark.parametrize("name", MONITORS)
+def test_two_processes_of_one_strategy_share_no_noise(name):
+    """The same noise on two cohorts would show the exact difference of their counts."""
+    app = app_of(secure_sum=FirstUse(), aggregator=KEY.public)
+    grid = federation(app) if name == "sealed" else grid_of(app, nodes=8)
+    checked = lambda: repr(MONITORS[name].check(grid).estimate).encode()  # noqa: E731
+    assert in_a_fork(checked) != checked()
