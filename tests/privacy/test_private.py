@@ -34,8 +34,8 @@ from flwr_kld.secure_aggregation.keys import OneUseKey
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
-COUNT = 486_113
-"""Digits that nothing else shows."""
+COUNT = 48_611_337
+"""Digits that nothing else shows: more of them than chance has in an address."""
 NEEDLE = b"NEEDLE_IN_A_KEY_"
 KEY = 2 * NEEDLE
 
