@@ -46,7 +46,7 @@ def follow(
             checks = read_checks(file)
             if checks:
                 last = checks[-1].report
-                estimate = None if last is None else last.estimate
+                estimate = None if last is None else last.reading.estimate
                 said = "no number" if estimate is None else f"{estimate:.3f} nats"
                 progress.update(
                     task, completed=len(checks), description=f"check {len(checks)}: {said}"

@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
@@ -27,14 +26,22 @@ from flwr_kld.privacy import SeededBits, SystemBits
 from flwr_kld.query import EVERYTHING, Partition, Plan, QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Report
+from flwr_kld.report.envelope import CohortSeen
 from flwr_kld.report.explanation.candidates import require_candidates
+from flwr_kld.report.report import Reading
 from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
-from flwr_kld.strategies.report_fields import metrics, read
-from flwr_kld.strategies.round import Opening, Settled, budget_amounts
+from flwr_kld.strategies.report_parts import (
+    compared,
+    epsilon_delivered,
+    metrics,
+    protection,
+    read,
+)
+from flwr_kld.strategies.round import Opening, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_counts, require_known_sizes
 
@@ -258,38 +265,37 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             candidates=self.candidates,
             design_effect=decided.design_effect,
         )
-        decided, reading["note"] = self._doubt(decided, reading, contradiction)
+        decided, note = self._doubt(decided, reading, contradiction)
+        published = measured.first.values
         down, up = measured.traffic
         report = Report(
             check=opening.check,
-            started=opening.started,
-            **reading,
-            trust=self.trust.name,
-            aggregation=self.aggregation.name,
-            epsilon=self.trust.guarantee.epsilon,
-            delta=self.trust.guarantee.delta,
-            asked=measured.asked,
-            survivors=measured.survivors,
-            dropouts=by_reason(measured.left_out),
-            bytes_down=down,
-            bytes_up=up,
-            seconds=opening.seconds,
             key=opening.key,
-            population=None if self.ledger is None else self.budget,
-            **budget_amounts(spent),
+            started=opening.started,
+            reading=replace(reading, note=note),
+            guarantee=self.trust.guarantee,
+            protection=protection(published, self.trust, self.aggregation),
+            cohort=CohortSeen(measured.asked, measured.survivors, by_reason(measured.left_out)),
+            compared=compared(published.plan),
+            cost=self._cost(
+                opening,
+                spent,
+                epsilon=epsilon_delivered(published.event),
+                bytes_down=down,
+                bytes_up=up,
+            ),
             verdict=decided.verdict,
-            sight=self.trust.sight(self.aggregation.hides_parts),
         )
         costs = delivered(self.trust, parts, measured.summed)
         return Settled(report, report, decided.states, costs)
 
     def _doubt(
-        self, decided: Decided, reading: dict[str, Any], contradiction: str | None
+        self, decided: Decided, reading: Reading, contradiction: str | None
     ) -> tuple[Decided, str | None]:
         """Hold the verdict against the estimate; return it with what a reader must know."""
-        estimate, note = reading["estimate"], reading["note"]
+        estimate, note = reading.estimate, reading.note
         if contradiction is None:
-            contradiction = impossible_estimate(estimate, reading["privacy"], reading["theta"])
+            contradiction = impossible_estimate(estimate, reading.privacy, reading.theta)
         verdict = decided.verdict
         if contradiction is not None:
             note = f"the published numbers contradict each other: {contradiction}"
@@ -299,7 +305,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         if verdict is None:
             return decided, note
         excluded = verdict.threshold + self.alarm.resolution
-        held = hold_to_estimates(verdict, estimate, excluded, reading["outside"])
+        held = hold_to_estimates(verdict, estimate, excluded, reading.outside)
         return replace(decided, verdict=held), note if held is verdict else held.reason
 
     def _parts(self, chosen: list[Participant]) -> list[Part]:

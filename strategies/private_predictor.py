@@ -22,11 +22,12 @@ from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.predictors import Predictor
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.report import PredictorReport
-from flwr_kld.report.predictor_report import LOCAL, round_key
+from flwr_kld.report.envelope import CohortSeen
+from flwr_kld.report.predictor_report import LOCAL, Learnt, round_key
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.predictor_exchange import PredictorExchange
-from flwr_kld.strategies.round import Opening, Settled, budget_amounts
+from flwr_kld.strategies.round import Opening, Settled
 
 logger = logging.getLogger("flwr_kld")
 
@@ -148,21 +149,19 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             name=self.name,
             round=self.rounds,
             started=opening.started,
-            weights=self._named(predictor.weights),
-            mixture=self._named(predictor.mixture),
-            leader=leader.name,
-            log_odds=leader.log_odds,
-            swing=leader.swing,
-            outlasts=leader.outlasts,
-            risk_bound=None if bound is None else float(bound[leader.index]),
-            epsilon=predictor.epsilon,
-            delta=predictor.delta,
-            **budget_amounts(spent),
-            asked=asked,
-            taken=taken,
-            rejected=dict(exchange.left_out),
-            reports=self.taken,
-            seconds=opening.seconds,
+            reading=Learnt(
+                weights=self._named(predictor.weights),
+                mixture=self._named(predictor.mixture),
+                leader=leader.name,
+                log_odds=leader.log_odds,
+                swing=leader.swing,
+                outlasts=leader.outlasts,
+                risk_bound=None if bound is None else float(bound[leader.index]),
+                reports=self.taken,
+            ),
+            guarantee=predictor.guarantee,
+            cohort=CohortSeen(asked, taken, dict(exchange.left_out)),
+            cost=self._cost(opening, spent, epsilon=predictor.epsilon),
         )
 
     def _named(self, values: Floats | None) -> dict[str, float]:
@@ -202,14 +201,14 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
 
     def metrics(self, report: PredictorReport) -> MetricRecord:
         """Return a report's ``predictor.*`` metrics."""
-        weights = {f"predictor.weight.{name}": w for name, w in report.weights.items()}
+        weights = {f"predictor.weight.{name}": w for name, w in report.reading.weights.items()}
         return MetricRecord(
             {
                 **weights,
-                "predictor.log_odds": report.log_odds,
-                "predictor.taken": report.taken,
-                "predictor.asked": report.asked,
-                "predictor.epsilon": report.epsilon,
+                "predictor.log_odds": report.reading.log_odds,
+                "predictor.taken": report.cohort.survivors,
+                "predictor.asked": report.cohort.asked,
+                "predictor.epsilon": report.guarantee.epsilon,
             }
         )
 

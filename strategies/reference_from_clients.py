@@ -13,7 +13,6 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.accounting.kept_reference import kept_as
-from flwr_kld.check.measured import Released
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
@@ -24,10 +23,13 @@ from flwr_kld.privacy import SystemBits
 from flwr_kld.query import Partition, QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import ReferenceReport
+from flwr_kld.report.envelope import CohortSeen
+from flwr_kld.report.reference_report import Made
 from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
+from flwr_kld.strategies.report_parts import epsilon_delivered, protection
 from flwr_kld.strategies.round import Opening, Round, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_counts
@@ -133,32 +135,24 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
             group="1",
             timeout=self.timeout,
         )
-        reference, report = self._made(published, opening)
-        states = [kept_as(reference, str(opening.key), self.budget)]
-        costs = delivered(self.trust, [part], [published.survivors])
-        return Settled((reference, report), report, states, costs)
-
-    def _made(self, published: Released, opening: Opening) -> tuple[Reference, ReferenceReport]:
         counts = published.values
         if not isinstance(counts, NoisyCounts):
             raise TypeError("a reference is made of counts")
-        reference, event = reference_from_counts(counts), counts.event
-        return reference, ReferenceReport(
-            reference=reference.fingerprint,
-            domain=self.domain.fingerprint,
+        reference = reference_from_counts(counts)
+        report = ReferenceReport(
             started=opening.started,
-            trust=self.trust.name,
-            aggregation=self.aggregation.name,
-            mechanism=event.mechanism,
-            adjacency=str(event.guarantee.adjacency),
-            unit=str(event.guarantee.unit),
-            epsilon=self.trust.guarantee.epsilon,
-            delta=self.trust.guarantee.delta,
-            delivered=event.guarantee.epsilon if event.delivered is None else event.delivered,
-            asked=published.asked,
-            survivors=published.survivors,
-            dropouts=by_reason(published.left_out),
-            records=counts.records,
-            seconds=opening.seconds,
-            private=counts.private,
+            reading=Made(reference.fingerprint, self.domain.fingerprint, counts.records),
+            guarantee=self.trust.guarantee,
+            protection=protection(counts, self.trust, self.aggregation),
+            cohort=CohortSeen(published.asked, published.survivors, by_reason(published.left_out)),
+            cost=self._cost(
+                opening,
+                spent,
+                epsilon=epsilon_delivered(counts.event),
+                bytes_down=published.bytes_down,
+                bytes_up=published.bytes_up,
+            ),
         )
+        states = [kept_as(reference, str(opening.key), self.budget)]
+        costs = delivered(self.trust, [part], [published.survivors])
+        return Settled((reference, report), report, states, costs)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -34,6 +34,7 @@ from flwr_kld.arguments import real, whole
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.json_text import json_text
+from flwr_kld.report.envelope import Envelope, Outlay
 from flwr_kld.strategies.population import Nodes, Population
 
 logger = logging.getLogger("flwr_kld")
@@ -42,14 +43,6 @@ logger = logging.getLogger("flwr_kld")
 def check_timeout(timeout: float) -> float:
     """Return a wait as Python's number; ValueError unless it is positive and finite."""
     return real("timeout", timeout, above=0, unit="seconds")
-
-
-class Paid(Protocol):
-    """A report that was paid for."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,7 @@ class Settled(Generic[R]):
     ----------
     result : R
         For the caller.
-    report : Paid
+    report : Envelope
         For the ledger.
     states : Sequence[State]
         What is to be remembered, written together with the report.
@@ -107,7 +100,7 @@ class Settled(Generic[R]):
     """
 
     result: R
-    report: Paid
+    report: Envelope
     states: Sequence[State] = ()
     delivered: Sequence[Cost] | None = None
 
@@ -241,6 +234,26 @@ class Round(ABC, Generic[Asked, R]):
             By the most-charged person, this round included; None without a ledger.
         """
 
+    def _cost(
+        self,
+        opening: Opening,
+        spent: Spent | None,
+        *,
+        epsilon: float,
+        bytes_down: float | None = None,
+        bytes_up: float | None = None,
+    ) -> Outlay:
+        """Return what a report says of its cost, now that it is made."""
+        return Outlay(
+            epsilon=epsilon,
+            seconds=opening.seconds,
+            left=None if spent is None else spent.left,
+            budget=None if spent is None else spent.budget.epsilon,
+            population=None if spent is None else self.budget,
+            bytes_down=bytes_down,
+            bytes_up=bytes_up,
+        )
+
     # ------------------------------------------------------------------------ the ledger's part
 
     def _reserve(self, opening: Opening, asked: Asked) -> Reservation | None:
@@ -280,10 +293,3 @@ class Round(ABC, Generic[Asked, R]):
         except LedgerError:
             logger.exception("the ledger did not take this report: %s", json_text(report))
             raise
-
-
-def budget_amounts(spent: Spent | None) -> dict[str, Any]:
-    """Return the fields of a report about the budget in force; None without a ledger."""
-    if spent is None:
-        return {"epsilon_left": None, "epsilon_budget": None}
-    return {"epsilon_left": spent.left, "epsilon_budget": spent.budget.epsilon}

@@ -8,7 +8,7 @@ from pathlib import Path
 from flwr_kld import reference
 from flwr_kld.accounting import schema
 from flwr_kld.messages import question, sealing
-from flwr_kld.report import report
+from flwr_kld.report import envelope
 from flwr_kld.secure_aggregation import wire
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +24,7 @@ def test_the_stated_versions_are_the_codes():
         "sealed counts": sealing._MAGIC.decode().rstrip("\0").rpartition(" ")[2],
         "ledger": schema.REVISION,
         "reference file": str(reference._FORMAT),
-        "stored report": str(report.SCHEMA),
+        "stored report": str(envelope.SCHEMA),
     }
     assert all(earlier in TEXT for earlier in schema.EARLIER)
 

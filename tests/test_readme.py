@@ -71,7 +71,11 @@ def test_the_secure_recipes_check_four_nodes_with_pinned_keys(tmp_path):
     text = recipe_text("secure_server.py").replace("/etc/flwr-kld", str(tmp_path))
     exec(compile(text, "secure_server.py", "exec"), names)
     report = names["monitor"].check(InProcessGrid(dispatch, nodes=4))
-    assert (report.survivors, report.records, report.aggregation) == (4, 400, "secure-sum")
+    assert (report.cohort.survivors, report.reading.records, report.protection.aggregation) == (
+        4,
+        400,
+        "secure-sum",
+    )
     assert isinstance(names["strategy"], Strategy)
 
 

@@ -100,6 +100,6 @@ class ReferenceMaker(AppRuns):
                 "another version of flwr-kld: give another --key"
             )
         reference = kept_reference(Ledger(self.ledger), entry.key, population=self.population)
-        if reference.fingerprint != report.reference:
+        if reference.fingerprint != report.reading.reference:
             raise ValueError(f"the reference that the ledger keeps as {entry.key!r} is damaged")
         return reference, report

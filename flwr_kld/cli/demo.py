@@ -110,13 +110,13 @@ def _models_table(models: Sequence[Point[Report]]) -> Table:
     for model in models:
         if report := model.report:
             table.add_row(
-                f"{report.trust} + {report.aggregation}",
-                f"{report.estimate:.3f}",
+                f"{report.protection.trust} + {report.protection.aggregation}",
+                f"{report.reading.estimate:.3f}",
                 f"{model.truth:.3f}",
-                f"{report.epsilon:g}",
-                f"{report.delivered:.3g}",
-                f"{report.bytes_down + report.bytes_up:,.0f}",
-                f"{report.seconds:.1f}",
+                f"{report.guarantee.epsilon:g}",
+                f"{report.cost.epsilon:.3g}",
+                f"{(report.cost.bytes_down or 0) + (report.cost.bytes_up or 0):,.0f}",
+                f"{report.cost.seconds:.1f}",
             )
     table.caption = "bytes for each client, down and up"
     return table
@@ -125,4 +125,5 @@ def _models_table(models: Sequence[Point[Report]]) -> Table:
 def _who_saw_what(models: Sequence[Point[Report]]) -> Iterator[str]:
     for report in (model.report for model in models):
         if report:
-            yield f"  [bold]{report.trust} + {report.aggregation}[/]: {who_saw_what(report)}"
+            how = report.protection
+            yield f"  [bold]{how.trust} + {how.aggregation}[/]: {who_saw_what(report)}"

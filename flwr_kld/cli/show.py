@@ -10,7 +10,7 @@ from rich.text import Text
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Answer
 from flwr_kld.report import PredictorReport, Report, Series, Verdict, who_saw_what
-from flwr_kld.report.words import left_of, left_out
+from flwr_kld.report.words import left_out
 
 _STYLE = {
     ExitCode.NO_DRIFT: "bold green",
@@ -37,7 +37,8 @@ def answer_lines(answer: Answer) -> Iterator[Text]:
 
 def report_lines(report: Report) -> Iterator[str]:
     """Yield a report in lines."""
-    verdict = report.verdict
+    verdict, reading = report.verdict, report.reading
+    cohort, cost = report.cohort, report.cost
     if verdict is None:
         yield "no threshold is set: nothing was decided"
     else:
@@ -52,35 +53,35 @@ def report_lines(report: Report) -> Iterator[str]:
         yield f"lower bound: {bound}; threshold {verdict.threshold:g}"
         if verdict.interval:
             yield f"interval: {verdict.interval[0]:.3f} to {verdict.interval[1]:.3f} nats"
-    if report.outside is not None:
-        yield f"outside the reference: {report.outside}{_outside_bound(verdict)}"
-    theta = "" if report.theta is None else f", θ = {report.theta:.3g}"
-    if report.estimate is None:
-        yield f"estimate: none: {report.note}"
+    if reading.outside is not None:
+        yield f"outside the reference: {reading.outside}{_outside_bound(verdict)}"
+    theta = "" if reading.theta is None else f", θ = {reading.theta:.3g}"
+    if reading.estimate is None:
+        yield f"estimate: none: {reading.note}"
     else:
         yield (
-            f"estimate: KL(reference ‖ clients) = {report.estimate:z.3f} ± {report.error:.3f} "
+            f"estimate: KL(reference ‖ clients) = {reading.estimate:z.3f} ± {reading.error:.3f} "
             f"nats{theta}"
         )
-        if report.note:
-            yield report.note
-    for movement in report.movements[:_MOVEMENTS]:
+        if reading.note:
+            yield reading.note
+    for movement in reading.movements[:_MOVEMENTS]:
         yield (
             f"  {movement['direction']} of {movement['name']}: {movement['share']:.2%} instead of "
             f"{movement['reference']:.2%}" + ("" if movement["beyond_chance"] else " (by chance?)")
         )
-    left = "" if report.epsilon_left is None else f", {_left(report)} left in the window"
+    left = "" if cost.left is None else f", {cost.rest} left in the window"
     yield (
-        f"privacy: ε = {report.delivered:.3g} for each {report.unit} asked ({report.adjacency})"
-        f"{left}. {who_saw_what(report)}"
+        f"privacy: ε = {cost.epsilon:.3g} for each {report.guarantee.unit} asked "
+        f"({report.guarantee.adjacency}){left}. {who_saw_what(report)}"
     )
-    if not report.private:
+    if not report.protection.private:
         yield "SEEDED NOISE: private for nobody"
     yield (
-        f"clients: {report.survivors} of {report.asked}, {report.records:,.0f} records; "
-        f"{report.seconds:.1f} s"
+        f"clients: {cohort.survivors} of {cohort.asked}, {reading.records:,.0f} records; "
+        f"{cost.seconds:.1f} s"
     )
-    if missing := left_out(report.dropouts):
+    if missing := left_out(cohort.dropouts):
         yield f"left out: {missing}"
 
 
@@ -100,10 +101,6 @@ def failures(series: Series[Report] | Series[PredictorReport]) -> Iterator[Text]
         if point.report is None:
             words = f"{series.what} {point.number}: {point.failure or 'failed'}"
             yield Text(words, style="dim")
-
-
-def _left(report: Report) -> str:
-    return left_of(report.epsilon_left, report.epsilon_budget)
 
 
 def _nats(value: float | None) -> str:

@@ -60,7 +60,7 @@ def _draw_divergence(
             *zip(*bounds, strict=True), color=theme.bound, marker="^",
             markersize=3.5 if crowded else 6, linestyle="none", label="lower confidence bound",
         )  # fmt: skip
-    thresholds = [(n, r.threshold) for n, r in reports if r.threshold is not None]
+    thresholds = [(n, r.verdict.threshold) for n, r in reports if r.verdict]
     if thresholds:
         number, threshold = zip(*thresholds, strict=True)
         axes.step(
@@ -75,9 +75,11 @@ def _draw_estimates(
 ) -> None:
     """Draw estimates with their error, as bars or as a band; without an estimate, a gap."""
     number = np.array([c.number for c in checks])
-    reports = [c.report if c.report and c.report.estimate is not None else None for c in checks]
-    estimate = np.array([r.estimate if r else math.nan for r in reports], dtype=np.float64)
-    error = np.array([2 * r.error if r else math.nan for r in reports])
+    reports = [
+        c.report if c.report and c.report.reading.estimate is not None else None for c in checks
+    ]
+    estimate = np.array([r.reading.estimate if r else math.nan for r in reports], dtype=np.float64)
+    error = np.array([2 * r.reading.error if r else math.nan for r in reports])
     if np.isnan(estimate).all():
         return
     look = {"color": theme.estimate, "linewidth": 1.2, "label": "private estimate ± 2 s.d."}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
@@ -14,16 +13,34 @@ from flwr_kld.arguments import whole
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.check_plot import draw_checks
 from flwr_kld.report.gauge import Gauge
-from flwr_kld.report.panels import Spend, Theme
+from flwr_kld.report.panels import Theme
 from flwr_kld.report.render import add_up, pictures, render
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import views, who_saw_what
-from flwr_kld.report.words import left_of
 
-_ELSEWHERE = ("started", "dropouts", "verdict", "outside", "movements", "candidates", "sight")
-_COLUMNS = [field.name for field in fields(Report) if field.name not in _ELSEWHERE]
-_COLUMNS += ["outcome", "lower_bound", "threshold", "outside_share", "outside_lower"]
+_PATHS = {
+    "check": "check", "estimate": "reading.estimate", "theta": "reading.theta",
+    "estimator": "reading.estimator", "target": "reading.target", "sampling": "reading.sampling",
+    "monte_carlo": "reading.monte_carlo", "privacy": "reading.privacy", "note": "reading.note",
+    "trust": "protection.trust", "aggregation": "protection.aggregation",
+    "mechanism": "protection.mechanism", "adjacency": "guarantee.adjacency",
+    "unit": "guarantee.unit", "epsilon": "guarantee.epsilon", "delta": "guarantee.delta",
+    "delivered": "cost.epsilon", "noise": "protection.noise", "private": "protection.private",
+    "asked": "cohort.asked", "survivors": "cohort.survivors", "records": "reading.records",
+    "cells": "compared.cells", "domain": "compared.domain", "reference": "compared.reference",
+    "plan": "compared.plan", "seconds": "cost.seconds", "bytes_down": "cost.bytes_down",
+    "bytes_up": "cost.bytes_up", "key": "key", "population": "cost.population",
+    "epsilon_left": "cost.left", "epsilon_budget": "cost.budget", "outcome": "outcome",
+    "lower_bound": "lower_bound",
+}  # fmt: skip
+_COLUMNS: dict[str, Callable[[Report], Any]] = {
+    **{name: attrgetter(path) for name, path in _PATHS.items()},
+    "threshold": lambda r: r.verdict and r.verdict.threshold,
+    "outside_share": lambda r: r.reading.outside and r.reading.outside.share,
+    "outside_lower": lambda r: r.verdict and r.verdict.outside_lower,
+}
+"""What files have a column of, and where a report holds it."""
 
 
 class CheckSeries(Series[Report]):
@@ -48,6 +65,7 @@ class CheckSeries(Series[Report]):
         If `drift_from` is no number of a check.
     """
 
+    _of = Report
     what: ClassVar[str] = "check"
     heading: ClassVar[str] = "Drift checks"
 
@@ -94,19 +112,15 @@ class CheckSeries(Series[Report]):
             views=last and views(last),
             truths=any(c.truth is not None for c in self.points),
             decided=any(r.verdict for r in reports),
-            ledger=any(r.epsilon_left is not None for r in reports),
-            reasons=add_up(r.dropouts for r in reports),
+            ledger=any(r.cost.left is not None for r in reports),
+            reasons=add_up(r.cohort.dropouts for r in reports),
             models=[c for c in self.models if c.report],
             seen=who_saw_what,
             picture=lambda symbol: markupsafe.Markup(pattern_svg(symbol, side=72)),
         )
 
-    @classmethod
-    def _report_from(cls, values: Mapping[str, Any]) -> Report:
-        return Report.from_dict(dict(values))
-
     def _columns(self) -> Mapping[str, Callable[[Report], Any]]:
-        return {name: attrgetter(name) for name in _COLUMNS}
+        return _COLUMNS
 
     def _rows(self) -> Rows:
         reports = self.reports
@@ -119,10 +133,10 @@ class CheckSeries(Series[Report]):
             "estimate": True,
             "truth": any(c.truth is not None for c in self.points),
             "ε": True,
-            "left": any(report.epsilon_left is not None for report in reports),
+            "left": any(report.cost.left is not None for report in reports),
             "clients": True,
         }
-        thresholds = sorted({r.threshold for r in reports if r.threshold is not None})
+        thresholds = sorted({r.verdict.threshold for r in reports if r.verdict})
         caption = "nats; estimates ± s.d.; ε of a check"
         if columns["left"]:
             caption += ", and left of the budget then in force"
@@ -140,16 +154,15 @@ class CheckSeries(Series[Report]):
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:
         draw_checks(axes, self.points, theme, self.drift_from)
 
-    def _spend(self, number: int, report: Report) -> Spend:
-        return Spend(number, report.delivered, report.epsilon_left, report.epsilon_budget)
-
 
 def _cells(check: Point[Report]) -> tuple[str, ...]:
     report = check.report
     if report is None:
         ended = "none" if check.ended else "not ended"
         return (str(check.number), "", ended, "–", "none", _nats(check.truth), "–", "–", "–")
-    estimate = "none" if report.estimate is None else f"{report.estimate:z.3f} ± {report.error:.3f}"
+    reading = report.reading
+    known = reading.estimate is not None
+    estimate = f"{reading.estimate:z.3f} ± {reading.error:.3f}" if known else "none"
     return (
         str(check.number),
         report.key or "",
@@ -157,9 +170,9 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
         _nats(report.lower_bound),
         estimate,
         _nats(check.truth),
-        f"{report.delivered:.3g}",
-        left_of(report.epsilon_left, report.epsilon_budget),
-        f"{report.survivors}/{report.asked}",
+        f"{report.cost.epsilon:.3g}",
+        report.cost.rest,
+        f"{report.cohort.survivors}/{report.cohort.asked}",
     )
 
 

@@ -56,8 +56,9 @@ class Gauge:
         verdict = report.verdict
         if verdict is None:
             return None
-        error = 2 * report.error
-        numbers = (verdict.threshold, report.lower_bound or 0.0, (report.estimate or 0.0) + error)
+        reading = report.reading
+        error = 2 * reading.error
+        numbers = (verdict.threshold, report.lower_bound or 0.0, (reading.estimate or 0.0) + error)
         highest = max(*numbers, 1e-9)
 
         def place(nats: float) -> float:
@@ -67,7 +68,7 @@ class Gauge:
             at = place(nats)
             return Mark(nats, at, "start" if at < 20 else "end" if at > 80 else "middle")
 
-        bound, estimate = report.lower_bound, report.estimate
+        bound, estimate = report.lower_bound, reading.estimate
         return cls(
             threshold=mark(verdict.threshold),
             bound=None if bound is None else mark(bound),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from flwr_kld._extras import require
+from flwr_kld.report.envelope import Outlay
 
 
 @dataclass(frozen=True)
@@ -38,28 +39,6 @@ DARK: Final = Theme(
 CROWD = 60
 """More than this are drawn with smaller marks, or as a band."""
 _NEARLY_A_DAY, _A_MINUTE = timedelta(hours=20), timedelta(minutes=1)
-
-
-@dataclass(frozen=True)
-class Spend:
-    """What one check or round cost.
-
-    Parameters
-    ----------
-    number : int
-        Of the check or round.
-    epsilon : float
-        In nats.
-    left : float or None
-        What the budget's window had left after it, in nats.
-    budget : float or None
-        Epsilon of the budget that was in force, in nats.
-    """
-
-    number: int
-    epsilon: float
-    left: float | None
-    budget: float | None
 
 
 class Missing(Protocol):
@@ -132,21 +111,28 @@ def mark_missing(axes: Any, series: Sequence[Missing], failed: str, theme: Theme
     mark(axes, going, 0.03, color=theme.faint, label="not ended", **hollow)
 
 
-def draw_spend(axes: Any, spent: Sequence[Spend], what: str, theme: Theme) -> None:
+def draw_spend(axes: Any, spent: Mapping[int, Outlay], what: str, theme: Theme) -> None:
     """Draw epsilon of each check or round, and what the window had spent of the budget then.
 
     Budgets change: each check is held against the one that was in force. Where that is not known,
     what was left is drawn.
+
+    Parameters
+    ----------
+    spent : Mapping[int, Outlay]
+        What each of them cost, by its number.
     """
     if spent:
         axes.bar(
-            [s.number for s in spent], [s.epsilon for s in spent],
+            list(spent), [cost.epsilon for cost in spent.values()],
             width=1 if len(spent) > CROWD else 0.6, color=theme.spend, label=f"of each {what}",
         )  # fmt: skip
+    left = [(number, cost.left) for number, cost in spent.items() if cost.left is not None]
     known = [
-        (s.number, s.left, s.budget) for s in spent if s.left is not None and s.budget is not None
+        (n, cost.left, cost.budget)
+        for n, cost in spent.items()
+        if cost.left is not None and cost.budget is not None
     ]
-    left = [(s.number, s.left) for s in spent if s.left is not None]
     if known:
         number, rest, budget = zip(*known, strict=True)
         spends = [b - e for b, e in zip(budget, rest, strict=True)]

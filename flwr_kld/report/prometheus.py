@@ -54,33 +54,39 @@ class MonitorState:
 _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_estimate": (
         "Estimated KL(reference || clients) of the last finished check, in nats",
-        lambda r: r.estimate,
+        lambda r: r.reading.estimate,
     ),
-    "kld_estimate_deviation": ("Standard deviation of the estimate, in nats", lambda r: r.error),
+    "kld_estimate_deviation": (
+        "Standard deviation of the estimate, in nats",
+        lambda r: r.reading.error,
+    ),
     "kld_lower_bound": (
         "Lower confidence bound, in nats; 0 where there is nothing above",
         lambda r: r.lower_bound,
     ),
-    "kld_threshold": ("Divergence that is tolerated, in nats", lambda r: r.threshold),
+    "kld_threshold": (
+        "Divergence that is tolerated, in nats",
+        lambda r: r.verdict.threshold if r.verdict else None,
+    ),
     "kld_outside_share": (
         "Estimated share of records outside the reference, 0 to 1",
-        lambda r: r.outside_share,
+        lambda r: r.reading.outside.share if r.reading.outside else None,
     ),
     "kld_outside_lower_bound": (
         "Lower confidence bound of the share of records outside the reference, 0 to 1",
-        lambda r: r.outside_lower,
+        lambda r: r.verdict.outside_lower if r.verdict else None,
     ),
-    "kld_epsilon": ("Epsilon of the last finished check, in nats", lambda r: r.epsilon),
+    "kld_epsilon": ("Epsilon of the last finished check, in nats", lambda r: r.guarantee.epsilon),
     "kld_epsilon_left": (
         "Epsilon left in the budget's window for the person charged most, in nats",
-        lambda r: r.epsilon_left,
+        lambda r: r.cost.left,
     ),
-    "kld_asked": ("Clients asked", lambda r: r.asked),
-    "kld_survivors": ("Clients whose counts are in the sum", lambda r: r.survivors),
-    "kld_check_seconds": ("Wall time of the last finished check", lambda r: r.seconds),
+    "kld_asked": ("Clients asked", lambda r: r.cohort.asked),
+    "kld_survivors": ("Clients whose counts are in the sum", lambda r: r.cohort.survivors),
+    "kld_check_seconds": ("Wall time of the last finished check", lambda r: r.cost.seconds),
     "kld_last_success_timestamp_seconds": (
         "End of the last finished check, in seconds since 1970",
-        lambda r: datetime.fromisoformat(r.started).timestamp() + r.seconds,
+        lambda r: datetime.fromisoformat(r.started).timestamp() + r.cost.seconds,
     ),
 }
 
@@ -114,7 +120,7 @@ class _Collector:
             "kld_dropouts", "Clients left out, by class of reason", labels=["monitor", "reason"]
         )
         for monitor, report in finished:
-            for reason, clients in _by_class(report.dropouts).items():
+            for reason, clients in _by_class(report.cohort.dropouts).items():
                 dropouts.add_metric([monitor, reason], clients)
         yield dropouts
 

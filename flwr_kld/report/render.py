@@ -12,9 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from flwr_kld._extras import require
-from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.report import Report
-from flwr_kld.report.words import left_of
 
 _TEMPLATES = Path(__file__).parent / "page"
 _DARK, _NARROW = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
@@ -46,9 +43,7 @@ def render(template: str, **values: Any) -> str:
     """
     jinja2 = require("jinja2", extra="plots")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True)
-    environment.filters.update(
-        nats=_nats, percent=_percent, sentence=_sentence, when=_when, left=_left
-    )
+    environment.filters.update(nats=_nats, percent=_percent, sentence=_sentence, when=_when)
     return str(environment.get_template(template).render(values))
 
 
@@ -85,10 +80,6 @@ def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
 
 def _nats(value: Any) -> str:
     return "–" if value is None else f"{value:z.3f}"
-
-
-def _left(report: Report | PredictorReport) -> str:
-    return left_of(report.epsilon_left, report.epsilon_budget)
 
 
 def _percent(share: float) -> str:

@@ -21,7 +21,9 @@ _COLOURS: Final = (
 
 def candidates_of(rounds: Sequence[Point[PredictorReport]]) -> list[str]:
     """Names of all candidates, in their own order."""
-    return list(dict.fromkeys(name for r in rounds if r.report for name in r.report.weights))
+    return list(
+        dict.fromkeys(name for r in rounds if r.report for name in r.report.reading.weights)
+    )
 
 
 def draw_rounds(
@@ -38,7 +40,9 @@ def draw_rounds(
     """
     reports = [(r.number, r.report) for r in rounds if r.report]
     _draw_weights(axes, rounds, theme, longest)
-    changes = [n for (_, old), (n, new) in pairwise(reports) if old.leader != new.leader]
+    changes = [
+        n for (_, old), (n, new) in pairwise(reports) if old.reading.leader != new.reading.leader
+    ]
     mark(axes, changes, 0.97, color=theme.alarm, marker="v", label="another leader")
     mark_missing(axes, rounds, "failed: nothing learnt", theme)
     axes.set_ylabel("weight of each candidate")
@@ -85,6 +89,9 @@ def _steps(
     """Both ends of each round on the axis, [2 R], and the weights there, [K, 2 R]; NaN in gaps."""
     number = np.array([r.number for r in rounds], dtype=np.float64)
     weights = np.array(
-        [[r.report.weights.get(n, 0.0) if r.report else np.nan for n in names] for r in rounds]
+        [
+            [r.report.reading.weights.get(n, 0.0) if r.report else np.nan for n in names]
+            for r in rounds
+        ]
     )
     return np.repeat(number, 2) + np.tile([-0.5, 0.5], len(number)), np.repeat(weights.T, 2, axis=1)

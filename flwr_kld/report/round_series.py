@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
-from flwr_kld.report.panels import Spend, Theme
+from flwr_kld.report.panels import Theme
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.render import add_up, pictures, render
 from flwr_kld.report.round_plot import candidates_of, draw_rounds
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import LOCAL_VIEWS
-from flwr_kld.report.words import left_of
 
-_ELSEWHERE = ("started", "weights", "mixture", "rejected")
-_COLUMNS = [field.name for field in fields(PredictorReport) if field.name not in _ELSEWHERE]
+_PATHS = {
+    "name": "name", "round": "round", "leader": "reading.leader", "log_odds": "reading.log_odds",
+    "swing": "reading.swing", "outlasts": "reading.outlasts", "risk_bound": "reading.risk_bound",
+    "epsilon": "guarantee.epsilon", "delta": "guarantee.delta", "epsilon_left": "cost.left",
+    "asked": "cohort.asked", "taken": "cohort.survivors", "reports": "reading.reports",
+    "seconds": "cost.seconds", "epsilon_budget": "cost.budget",
+}  # fmt: skip
+"""What files have a column of, and where a report holds it."""
 
 
 class RoundSeries(Series[PredictorReport]):
@@ -27,6 +31,7 @@ class RoundSeries(Series[PredictorReport]):
     of colour; where the leader changed, and rounds without a report, are marked.
     """
 
+    _of = PredictorReport
     what: ClassVar[str] = "round"
     heading: ClassVar[str] = "Rounds of a predictor"
     _facts: ClassVar[tuple[str, ...]] = ("started", "ended", "failure")
@@ -55,21 +60,17 @@ class RoundSeries(Series[PredictorReport]):
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
             plots=pictures(draw) if self.points else [],
             views=LOCAL_VIEWS,
-            bounded=any(r.risk_bound is not None for r in reports),
-            ledger=any(r.epsilon_left is not None for r in reports),
-            reasons=add_up(r.rejected for r in reports),
+            bounded=any(r.reading.risk_bound is not None for r in reports),
+            ledger=any(r.cost.left is not None for r in reports),
+            reasons=add_up(r.cohort.dropouts for r in reports),
         )
-
-    @classmethod
-    def _report_from(cls, values: Mapping[str, Any]) -> PredictorReport:
-        return PredictorReport.from_dict(dict(values))
 
     def _columns(self) -> Mapping[str, Callable[[PredictorReport], Any]]:
         def weight_of(name: str) -> Callable[[PredictorReport], Any]:
-            return lambda report: report.weights.get(name)
+            return lambda report: report.reading.weights.get(name)
 
         weights = {f"weight of {name}": weight_of(name) for name in candidates_of(self.points)}
-        return {**{name: attrgetter(name) for name in _COLUMNS}, **weights}
+        return {**{name: attrgetter(path) for name, path in _PATHS.items()}, **weights}
 
     def _rows(self) -> Rows:
         names = ("round", "leader", "weight", "log-odds", "lies", "ε", "left", "reports")
@@ -86,21 +87,19 @@ class RoundSeries(Series[PredictorReport]):
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:
         draw_rounds(axes, self.points, theme, longest=18 if narrow else 32)
 
-    def _spend(self, number: int, report: PredictorReport) -> Spend:
-        return Spend(number, report.epsilon, report.epsilon_left, report.epsilon_budget)
-
 
 def _cells(point: Point[PredictorReport]) -> tuple[str, ...]:
     report = point.report
     if report is None:
         return (str(point.number), "none" if point.ended else "not ended", *["–"] * 6)
+    learnt = report.reading
     return (
         str(point.number),
-        report.leader,
-        f"{report.weights[report.leader]:.1%}",
-        f"{report.log_odds:.2f}",
-        f"{report.outlasts:,}",
-        f"{report.epsilon:.3g}",
-        left_of(report.epsilon_left, report.epsilon_budget),
-        f"{report.taken}/{report.asked}",
+        learnt.leader,
+        f"{learnt.weights[learnt.leader]:.1%}",
+        f"{learnt.log_odds:.2f}",
+        f"{learnt.outlasts:,}",
+        f"{report.cost.epsilon:.3g}",
+        report.cost.rest,
+        f"{report.cohort.survivors}/{report.cohort.asked}",
     )

@@ -21,14 +21,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld.messages.json_text import json_text
-from flwr_kld.report.panels import Spend, Theme, draw_spend, label_numbers, two_panels
-from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.report import Report
+from flwr_kld.report.envelope import Envelope
+from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 """Endings of the files that a series can be saved to."""
 
-R = TypeVar("R", bound=Report | PredictorReport)
+R = TypeVar("R", bound=Envelope)
 """What a series is of."""
 
 
@@ -95,6 +94,7 @@ class Series(ABC, Generic[R]):
         Reports alone are numbered from 1; None stands for one that did not come.
     """
 
+    _of: type[R]
     what: ClassVar[str]
     """What a point is, for people."""
     heading: ClassVar[str]
@@ -175,12 +175,8 @@ class Series(ABC, Generic[R]):
         """
         with two_panels(file, title=title, dark=dark, narrow=narrow) as (above, below, theme):
             self._draw(above, theme, narrow=narrow)
-            draw_spend(
-                below,
-                [self._spend(p.number, p.report) for p in self.points if p.report],
-                self.what,
-                theme,
-            )
+            spent = {p.number: p.report.cost for p in self.points if p.report}
+            draw_spend(below, spent, self.what, theme)
             started = {p.number: p.started for p in self.points if p.started is not None}
             label_numbers(below, [p.number for p in self.points], started, self.what, narrow)
 
@@ -237,7 +233,7 @@ class Series(ABC, Generic[R]):
         report = values["report"]
         return Point(
             number=int(values["round"]),
-            report=None if report is None else cls._report_from(report),
+            report=None if report is None else cls._of.from_dict(report),
             truth=values.get("truth"),
             failure=values.get("failure"),
             started=values.get("started"),
@@ -268,11 +264,6 @@ class Series(ABC, Generic[R]):
 
     # ------------------------------------------------------------------------ what its kind says
 
-    @classmethod
-    @abstractmethod
-    def _report_from(cls, values: Mapping[str, Any]) -> R:
-        """Read a stored report."""
-
     @abstractmethod
     def _columns(self) -> Mapping[str, Callable[[R], Any]]:
         """Return what files have a column of, beside `_facts`."""
@@ -284,7 +275,3 @@ class Series(ABC, Generic[R]):
     @abstractmethod
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:
         """Draw the upper panel of the plot."""
-
-    @abstractmethod
-    def _spend(self, number: int, report: R) -> Spend:
-        """Return what a point cost."""

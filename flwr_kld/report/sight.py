@@ -43,4 +43,5 @@ def views(report: Report) -> tuple[View, ...]:
 
 
 def _sight(report: Report) -> Sight:
-    return report.sight or _UNWRITTEN[report.trust, report.aggregation]
+    protection = report.protection
+    return protection.sight or _UNWRITTEN[protection.trust, protection.aggregation]

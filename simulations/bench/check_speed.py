@@ -51,7 +51,7 @@ def in_process(console: Console) -> None:
     answer_drift_queries(app, records, scenario.domain)
     grid = InProcessGrid(app, WRITERS)
     monitor = KLDrift(scenario.reference, Trusted(epsilon=1.0), plan=Partition(CELLS))
-    seconds = [monitor.check(grid).seconds for _ in range(_CHECKS)]
+    seconds = [monitor.check(grid).cost.seconds for _ in range(_CHECKS)]
     console.print(
         f"in-process, {WRITERS:,} nodes: median {statistics.median(seconds):.2f} s a check "
         f"(min {min(seconds):.2f}, max {max(seconds):.2f}, first {seconds[0]:.2f}), "
@@ -74,7 +74,7 @@ def on_ray(console: Console) -> None:
         ):
             run.wait()
         lines = (Path(folder) / CHECKS_FILE).read_text().splitlines()
-    seconds = [json.loads(line)["report"]["seconds"] for line in lines]
+    seconds = [json.loads(line)["report"]["cost"]["seconds"] for line in lines]
     steady = seconds[_CHECKS // 2 :]
     console.print(
         f"Ray, {nodes} nodes × {WRITERS // nodes} writers: median {statistics.median(steady):.2f} s"

@@ -51,5 +51,5 @@ def test_after_a_refusal_a_client_takes_no_further_part(key):
     trust = Distributed(epsilon=1.0, min_survivors=5)
     report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(lie, nodes=8))
     assert '"answered":[]' in str(refused[0].content["answer"])
-    assert report.survivors == 8  # its vector was in the sum before
-    assert sum(report.dropouts.values()) <= 1
+    assert report.cohort.survivors == 8  # its vector was in the sum before
+    assert sum(report.cohort.dropouts.values()) <= 1

@@ -82,4 +82,4 @@ def test_groups_that_hide_clients_are_counted(trust, groups, by):
 
 
 def test_everybody_together_is_one_group():
-    assert ask(1).survivors == 20
+    assert ask(1).cohort.survivors == 20

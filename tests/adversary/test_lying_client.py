@@ -100,7 +100,7 @@ def test_a_lie_in_a_sum_with_shares_says_what_cannot_be(lie, name):
     report = monitor.check(grid)
     assert report.outcome is Outcome.INCONCLUSIVE
     assert "contradict" in report.verdict.reason
-    assert report.note.startswith("the published numbers contradict each other: ")
+    assert report.reading.note.startswith("the published numbers contradict each other: ")
 
 
 @pytest.mark.parametrize(
@@ -132,17 +132,17 @@ def test_a_client_of_a_plain_sum_that_holds_the_world_decides_nothing(lie, share
     )
     limited = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, most_records=100)
     report = limited.check(grid_of())
-    assert report.survivors == 19
-    assert abs(report.estimate - 0.456) < 0.2
-    ((reason, n),) = report.dropouts.items()
+    assert report.cohort.survivors == 19
+    assert abs(report.reading.estimate - 0.456) < 0.2
+    ((reason, n),) = report.cohort.dropouts.items()
     assert (n, "most records that a client may have" in reason) == (1, True)
 
 
 def test_an_aggregator_leaves_out_who_reports_too_much(lie):
     lie(counts=of_all(1))
     report = sealing(threshold=0.05, most_records=100).check(federation())
-    assert report.survivors == 19
-    ((reason, n),) = report.dropouts.items()
+    assert report.cohort.survivors == 19
+    ((reason, n),) = report.cohort.dropouts.items()
     assert (n, "most records that a client may have" in reason) == (1, True)
 
 
@@ -176,8 +176,8 @@ def test_an_aggregator_goes_on_without_clients_whose_boxes_are_none(box, liars):
 
     grid = federation(app)
     report = sealing().check(grid)
-    assert (report.survivors, report.records) == (20 - liars, 100 * (20 - liars))
-    ((reason, n),) = report.dropouts.items()
+    assert (report.cohort.survivors, report.reading.records) == (20 - liars, 100 * (20 - liars))
+    ((reason, n),) = report.cohort.dropouts.items()
     assert n == liars
     assert reason.startswith("rejected by the aggregator: ")
     named = json.loads(grid.received[-1].content["published"]["rejected"])
@@ -196,7 +196,7 @@ def test_shares_show_in_the_total_what_nobody_may_have(lie):
     trust = Distributed(1.0, min_survivors=5)
     limited = KLDrift(REFERENCE, trust, aggregation=SecureSum(), most_records=100)
     report = limited.check(grid_of(app_of(secure_sum=FirstUse())))
-    assert "20 clients count at most 100 each" in report.note
+    assert "20 clients count at most 100 each" in report.reading.note
 
 
 @pytest.mark.parametrize("path", ["plain", "sealed", "secure", "shares"])
@@ -215,7 +215,11 @@ def test_a_client_with_more_records_counts_a_sample(path):
         summed = None if path == "plain" else SecureSum()
         monitor = KLDrift(REFERENCE, trust, aggregation=summed, most_records=150)
         report = monitor.check(grid_of(app))
-    assert (report.survivors, report.records, report.note) == (20, 19 * 100 + 150, None)
+    assert (report.cohort.survivors, report.reading.records, report.reading.note) == (
+        20,
+        19 * 100 + 150,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,9 +265,9 @@ def test_a_contradiction_is_no_evidence_for_later_checks(lie, tmp_path):
     grid = grid_of(app_of(secure_sum=FirstUse()))
     honest = monitor.check(grid)
     before = ledger.state(state).value
-    assert honest.note is None
+    assert honest.reading.note is None
     lie(vector=VECTORS["one count"])
-    assert monitor.check(grid).note
+    assert monitor.check(grid).reading.note
     assert ledger.state(state).value == before
 
 

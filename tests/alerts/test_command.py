@@ -6,11 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report.test_report import REPORT
+from report.samples import REPORT, altered
 
 from flwr_kld.alerts import Command, Delivery, send_alerts
 from flwr_kld.report import Report
@@ -40,7 +39,7 @@ def test_exit_status_says_whether_it_was_delivered():
 
 
 def test_a_command_that_does_not_read_a_long_report_is_no_failure():
-    long = replace(REPORT, note="x" * 2_000_000)
+    long = altered(REPORT, note="x" * 2_000_000)
     assert python("import os; os.close(0)").send(long).delivered
 
 

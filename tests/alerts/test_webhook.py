@@ -11,7 +11,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from report.test_report import REPORT
+from report.samples import REPORT
 
 from flwr_kld.alerts import SIGNATURE_HEADER, Webhook, send_alerts
 from flwr_kld.report import Report

@@ -62,13 +62,15 @@ if does in ("settle", "make", "fail", "fail oddly", "crash", "crash aloud"):
         kind=Kind.REFERENCE if does == "make" else Kind.CHECK,
     )
     if does == "settle":
-        report = {{**plan["report"], "key": key, "population": plan["population"]}}
+        cost_of = {{**plan["report"]["cost"], "population": plan["population"]}}
+        report = {{**plan["report"], "key": key, "cost": cost_of}}
         ledger.settle(reservation, report)
     elif does == "make":
         from flwr_kld import Labels, Reference
         from flwr_kld.accounting.kept_reference import kept_as
         made = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
-        report = {{**plan["report"], "reference": made.fingerprint}}
+        reading = {{**plan["report"]["reading"], "reference": made.fingerprint}}
+        report = {{**plan["report"], "reading": reading}}
         states = [kept_as(made, key, plan["population"])]
         ledger.settle(reservation, report, states=states)
     elif does == "fail":

@@ -55,7 +55,7 @@ def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
 
 
 def test_a_report_of_another_version_is_not_lost_and_not_shown(cli, url, settled):
-    settled("old", {**DRIFT, "schema": 1})
+    settled("new", {**DRIFT, "schema": 99})
     assert "another version" in cli("history", "--ledger", url).stdout
 
 

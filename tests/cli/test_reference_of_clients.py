@@ -13,27 +13,18 @@ from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.cli.ledgers import checks_of
 from flwr_kld.privacy import Guarantee
 from flwr_kld.report import Outcome, ReferenceReport
+from flwr_kld.report.envelope import CohortSeen, Outlay, Protection
+from flwr_kld.report.reference_report import Made
 
 KEY = "2026-09"
 MADE = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
 REPORT = ReferenceReport(
-    reference=MADE.fingerprint,
-    domain=MADE.domain.fingerprint,
     started="2026-09-30T03:00:00+00:00",
-    trust="distributed",
-    aggregation="secure-sum",
-    mechanism="discrete-laplace",
-    adjacency="replace-one",
-    unit="record",
-    epsilon=1.0,
-    delta=1e-9,
-    delivered=0.9,
-    asked=30,
-    survivors=29,
-    dropouts={"no reply": 1},
-    records=2900.0,
-    seconds=1.5,
-    private=True,
+    reading=Made(MADE.fingerprint, MADE.domain.fingerprint, records=2900.0),
+    guarantee=Guarantee(1.0, 1e-9),
+    protection=Protection("distributed", "secure-sum", "discrete-laplace", private=True),
+    cohort=CohortSeen(30, 29, {"no reply": 1}),
+    cost=Outlay(0.9, seconds=1.5),
 )
 
 

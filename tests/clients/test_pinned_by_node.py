@@ -66,8 +66,8 @@ def identities_of(run) -> ConfigRecord:
 
 def test_five_nodes_with_one_app_and_a_key_each(hospitals):
     report = hospitals.check()
-    assert (report.asked, report.survivors, report.dropouts) == (5, 5, {})
-    assert abs(report.estimate - TRUTH) < FAR * report.privacy + 0.02
+    assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (5, 5, {})
+    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.02
 
 
 def test_a_nodes_name_is_the_one_that_the_list_has_for_its_key(hospitals):
@@ -158,8 +158,8 @@ def test_a_key_that_is_not_listed_is_refused_with_what_to_list(hospitals):
 def test_the_others_go_on_without_a_node_whose_key_is_no_use(hospitals):
     hospitals.key.chmod(0o644)
     report = hospitals.check()
-    assert (report.asked, report.survivors) == (5, 4)
-    assert sum(report.dropouts.values()) == 1
+    assert (report.cohort.asked, report.cohort.survivors) == (5, 4)
+    assert sum(report.cohort.dropouts.values()) == 1
 
 
 def test_the_server_says_which_key_all_node_configs_lack(hospitals):
@@ -186,8 +186,8 @@ def test_a_list_that_changes_during_a_sum_ends_it_for_the_node(hospitals):
 
     hospitals.run = spoil
     report = hospitals.check()
-    assert report.survivors == 4
-    (reason,) = report.dropouts
+    assert report.cohort.survivors == 4
+    (reason,) = report.cohort.dropouts
     assert reason.startswith("refused: QueryRefused: this node's list of clients cannot be read")
 
 

@@ -126,12 +126,12 @@ def test_history_is_continuous(story: Story, ledger: Ledger):
 
 def test_the_budget_is_continuous(story: Story, ledger: Ledger):
     """Each step spends what its report says, of what the one before has left."""
-    total = story.made["report"]["delivered"]
+    total = story.made["report"]["cost"]["epsilon"]
     for step in story.steps:
-        total += 0 if "refused" in step else step.get("delivered", step["epsilon"])
+        total += 0 if "refused" in step else step["cost"]["epsilon"]
         assert step["spent"] == pytest.approx(total, abs=1e-7), step["step"]
-        if "epsilon_left" in step:
-            assert step["epsilon_left"] == pytest.approx(BUDGET.epsilon - total, abs=1e-7)
+        if "cost" in step:
+            assert step["cost"]["left"] == pytest.approx(BUDGET.epsilon - total, abs=1e-7)
     assert ledger.spent().epsilon == story.steps[-1]["spent"]
 
 
@@ -144,23 +144,26 @@ def test_the_predictor_goes_on_where_it_was(story: Story):
     first, second = story.of("learn")
     assert (first["round"], second["round"]) == (1, 2)
     honest = NODES - LIARS
-    assert (first["reports"], second["reports"]) == (honest, 2 * honest)
+    assert (first["reading"]["reports"], second["reading"]["reports"]) == (honest, 2 * honest)
     assert len(set(first["before"].values())) == 1  # it knew nothing
-    assert second["before"] == first["weights"] != second["weights"]
+    assert second["before"] == first["reading"]["weights"] != second["reading"]["weights"]
 
 
 def test_a_lying_client_is_rejected_and_counted(story: Story):
     for step in story.of("learn"):
-        assert (step["asked"], step["taken"]) == (NODES, NODES - LIARS)
-        assert step["rejected"] == {"impossible report": LIARS}
+        cohort = step["cohort"]
+        assert (cohort["asked"], cohort["survivors"]) == (NODES, NODES - LIARS)
+        assert cohort["dropouts"] == {"impossible report": LIARS}
 
 
 def test_clients_make_a_reference_over_a_secure_sum(story: Story):
     made = story.made["report"]
-    assert (made["trust"], made["aggregation"]) == ("distributed", "secure-sum")
-    assert (made["survivors"], made["records"]) == (NODES, NODES * sum(USUAL.values()))
-    assert 0 < made["delivered"] < made["epsilon"]  # one survivor more than the noise needs
-    assert (story.made["ran"], made["reference"]) == (True, story.reference.fingerprint)
+    reading, how = made["reading"], made["protection"]
+    assert (how["trust"], how["aggregation"]) == ("distributed", "secure-sum")
+    assert made["cohort"]["survivors"] == NODES
+    assert reading["records"] == NODES * sum(USUAL.values())
+    assert 0 < made["cost"]["epsilon"] < made["guarantee"]["epsilon"]  # a survivor to spare
+    assert (story.made["ran"], reading["reference"]) == (True, story.reference.fingerprint)
     shares = [n / sum(USUAL.values()) for _, n in sorted(USUAL.items())]
     assert skewed_divergence(story.reference.probabilities, shares, 0.0) < 1e-3
 
@@ -175,15 +178,16 @@ def test_a_reference_is_paid_for_once(story: Story):
 
 def test_no_false_alarm_while_nothing_moves(story: Story):
     july, _ = story.of("check:july")
-    assert july["private"]
-    assert (july["survivors"], july["reference"]) == (NODES, story.reference.fingerprint)
-    assert july["estimate"] < 0.01
+    assert july["protection"]["private"]
+    assert july["cohort"]["survivors"] == NODES
+    assert july["compared"]["reference"] == story.reference.fingerprint
+    assert july["reading"]["estimate"] < 0.01
     assert july["verdict"]["outcome"] == "no drift"
 
 
 def test_a_move_is_drift(story: Story):
     (august,) = story.of("check:august")
-    assert august["reference"] == story.reference.fingerprint
-    assert august["estimate"] > 0.4  # 0.48 in truth
+    assert august["compared"]["reference"] == story.reference.fingerprint
+    assert august["reading"]["estimate"] > 0.4  # 0.48 in truth
     assert august["verdict"]["outcome"] == "drift"
     assert august["verdict"]["lower_bound"] > august["verdict"]["threshold"]

@@ -22,8 +22,8 @@ def predicted(trust, **options):
 def test_plain_sum():
     report = KLDrift(REFERENCE, Trusted(3.0)).check(grid_of())
     told = predicted(Trusted(3.0))
-    assert told.down == pytest.approx(report.bytes_down, abs=8)
-    assert told.up == pytest.approx(report.bytes_up, abs=8)
+    assert told.down == pytest.approx(report.cost.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.cost.bytes_up, abs=8)
 
 
 @pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_survivors=16)])
@@ -32,16 +32,16 @@ def test_secure_sum(trust, monkeypatch):
     app = partial(app_of, secure_sum=FirstUse())()
     report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(app))
     told = predicted(trust, aggregation="secure-sum")
-    assert told.down == pytest.approx(report.bytes_down, abs=8)
-    assert told.up == pytest.approx(report.bytes_up, abs=8)
+    assert told.down == pytest.approx(report.cost.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.cost.bytes_up, abs=8)
 
 
 def test_sealed_sum():
     asking = monitor()
     report = asking.check(federation())
     told = predicted(asking.trust)
-    assert told.down == pytest.approx(report.bytes_down, abs=8)
-    assert told.up == pytest.approx(report.bytes_up, abs=8)
+    assert told.down == pytest.approx(report.cost.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.cost.bytes_up, abs=8)
 
 
 def test_what_makes_it_more():

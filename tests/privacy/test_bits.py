@@ -25,7 +25,7 @@ def test_a_fork_of_a_strategy_that_was_built_before_releases_other_noise():
     grid = grid_of(nodes=3)
 
     def released() -> bytes:
-        return np.float64(monitor.check(grid).estimate).tobytes()
+        return np.float64(monitor.check(grid).reading.estimate).tobytes()
 
     assert in_a_fork(released) != released()
 

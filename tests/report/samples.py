@@ -4,19 +4,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
+from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.report import Outcome, Point, PredictorReport, Report, Verdict
+from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
+from flwr_kld.report.predictor_report import Learnt
+from flwr_kld.report.report import Compared, Reading
+
+E = TypeVar("E", bound=Envelope)
+PARTS = ("reading", "guarantee", "protection", "cohort", "compared", "cost", "verdict")
 
 REPORT = Report(
-    check="c0ffee", started="2026-11-21T02:00:00+00:00", estimate=0.25, theta=0.01,
-    estimator="posterior_counts", target="cohort", sampling=0.03, monte_carlo=0.0,
-    privacy=0.04, note=None, trust="trusted", aggregation="plain-sum",
-    mechanism="discrete-laplace", adjacency="replace-one", unit="record", epsilon=1.0,
-    delta=0.0, delivered=1.0, noise=2.8, private=True, asked=20, survivors=18,
-    dropouts={"no reply": 1, "refused: <b>injected</b>": 1}, records=1800.0, cells=4,
-    domain="d" * 64, reference="e" * 64, plan="f" * 64, seconds=0.5, bytes_down=500.0,
-    bytes_up=100.0,
+    check="c0ffee", started="2026-11-21T02:00:00+00:00",
+    reading=Reading(
+        estimate=0.25, theta=0.01, estimator="posterior_counts", target="cohort", sampling=0.03,
+        monte_carlo=0.0, privacy=0.04, records=1800.0,
+    ),
+    guarantee=Guarantee(1.0),
+    protection=Protection("trusted", "plain-sum", "discrete-laplace", private=True, noise=2.8),
+    cohort=CohortSeen(20, 18, {"no reply": 1, "refused: <b>injected</b>": 1}),
+    compared=Compared(domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4),
+    cost=Outlay(1.0, seconds=0.5, bytes_down=500.0, bytes_up=100.0),
 )  # fmt: skip
+
+
+def altered(report: E, **changes: object) -> E:
+    """The report with other values, each where it belongs: ``estimate`` in its reading."""
+    for name, value in changes.items():
+        part = next((p for p in PARTS if hasattr(getattr(report, p, None), name)), None)
+        if part is not None and name not in report.__dataclass_fields__:
+            value, name = replace(getattr(report, part), **{name: value}), part
+        report = replace(report, **{name: value})
+    return report
 
 
 def verdict(outcome: Outcome, lower_bound: float) -> Verdict:
@@ -39,10 +59,9 @@ def verdict(outcome: Outcome, lower_bound: float) -> Verdict:
 def decided(outcome: Outcome, lower_bound: float, **changes: object) -> Report:
     """A report with a decision and a ledger."""
     ledger = {
-        "key": "2026-11-21T02:00:00Z", "population": "fleet", "epsilon_left": 0.5,
-        "epsilon_budget": 1.0,
+        "key": "2026-11-21T02:00:00Z", "population": "fleet", "left": 0.5, "budget": 1.0,
     }  # fmt: skip
-    return replace(REPORT, verdict=verdict(outcome, lower_bound), **{**ledger, **changes})
+    return altered(REPORT, verdict=verdict(outcome, lower_bound), **{**ledger, **changes})
 
 
 def nights(number: int, drift_from: int) -> list[Point[Report]]:
@@ -56,7 +75,7 @@ def nights(number: int, drift_from: int) -> list[Point[Report]]:
             0.2 if drift else 0.0,
             estimate=0.3 if drift else 0.05,
             started=(first + timedelta(days=n)).isoformat(),
-            epsilon_left=1 - n % 4 / 4,
+            left=1 - n % 4 / 4,
         )
         failed = Point(
             n, None, failure="refused: the budget is spent until <i>Sunday</i>",
@@ -71,13 +90,16 @@ def learnt(number: int, leader: str = "usual", **changes: object) -> PredictorRe
     weights = {"usual": 0.05, "<strike>": 0.05, "summer": 0.05, leader: 0.9}
     started = datetime(2026, 11, 1, 3, tzinfo=UTC) + timedelta(days=number)
     report = PredictorReport(
-        name="traffic", round=number, started=started.isoformat(), weights=weights,
-        mixture=dict.fromkeys(weights, 1 / 3), leader=leader, log_odds=2.5, swing=1.0, outlasts=2,
-        risk_bound=12.0, epsilon=0.5, delta=0.0, epsilon_left=4.0 - number % 8 / 2, asked=60,
-        taken=57, rejected={"no reply": 2, "impossible report": 1}, reports=57 * number,
-        seconds=0.25, epsilon_budget=4.0,
+        name="traffic", round=number, started=started.isoformat(),
+        reading=Learnt(
+            weights=weights, mixture=dict.fromkeys(weights, 1 / 3), leader=leader, log_odds=2.5,
+            swing=1.0, outlasts=2, risk_bound=12.0, reports=57 * number,
+        ),
+        guarantee=Guarantee(0.5, unit=Unit.CLIENT),
+        cohort=CohortSeen(60, 57, {"no reply": 2, "impossible report": 1}),
+        cost=Outlay(0.5, seconds=0.25, left=4.0 - number % 8 / 2, budget=4.0),
     )  # fmt: skip
-    return replace(report, **changes)
+    return altered(report, **changes)
 
 
 def mornings(number: int, change_at: int) -> list[Point[PredictorReport]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report.samples import REPORT, decided, verdict
+from report.samples import REPORT, altered, decided, verdict
 
 from flwr_kld.report import Outcome
 from flwr_kld.report.gauge import Gauge
@@ -16,7 +16,7 @@ NATS = st.floats(0, 5)
 @given(st.none() | NATS, NATS, st.none() | st.floats(-1, 5), st.floats(0, 3))
 def test_places_keep_the_order_of_the_numbers(bound, threshold, estimate, error):
     decision = replace(verdict(Outcome.INCONCLUSIVE, 0.0), threshold=threshold, lower_bound=bound)
-    report = replace(
+    report = altered(
         REPORT, verdict=decision, estimate=estimate, sampling=error, privacy=0.0, monte_carlo=0.0
     )
     gauge = Gauge.of(report)

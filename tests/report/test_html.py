@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from report.samples import REPORT, decided, nights
+from report.samples import REPORT, altered, decided, nights
 
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import CheckSeries, Outcome, Point
@@ -27,7 +27,7 @@ def words(checks) -> str:
     ],
 )
 def test_the_decision_comes_first_with_its_reason(outcome, head):
-    text = words([Point(1, decided(outcome, 0.07, epsilon_budget=2.0))])
+    text = words([Point(1, decided(outcome, 0.07, budget=2.0))])
     order = [
         text.index(part)
         for part in (
@@ -82,7 +82,7 @@ def test_nothing_is_minus_0():
     assert "0.000 ± 0.050 nats" in words([Point(1, report)])
     for text in (words([Point(1, report)]), str(report), *report_lines(report)):
         assert "-0.000" not in text
-    assert "-0.001 ± 0.050" in str(replace(report, estimate=-0.0006))
+    assert "-0.001 ± 0.050" in str(altered(report, estimate=-0.0006))
 
 
 def test_a_failed_last_check_is_said_before_the_last_good_one():
@@ -109,9 +109,9 @@ def test_a_check_that_runs_has_not_failed():
 
 
 def test_each_check_is_held_against_the_budget_then_in_force():
-    before = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=3.5e-06, epsilon_budget=1.0)
-    after = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=98.0, epsilon_budget=100.0)
-    old = decided(Outcome.NO_DRIFT, 0.0, epsilon_left=0.25, epsilon_budget=None)
+    before = decided(Outcome.NO_DRIFT, 0.0, left=3.5e-06, budget=1.0)
+    after = decided(Outcome.NO_DRIFT, 0.0, left=98.0, budget=100.0)
+    old = decided(Outcome.NO_DRIFT, 0.0, left=0.25, budget=None)
     text = words([Point(n, r) for n, r in enumerate((old, before, after), 1)])
     assert re.findall(r"<td>([\d.e-]+(?: of [\d.]+)?)<td>18 of 20", text) == [
         "98 of 100", "3.5e-06 of 1", "0.25",
@@ -139,7 +139,7 @@ def test_cells_that_moved_have_names_or_pictures():
         movement(kind="block_patterns", symbol=4660, name="##", low=0.01, at_least=0.0),
         movement(kind="block_patterns", symbol=None, name="one of 9 rare symbols", z=-3.0),
     )
-    text = words([Point(1, replace(REPORT, movements=moves))])
+    text = words([Point(1, altered(REPORT, movements=moves))])
     assert "<strong>sex=f, hand=&lt;left&gt;</strong>" in text
     assert " ".join(pattern_svg(4660, side=72).split()) in text
     assert "<strong>one of 9 rare symbols</strong>" in text
@@ -149,7 +149,7 @@ def test_cells_that_moved_have_names_or_pictures():
 
 
 def test_candidates_have_weights_the_heaviest_first():
-    report = replace(REPORT, candidates={"usual": 0.2, "<fault>": 0.75, "holiday": 0.05})
+    report = altered(REPORT, candidates={"usual": 0.2, "<fault>": 0.75, "holiday": 0.05})
     text = words([Point(1, report)])
     assert text.index("&lt;fault&gt;<td>75.0 %") < text.index("usual<td>20.0 %")
 
@@ -164,7 +164,7 @@ def test_candidates_have_weights_the_heaviest_first():
     ],
 )
 def test_who_sees_what_under_each_trust_model(trust, aggregation, server):
-    report = replace(REPORT, trust=trust, aggregation=aggregation)
+    report = altered(REPORT, trust=trust, aggregation=aggregation)
     text = words([Point(1, report)]).replace("&#39;", "'")
     assert f'<th scope="row">the server<td class="words">{server}' in text
     assert "readers of this page, reports and metrics" in text

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
-from report.samples import REPORT
+from report.samples import REPORT, altered
 
 from flwr_kld.cli.output import print_json
 from flwr_kld.report import CheckSeries, Point
@@ -19,13 +18,15 @@ def read(text: str):
 
 
 def test_a_report_and_its_file_have_null_instead(tmp_path):
-    report = replace(REPORT, seconds=NAN, records=ENDLESS)
+    report = altered(REPORT, seconds=NAN, records=ENDLESS)
     shown = read(report.to_json())
-    assert (shown["seconds"], shown["records"]) == (None, None)
-    assert shown == json.loads(REPORT.to_json()) | {"seconds": None, "records": None}
+    assert (shown["cost"]["seconds"], shown["reading"]["records"]) == (None, None)
+    usual = json.loads(REPORT.to_json())
+    usual["cost"]["seconds"] = usual["reading"]["records"] = None
+    assert shown == usual
     CheckSeries([Point(1, report, truth=NAN)]).save(tmp_path / "checks.json")
     (check,) = read((tmp_path / "checks.json").read_text())
-    assert (check["truth"], check["report"]["seconds"]) == (None, None)
+    assert (check["truth"], check["report"]["cost"]["seconds"]) == (None, None)
 
 
 def test_commands_print_null_however_deep_it_is(capsys):

@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from report.samples import REPORT, decided
+from report.samples import REPORT, altered, decided
 from report.test_html import words
 from report.test_prometheus import saved
 
@@ -25,7 +25,7 @@ def bounded(outside: OutsideShare | None = SHARE) -> Report:
     return replace(report, verdict=replace(report.verdict, **limits))
 
 
-UNDECIDED = replace(REPORT, outside=SHARE)
+UNDECIDED = altered(REPORT, outside=SHARE)
 FULL = decided(Outcome.DRIFT, 0.2)
 """Of a reference with mass everywhere."""
 
@@ -66,7 +66,7 @@ def test_files_have_its_numbers(tmp_path):
     CheckSeries(checks).save(tmp_path / "c.json")
     text = (tmp_path / "c.json").read_text()
     content = json.loads(text)
-    assert content[0]["report"]["outside"]["kinds"][0]["name"] == "'other' in <job>"
+    assert content[0]["report"]["reading"]["outside"]["kinds"][0]["name"] == "'other' in <job>"
     assert content[0]["report"]["verdict"]["outside_upper"] == 0.2987
     assert list(CheckSeries.from_json(text)) == checks
 

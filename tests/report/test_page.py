@@ -1,14 +1,13 @@
 """The page as Chromium shows it, on phones and wide screens, light and dark."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 from report.browser import CHROMIUM, browser
-from report.samples import REPORT, learnt, mornings, nights
+from report.samples import REPORT, altered, learnt, mornings, nights
 
 from flwr_kld.report import CheckSeries, Point, RoundSeries
 
@@ -26,7 +25,7 @@ def checks_page(path: Path) -> None:
     checks = nights(9, drift_from=7)
     long = {f"a reason that takes many words to tell {'x' * 80}": 3}
     checks[-1] = Point(
-        9, replace(checks[-1].report, dropouts=long, candidates={"a": 0.25, "b" * 60: 0.75})
+        9, altered(checks[-1].report, dropouts=long, candidates={"a": 0.25, "b" * 60: 0.75})
     )
     CheckSeries(checks, models=[Point(9, REPORT, truth=0.3)]).save(path, title="Fleet")
 
@@ -37,7 +36,7 @@ def predictor_page(path: Path) -> None:
     long = {"a candidate with a name of many words " + "x" * 80: 0.05}
     reason = {f"a reason that takes many words to tell {'x' * 80}": 3}
     rounds.append(
-        Point(10, replace(last, weights=last.weights | long, mixture={}, rejected=reason))
+        Point(10, altered(last, weights=last.reading.weights | long, mixture={}, dropouts=reason))
     )
     RoundSeries(rounds).save(path, title="Traffic")
 

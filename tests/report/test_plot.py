@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.collections import PolyCollection
-from report.samples import REPORT, decided, nights
+from report.samples import REPORT, altered, decided, nights
 
 from flwr_kld.report import CheckSeries, Outcome, Point, panels
 
@@ -64,7 +64,7 @@ def test_each_check_is_held_against_the_budget_then_in_force(drawn):
     """A budget that was raised since says nothing of what was spent before."""
     amounts = [(0.5, 1.0), (3.5e-6, 1.0), (98.0, 100.0), (97.0, 100.0)]
     checks = [
-        Point(n, decided(Outcome.NO_DRIFT, 0.0, epsilon_left=left, epsilon_budget=budget))
+        Point(n, decided(Outcome.NO_DRIFT, 0.0, left=left, budget=budget))
         for n, (left, budget) in enumerate(amounts, 1)
     ]
     _, below = drawn(checks)
@@ -76,7 +76,7 @@ def test_each_check_is_held_against_the_budget_then_in_force(drawn):
 
 def test_without_a_budget_what_is_left_is_drawn(drawn):
     checks = [
-        replace(c, report=c.report and replace(c.report, epsilon_budget=None))
+        replace(c, report=c.report and altered(c.report, budget=None))
         for c in nights(4, drift_from=9)
     ]
     _, below = drawn(checks)
@@ -134,5 +134,5 @@ def test_the_ground_is_the_pages_card(tmp_path: Path, dark):
 
 
 def test_reports_of_nothing_finite(drawn):
-    above, _ = drawn([Point(1, replace(REPORT, estimate=None))])
+    above, _ = drawn([Point(1, altered(REPORT, estimate=None))])
     assert texts(above) == []

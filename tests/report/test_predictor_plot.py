@@ -1,10 +1,8 @@
 """The plot of a predictor says what its rounds say."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from report.samples import learnt, mornings
+from report.samples import altered, learnt, mornings
 
 from flwr_kld.report import Point, RoundSeries, round_plot
 
@@ -60,7 +58,7 @@ def test_a_change_across_a_failed_round_is_marked_where_it_shows(drawn):
 
 def test_the_least_of_many_candidates_are_one_layer(drawn):
     many = {f"c{j}": (j + 1) / 55 for j in range(10)}
-    report = replace(learnt(1), weights=many, leader="c9")
+    report = altered(learnt(1), weights=many, leader="c9")
     above, _ = drawn([Point(1, report)])
     found = layers(above)
     assert list(found) == [*(f"c{j}" for j in range(3, 10)), "3 others"]
@@ -89,7 +87,7 @@ def test_nothing_learnt_yet(drawn):
 def test_days_have_dates_and_rounds_of_a_day_have_numbers(drawn):
     _, below = drawn(mornings(6, change_at=5))
     assert below.xaxis.get_major_formatter()(1, 0) == "02 Nov"
-    _, below = drawn([Point(n, replace(learnt(1), round=n)) for n in (1, 2)])
+    _, below = drawn([Point(n, altered(learnt(1), round=n)) for n in (1, 2)])
     assert below.get_xlabel() == "round"
 
 

@@ -2,22 +2,21 @@
 
 import sys
 import urllib.request
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from report.test_report import REPORT
+from report.samples import REPORT, altered
 
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics, serve_metrics
 
-DRIFTED = replace(
+DRIFTED = altered(
     REPORT,
     verdict=Verdict(
         outcome=Outcome.DRIFT, reason="r", resolve=None, threshold=0.1, lower_bound=0.17, level=0.95
     ),
-    epsilon_left=0.4,
+    left=0.4,
     dropouts={
         "no reply": 3,
         "refused: limit \n 7": 1,
@@ -66,7 +65,7 @@ def test_reasons_are_few_whatever_clients_write(tmp_path: Path):
 
 
 def test_what_is_not_known_is_left_out(tmp_path: Path):
-    got = saved(tmp_path, MonitorState("digits", replace(REPORT, estimate=None)))
+    got = saved(tmp_path, MonitorState("digits", altered(REPORT, estimate=None)))
     names = {key[0] for key in got}
     assert names.isdisjoint(
         {"kld_estimate", "kld_lower_bound", "kld_threshold", "kld_epsilon_left"}
@@ -85,7 +84,7 @@ def test_a_refused_check_keeps_the_last_finished_one(tmp_path: Path):
 
 
 def test_monitors_side_by_side_and_names_with_quotes(tmp_path: Path):
-    states = MonitorState("a", DRIFTED), MonitorState('say "b"\n', replace(REPORT, estimate=0.5))
+    states = MonitorState("a", DRIFTED), MonitorState('say "b"\n', altered(REPORT, estimate=0.5))
     got = saved(tmp_path, *states)
     assert (got["kld_estimate", "a"], got["kld_estimate", 'say "b"\n']) == (0.25, 0.5)
 

@@ -4,29 +4,28 @@ import csv
 import json
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report.samples import REPORT, decided
+from report.samples import REPORT, altered, decided
 
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import CheckSeries, Outcome, Point
-from flwr_kld.strategies.report_fields import metrics
+from flwr_kld.strategies.report_parts import metrics
 
 CHECKS = [
     Point(1, REPORT, truth=0.26),
     Point(2, None, truth=0.3, failure="refused: the budget is spent"),
-    Point(3, replace(REPORT, estimate=None, privacy=None, note="theta=0 is infinite here")),
-    Point(4, replace(REPORT, estimate=0.5, sampling=None, monte_carlo=None), truth=0.55),
+    Point(3, altered(REPORT, estimate=None, privacy=None, note="theta=0 is infinite here")),
+    Point(4, altered(REPORT, estimate=0.5, sampling=None, monte_carlo=None), truth=0.55),
     Point(5, decided(Outcome.DRIFT, 0.2, estimate=0.5, candidates={"a": 1.0})),
     Point(6, None, failure="it has not ended", started=REPORT.started, ended=False),
 ]
 
 
 def test_error_is_the_root_of_the_sum_of_squares():
-    assert REPORT.error == pytest.approx(0.05)
-    assert CHECKS[3].report.error == pytest.approx(0.04)
+    assert REPORT.reading.error == pytest.approx(0.05)
+    assert CHECKS[3].report.reading.error == pytest.approx(0.04)
 
 
 def test_text_says_direction_theta_epsilon_and_who():
@@ -39,9 +38,9 @@ def test_text_says_direction_theta_epsilon_and_who():
 def test_text_says_why_clients_are_missing():
     assert "18 of 20 clients (1 × no reply; 1 × refused: <b>injected</b>), 1800" in str(REPORT)
     dropouts = {"no reply": 2, "refused: too small a cohort": 17, "none": 0}
-    text = str(replace(REPORT, dropouts=dropouts, survivors=1))
+    text = str(altered(REPORT, dropouts=dropouts, survivors=1))
     assert "(17 × refused: too small a cohort; 2 × no reply)" in text
-    assert "20 of 20 clients, 1800" in str(replace(REPORT, dropouts={}, survivors=20))
+    assert "20 of 20 clients, 1800" in str(altered(REPORT, dropouts={}, survivors=20))
 
 
 def test_a_bound_below_0_says_0_to_people_and_keeps_its_number_in_json(tmp_path: Path):
@@ -56,7 +55,7 @@ def test_a_bound_below_0_says_0_to_people_and_keeps_its_number_in_json(tmp_path:
 def test_lines_say_why_clients_are_missing():
     lines = list(report_lines(REPORT))
     assert lines[-1] == "left out: 1 × no reply; 1 × refused: <b>injected</b>"
-    assert not any(x.startswith("left out") for x in report_lines(replace(REPORT, dropouts={})))
+    assert not any(x.startswith("left out") for x in report_lines(altered(REPORT, dropouts={})))
 
 
 def test_html_is_self_contained_and_escapes_what_clients_sent(tmp_path: Path):
@@ -77,7 +76,7 @@ def test_html_without_a_single_report_and_with_seeded_noise(tmp_path: Path):
     page = tmp_path / "report.html"
     CheckSeries([Point(1, None)]).save(page, title="t")
     assert "No check succeeded" in page.read_text()
-    CheckSeries([Point(1, replace(REPORT, private=False))]).save(page, title="t")
+    CheckSeries([Point(1, altered(REPORT, private=False))]).save(page, title="t")
     assert "private for\nnobody" in page.read_text()
 
 

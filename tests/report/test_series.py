@@ -32,9 +32,9 @@ def test_json_is_read_back(series):
 
 
 def test_a_series_of_checks_takes_no_rounds():
-    with pytest.raises(ValueError, match="not a report"):
+    with pytest.raises(ValueError, match="not the report of a check"):
         CheckSeries.from_json(ROUNDS.to_json())
-    with pytest.raises(ValueError, match="not a predictor's report"):
+    with pytest.raises(ValueError, match="not the report of a round"):
         RoundSeries.from_json(CHECKS.to_json())
 
 

@@ -36,16 +36,16 @@ def test_estimates_follow_the_truth_through_the_drift(config):
     checks = checks_of({**config, "cohort": 43})
     assert [c.number for c in checks] == [1, 2, 3, 4]
     for check in checks:
-        assert check.report.survivors == 43
-        assert check.report.records == 4300
-        assert abs(check.report.estimate - check.truth) < 0.15
+        assert check.report.cohort.survivors == 43
+        assert check.report.reading.records == 4300
+        assert abs(check.report.reading.estimate - check.truth) < 0.15
     assert checks[2].truth > checks[1].truth + 0.1
 
 
 def test_writers_on_uneven_nodes_are_each_counted_once(config):
     """43 writers on 6 nodes; everybody asked, so 43 × 100 records."""
     (check,) = checks_of({**config, "cohort": 43, "checks": 1})
-    assert (check.report.asked, check.report.records) == (43, 4300)
+    assert (check.report.cohort.asked, check.report.reading.records) == (43, 4300)
 
 
 @pytest.mark.parametrize(("cohort", "records"), [(20, (850, 1150)), (43, (2100, 2100))])
@@ -60,13 +60,13 @@ def test_the_truth_is_of_the_records_that_the_estimate_is_about(
     asked = {"cohort": cohort, "checks": 2, "epsilon": 60.0, "threshold": 0.15, "theta": 0.5}
     config |= {**asked, "estimator": "skew_plugin", "drift-from": 2, "cells": 70_000}
     for check in checks_of(config):
-        assert records[0] <= check.report.records <= records[1]  # 6 s.d. of 20 × 100 halves
-        assert check.report.estimate == pytest.approx(check.truth, abs=1e-4)
+        assert records[0] <= check.report.reading.records <= records[1]  # 6 s.d. of 20 × 100 halves
+        assert check.report.reading.estimate == pytest.approx(check.truth, abs=1e-4)
 
 
 def test_real_writers(config, npz):
     checks = checks_of({**config, "source": str(npz), "writers": 0, "cohort": 20})
-    assert {c.report.survivors for c in checks} == {20}
+    assert {c.report.cohort.survivors for c in checks} == {20}
     assert checks[2].truth > checks[1].truth
 
 

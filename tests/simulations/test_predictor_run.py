@@ -52,14 +52,14 @@ def test_checks_and_rounds_take_turns(lines: list[dict], learnt: list[PredictorR
     checks = [CheckSeries.point_from(line) for line in lines]
     assert [check.number for check in checks] == [report.round for report in learnt] == [1, 2, 3, 4]
     for check in checks:
-        assert check.report.survivors == WRITERS  # who lies to the predictor answers checks
-        assert abs(check.report.estimate - check.truth) < 0.15
+        assert check.report.cohort.survivors == WRITERS  # who lies to the predictor answers checks
+        assert abs(check.report.reading.estimate - check.truth) < 0.15
 
 
 def test_the_leader_is_right_before_and_after_the_drift(learnt: list[PredictorReport]):
     """With 255 honest reports at ε = 4 it is wrong in one run of a million at most."""
-    assert [learnt[1].leader, learnt[3].leader] == ["none", "digits"]
-    assert learnt[3].mixture.keys() == {"none", "digits", "writers"}
+    assert [learnt[1].reading.leader, learnt[3].reading.leader] == ["none", "digits"]
+    assert learnt[3].reading.mixture.keys() == {"none", "digits", "writers"}
 
 
 def test_liars_are_rejected_and_counted(learnt: list[PredictorReport]):
@@ -67,5 +67,5 @@ def test_liars_are_rejected_and_counted(learnt: list[PredictorReport]):
         lies = {"impossible report": ON_A_NODE, "wrong query": ON_A_NODE}
         if report.round > 1:  # nothing was there to be repeated
             lies[REPLAYED] = ON_A_NODE
-        assert report.rejected == lies
-        assert report.taken == WRITERS - sum(lies.values())
+        assert report.cohort.dropouts == lies
+        assert report.cohort.survivors == WRITERS - sum(lies.values())

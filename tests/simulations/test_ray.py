@@ -53,9 +53,9 @@ def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
     lines = run_on_ray(APP, tmp_path, nodes=4, config=config)
     checks = [CheckSeries.point_from(line) for line in lines]
     for check in checks:
-        assert check.report.survivors == 60
-        assert check.report.private
-        assert abs(check.report.estimate - check.truth) < 0.15
+        assert check.report.cohort.survivors == 60
+        assert check.report.protection.private
+        assert abs(check.report.reading.estimate - check.truth) < 0.15
     assert checks[2].truth > checks[1].truth + 0.1
     assert flower_processes() == []
 

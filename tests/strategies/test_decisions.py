@@ -80,7 +80,7 @@ def test_drift_is_found_and_none_is_not_invented(trust, aggregation, nodes):
     assert 0.05 < drifted.lower_bound < 0.5
     # The bound of alarms is another number than the report's, and has no name in common with it.
     assert "at least" not in drifted.verdict.reason
-    assert (drifted.asked, drifted.survivors) == (nodes, nodes)
+    assert (drifted.cohort.asked, drifted.cohort.survivors) == (nodes, nodes)
     same = monitor().check(grid(SAME, nodes=nodes, record_ids=named))
     assert same.outcome is not Outcome.DRIFT, same.verdict.reason
     assert same.lower_bound <= 0.05
@@ -116,7 +116,7 @@ def test_few_clients_are_split_by_record_and_pay_once(ledger, tmp_path):
     reports = [monitor.check(silos, key=f"day {i}") for i in range(4)]
     assert {r.outcome for r in reports} == {Outcome.DRIFT}
     assert ledger.spent().epsilon == pytest.approx(2.0, rel=1e-4)  # two rounds of both buckets
-    assert sum(r.records for r in reports[:2]) == pytest.approx(3000, abs=300)
+    assert sum(r.reading.records for r in reports[:2]) == pytest.approx(3000, abs=300)
 
 
 def test_evidence_adds_up_over_checks_and_restarts(ledger):
@@ -182,13 +182,13 @@ def test_a_report_with_a_verdict_survives_json(ledger):
     report = monitor.check(grid(), key="2026-11-21")
     again = Report.from_dict(json.loads(json.dumps(ledger.check("2026-11-21").report)))
     assert again == report
-    assert report.candidates["turned round"] > 0.9
-    assert report.movements[0]["name"] in FRUIT.names
-    assert report.epsilon_left == pytest.approx(2.0, rel=1e-4)
+    assert report.reading.candidates["turned round"] > 0.9
+    assert report.reading.movements[0]["name"] in FRUIT.names
+    assert report.cost.left == pytest.approx(2.0, rel=1e-4)
     ledger.set_budget(Budget(9.0, 0.0, 30))
-    assert report.epsilon_budget == pytest.approx(3.0)  # then, whatever is in force now
-    assert monitor.check(grid()).epsilon_budget == 9.0
-    assert (report.key, report.population) == ("2026-11-21", "default")
+    assert report.cost.budget == pytest.approx(3.0)  # then, whatever is in force now
+    assert monitor.check(grid()).cost.budget == 9.0
+    assert (report.key, report.cost.population) == ("2026-11-21", "default")
 
 
 def test_the_same_key_spends_and_asks_once(ledger):
@@ -238,7 +238,7 @@ def test_positions_are_no_ids_where_presence_is_hidden():
     with pytest.raises(CheckFailed, match="it needs record_ids="):
         KLDrift(REFERENCE, trust, threshold=0.05).check(grid(nodes=10))
     report = KLDrift(REFERENCE, trust, threshold=0.05).check(grid(nodes=10, record_ids=named))
-    assert report.survivors == 10
+    assert report.cohort.survivors == 10
 
 
 def test_a_failed_check_has_spent_and_an_interrupted_one_never_runs_again(ledger):
@@ -272,7 +272,7 @@ def test_a_second_half_that_fails_leaves_the_estimate(ledger):
     federation = grid_of(lose=lose, nodes=NODES)
     monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
     report = monitor.check(federation, key="half")
-    assert report.estimate > 0.1
+    assert report.reading.estimate > 0.1
     assert report.outcome is Outcome.INCONCLUSIVE
     assert report.lower_bound is None
     assert "no reply" in report.verdict.reason
@@ -294,11 +294,11 @@ def test_clients_who_hold_one_kind_each_explain_nothing_beyond_chance(alike):
     monitor = KLDrift(REFERENCE, Trusted(2.0), threshold=0.05, alarm=ALONE)
     found = [monitor.check(grid_of(app_of(records), 200)) for _ in range(12)]
     for wrong in (
-        [any(m["beyond_chance"] for m in report.movements) for report in found],
+        [any(m["beyond_chance"] for m in report.reading.movements) for report in found],
         [report.outcome is Outcome.DRIFT for report in found],
     ):
         assert sum(wrong) <= 6
-    deviation = np.mean([m["deviation"] for report in found for m in report.movements])
+    deviation = np.mean([m["deviation"] for report in found for m in report.reading.movements])
     assert (deviation > 0.012) == alike  # 0.0347 ± 0.0017 if they are, 0.0040 ± 0.0003 if not
 
 

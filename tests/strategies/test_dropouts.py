@@ -43,8 +43,8 @@ def lost(message: Message) -> bool:
 
 
 def adds_up(report) -> None:
-    assert report.asked - report.survivors == sum(report.dropouts.values())
-    assert all(n > 0 for n in report.dropouts.values())
+    assert report.cohort.asked - report.cohort.survivors == sum(report.cohort.dropouts.values())
+    assert all(n > 0 for n in report.cohort.dropouts.values())
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -55,9 +55,9 @@ def test_each_client_is_left_out_once(path, nodes):
     grid = grid_of(app_of(odd, secure_sum=FirstUse()), nodes, lose=lost)
     report = KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.05).check(grid)
     adds_up(report)
-    assert (report.asked, report.survivors) == (nodes, nodes - 3)
+    assert (report.cohort.asked, report.cohort.survivors) == (nodes, nodes - 3)
     why = Counter[str]()
-    for reason, n in report.dropouts.items():
+    for reason, n in report.cohort.dropouts.items():
         why[reason.split(":")[0]] += n
     assert why == {"refused": 2, "no reply": 1}
 
@@ -66,7 +66,7 @@ def test_each_client_of_an_aggregator_is_left_out_once():
     grid = federation(app_of(odd, aggregator=KEY.public), lose=lost)
     report = sealing(threshold=0.05).check(grid)
     adds_up(report)
-    assert (report.asked, report.survivors) == (20, 17)
+    assert (report.cohort.asked, report.cohort.survivors) == (20, 17)
 
 
 def test_who_is_rejected_in_one_half_is_left_out_once():
@@ -79,7 +79,7 @@ def test_who_is_rejected_in_one_half_is_left_out_once():
 
     report = sealing(threshold=0.05).check(federation(meddle=on_request(spoil)))
     adds_up(report)
-    assert report.survivors == 18
+    assert report.cohort.survivors == 18
 
 
 @pytest.mark.parametrize("aggregator_says", [{"1004:0": ["text"]}, {"9:9": "why"}, ["1004:0"]])
@@ -107,7 +107,7 @@ def test_different_clients_missing_in_the_two_halves_are_all_left_out():
 
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of(nodes=10, lose=lose))
     adds_up(report)
-    assert (report.survivors, report.dropouts) == (5, {"no reply": 5})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (5, {"no reply": 5})
 
 
 @pytest.mark.parametrize("nodes", [10, 60])
@@ -117,7 +117,7 @@ def test_a_second_half_that_fails_leaves_out_whom_only_it_asked(nodes):
 
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of(nodes=nodes, lose=lose))
     adds_up(report)
-    assert report.survivors == (10 if nodes == 10 else 30)
+    assert report.cohort.survivors == (10 if nodes == 10 else 30)
 
 
 class Echo(InProcessGrid):
@@ -134,7 +134,7 @@ def test_messages_that_come_twice_leave_nobody_out(path, nodes):
     trust, aggregation = PATHS[path]
     grid = Echo(app_of(secure_sum=FirstUse()), nodes)
     report = KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.05).check(grid)
-    assert (report.survivors, report.dropouts) == (nodes, {})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (nodes, {})
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -156,5 +156,5 @@ def test_every_member_of_a_node_has_its_own_reason(path):
         REFERENCE, trust, aggregation=aggregation(), population=HostedClients(), threshold=0.05
     ).check(InProcessGrid(app, 4))
     adds_up(report)
-    assert report.survivors == 14
-    assert sorted(r.rpartition("(")[2] for r in report.dropouts) == ["KeyError)", "OSError)"]
+    assert report.cohort.survivors == 14
+    assert sorted(r.rpartition("(")[2] for r in report.cohort.dropouts) == ["KeyError)", "OSError)"]

@@ -88,18 +88,21 @@ def summing(policy=None, **options):
 
 
 def test_unguarded_nodes_answer_and_write_nothing(tmp_path, receipts):
-    assert plain().check(grid_of()).survivors == 20
-    assert summed().check(grid_of(summing())).survivors == 20
+    assert plain().check(grid_of()).cohort.survivors == 20
+    assert summed().check(grid_of(summing())).cohort.survivors == 20
     assert receipts() == ()
 
 
 def test_every_answered_check_leaves_a_receipt_of_what_the_report_says(limits, receipts):
     limits()
     report = plain().check(grid_of())
-    assert (report.survivors, len(receipts())) == (20, 20)
+    assert (report.cohort.survivors, len(receipts())) == (20, 20)
     for receipt in receipts():
         assert (receipt.check, receipt.trust, receipt.unit) == (report.check, "trusted", "record")
-        assert (receipt.domain, receipt.reference) == (report.domain, report.reference)
+        assert (receipt.domain, receipt.reference) == (
+            report.compared.domain,
+            report.compared.reference,
+        )
         assert (receipt.epsilon, receipt.delta) == (10**9, 0)
     assert {r.account for r in receipts()} == {f"{i}:0" for i in range(20)}
 
@@ -107,7 +110,7 @@ def test_every_answered_check_leaves_a_receipt_of_what_the_report_says(limits, r
 def test_secure_sums_leave_receipts_too(limits, receipts):
     limits()
     report = summed().check(grid_of(summing()))
-    assert (report.survivors, len(receipts())) == (20, 20)
+    assert (report.cohort.survivors, len(receipts())) == (20, 20)
     assert {(r.trust, r.epsilon, r.delta) for r in receipts()} == {("distributed", 10**9, 10**9)}
     summed(Trusted(epsilon=1.0)).check(grid_of(summing()))
     assert [r.trust for r in receipts()[20:]] == ["trusted"] * 20
@@ -116,7 +119,7 @@ def test_secure_sums_leave_receipts_too(limits, receipts):
 def test_client_level_checks_say_so(limits, receipts):
     limits()
     trust = Trusted(epsilon=1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
-    assert plain(trust).check(grid_of()).survivors == 20
+    assert plain(trust).check(grid_of()).cohort.survivors == 20
     assert {r.unit for r in receipts()} == {"client"}
 
 
@@ -152,7 +155,7 @@ def test_sealed_counts_leave_receipts_and_the_aggregator_none(limits, receipts, 
     limits(('"trusted", ', '"trusted-aggregator", '))
     grid, monitor = sealed
     report = monitor.check(grid)
-    assert report.survivors == 19
+    assert report.cohort.survivors == 19
     assert {r.account for r in receipts()} == {f"{i}:0" for i in range(19)}
     assert {(r.check, r.trust) for r in receipts()} == {(report.check, "trusted-aggregator")}
 
@@ -216,8 +219,10 @@ def test_one_node_refuses_for_itself(tmp_path):
         return app(message, context)
 
     report = plain().check(grid_of(guarded))
-    assert report.survivors == 19
-    assert report.dropouts == {"refused: epsilon 1; this client's limit for a check is 0.5": 1}
+    assert report.cohort.survivors == 19
+    assert report.cohort.dropouts == {
+        "refused: epsilon 1; this client's limit for a check is 0.5": 1
+    }
 
 
 # ------------------------------------------------------------------------- the budget
@@ -228,7 +233,7 @@ def test_the_budget_of_a_period_runs_out_and_comes_back(limits, receipts, clock,
     limits()
     grid, monitor = grid_of(summing()), monitor()
     for _ in range(3):
-        assert monitor.check(grid).survivors == 20
+        assert monitor.check(grid).cohort.survivors == 20
         clock.seconds += DAY
     with pytest.raises(CheckFailed, match="epsilon 1 is more than this client has left: 0 of 3"):
         monitor.check(grid)
@@ -236,7 +241,7 @@ def test_the_budget_of_a_period_runs_out_and_comes_back(limits, receipts, clock,
     with pytest.raises(CheckFailed, match="left: 0 of 3 in 30 days"):
         monitor.check(grid)
     clock.seconds += 90 * DAY + 27 * DAY + 1  # 30 days and a second after the first check
-    assert monitor.check(grid).survivors == 20
+    assert monitor.check(grid).cohort.survivors == 20
     with pytest.raises(CheckFailed, match="left: 0 of 3"):
         monitor.check(grid)
     assert len(receipts()) == 80
@@ -256,7 +261,7 @@ def test_hosted_clients_have_a_budget_each(limits, receipts):
     app = ClientApp()
     host_drift_queries(app, lambda c, _: basket(c), lambda _: [3, 4], lambda _: FRUIT)
     report = plain(population=HostedClients()).check(grid_of(app, nodes=3))
-    assert report.survivors == 6
+    assert report.cohort.survivors == 6
     assert {r.account for r in receipts()} == {f"{i}:{m}" for i in range(3) for m in (3, 4)}
 
 
@@ -278,7 +283,7 @@ def test_the_same_check_asked_again_is_refused(limits, receipts):
         second.append(app(message, context))
         return reply
 
-    assert plain().check(grid_of(twice)).survivors == 20
+    assert plain().check(grid_of(twice)).cohort.survivors == 20
     assert len(receipts()) == 20
     for reply in second:
         assert "counts" not in reply.content
@@ -296,7 +301,7 @@ def test_a_second_opening_of_a_sum_is_refused(limits, receipts):
             return second[-1]
         return app(message, context)
 
-    assert summed().check(grid_of(twice)).survivors == 19
+    assert summed().check(grid_of(twice)).cohort.survivors == 19
     assert len(receipts()) == 20
     assert "answered this check before" in str(second[0].content["answer"])
 
@@ -315,7 +320,7 @@ def test_a_client_cannot_be_asked_under_several_numbers(limits, receipts, member
         return replies[-1]
 
     if answered:
-        assert plain().check(grid_of(greedy)).survivors == 20
+        assert plain().check(grid_of(greedy)).cohort.survivors == 20
     else:
         with pytest.raises(CheckFailed, match="question: members is out of range"):
             plain().check(grid_of(greedy))
@@ -348,8 +353,8 @@ def test_a_node_that_dies_between_the_two_has_spent(limits, receipts):
     assert os.waitpid(child, 0)[1] == 9
     assert [r.account for r in receipts()] == ["0:0"]
     report = plain().check(grid_of())
-    assert report.survivors == 19
-    (reason,) = report.dropouts
+    assert report.cohort.survivors == 19
+    (reason,) = report.cohort.dropouts
     assert "left: 0 of 1" in reason
 
 

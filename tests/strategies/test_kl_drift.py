@@ -34,28 +34,32 @@ TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
 
 def test_a_check_reads_the_exact_divergence_within_its_error():
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of())
-    assert abs(report.estimate - TRUTH) < FAR * report.privacy + 0.01
-    assert report.privacy < 0.05
-    assert (report.asked, report.survivors, report.dropouts) == (20, 20, {})
-    assert report.records == 2000
-    assert report.cells == 6  # four kinds of fruit, others, missing
-    assert report.private
-    assert (report.epsilon, report.delta, report.adjacency) == (1.0, 0.0, "replace-one")
-    assert report.domain == FRUIT.fingerprint
-    assert report.reference == REFERENCE.fingerprint
+    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.01
+    assert report.reading.privacy < 0.05
+    assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (20, 20, {})
+    assert report.reading.records == 2000
+    assert report.compared.cells == 6  # four kinds of fruit, others, missing
+    assert report.protection.private
+    assert (report.guarantee.epsilon, report.guarantee.delta, report.guarantee.adjacency) == (
+        1.0,
+        0.0,
+        "replace-one",
+    )
+    assert report.compared.domain == FRUIT.fingerprint
+    assert report.compared.reference == REFERENCE.fingerprint
 
 
 def test_noise_is_really_added_and_differs_between_checks():
     monitor = KLDrift(REFERENCE, Trusted(epsilon=0.1))
-    estimates = {monitor.check(grid_of()).estimate for _ in range(4)}
+    estimates = {monitor.check(grid_of()).reading.estimate for _ in range(4)}
     assert len(estimates) == 4
     assert TRUTH not in estimates
 
 
 def test_a_seed_repeats_everything_and_the_report_says_not_private():
     runs = [KLDrift(REFERENCE, Trusted(epsilon=0.1), seed=3).check(grid_of()) for _ in range(2)]
-    assert runs[0].estimate == runs[1].estimate
-    assert not runs[0].private
+    assert runs[0].reading.estimate == runs[1].reading.estimate
+    assert not runs[0].protection.private
     assert "NOT PRIVATE" in str(runs[0])
 
 
@@ -65,7 +69,7 @@ def test_start_puts_metrics_into_flowers_result():
     result = monitor.start(grid_of(), num_rounds=3)
     assert sorted(result.evaluate_metrics_clientapp) == [1, 2, 3]
     for number, metrics in result.evaluate_metrics_clientapp.items():
-        assert metrics["kld.estimate"] == monitor.reports[number].estimate
+        assert metrics["kld.estimate"] == monitor.reports[number].reading.estimate
         assert metrics["kld.epsilon"] == 1.0
 
 
@@ -99,15 +103,15 @@ def test_a_failed_round_gives_no_number_and_does_not_stop_the_others():
 )
 def test_every_release_is_near_the_truth(trust):
     report = KLDrift(REFERENCE, trust).check(grid_of())
-    assert abs(report.estimate - TRUTH) < FAR * report.privacy + 0.02
-    assert report.unit == ("record" if trust.clip is None else "client")
+    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.02
+    assert report.guarantee.unit == ("record" if trust.clip is None else "client")
 
 
 def test_clients_count_no_more_records_than_client_level_privacy_allows():
     trust = Trusted(epsilon=20.0, adjacency=Adjacency.ADD_REMOVE, clip=30)
     report = KLDrift(REFERENCE, trust).check(grid_of())
-    assert report.survivors == 20
-    assert report.records == pytest.approx(20 * 30, abs=60)
+    assert report.cohort.survivors == 20
+    assert report.reading.records == pytest.approx(20 * 30, abs=60)
 
 
 def test_monte_carlo_plan_and_paper_estimator():
@@ -115,9 +119,11 @@ def test_monte_carlo_plan_and_paper_estimator():
         REFERENCE, Trusted(epsilon=3.0), plan=MonteCarlo(draws=4000), estimator="paper"
     )
     report = monitor.check(grid_of())
-    assert report.theta == 0
-    assert report.monte_carlo > 0
-    assert abs(report.estimate - skewed_divergence(REFERENCE.probabilities, SHARES, 0)) < 0.15
+    assert report.reading.theta == 0
+    assert report.reading.monte_carlo > 0
+    assert (
+        abs(report.reading.estimate - skewed_divergence(REFERENCE.probabilities, SHARES, 0)) < 0.15
+    )
 
 
 def test_paper_estimator_with_its_lambda():
@@ -126,32 +132,32 @@ def test_paper_estimator_with_its_lambda():
         KLDrift(REFERENCE, Trusted(epsilon=20.0), estimator=partial(paper, lam=lam), seed=1)
         for lam in (0.0, 0.5)
     ]
-    plain, shifted = (monitor.check(grid_of()).estimate for monitor in by_lambda)
+    plain, shifted = (monitor.check(grid_of()).reading.estimate for monitor in by_lambda)
     assert plain == pytest.approx(shifted, abs=1e-3)
     assert plain == pytest.approx(skewed_divergence(REFERENCE.probabilities, SHARES, 0), abs=0.02)
 
 
 def test_hybrid_says_that_it_estimates_the_population():
     report = KLDrift(REFERENCE, Trusted(epsilon=3.0), estimator="hybrid").check(grid_of())
-    assert (report.estimator, report.target) == ("hybrid", "population")
+    assert (report.reading.estimator, report.reading.target) == ("hybrid", "population")
     default = KLDrift(REFERENCE, Trusted(epsilon=3.0)).check(grid_of())
-    assert (default.estimator, default.target) == ("posterior_counts", "cohort")
+    assert (default.reading.estimator, default.reading.target) == ("posterior_counts", "cohort")
 
 
 def test_theta_zero_with_an_unseen_symbol_says_so_and_keeps_the_report():
     nobody_likes_durian = app_of(lambda c: basket(c, shares=(0.4, 0.3, 0.3, 0.0)))
     monitor = KLDrift(REFERENCE, Trusted(epsilon=3.0), theta=0.0, seed=5)
     report = monitor.check(grid_of(nobody_likes_durian))
-    assert report.estimate is None
-    assert "theta=0 is infinite here" in report.note
-    assert report.epsilon == 3.0  # the budget is spent, and the report says so
+    assert report.reading.estimate is None
+    assert "theta=0 is infinite here" in report.reading.note
+    assert report.guarantee.epsilon == 3.0  # the budget is spent, and the report says so
     assert monitor.start(grid_of(nobody_likes_durian)).evaluate_metrics_clientapp[1]
 
 
 def test_theta_zero_is_plain_kl_where_everything_is_seen():
     report = KLDrift(REFERENCE, Trusted(epsilon=3.0), theta=0.0).check(grid_of())
     truth = skewed_divergence(REFERENCE.probabilities, SHARES, 0.0)
-    assert abs(report.estimate - truth) < FAR * report.privacy + 0.02
+    assert abs(report.reading.estimate - truth) < FAR * report.reading.privacy + 0.02
 
 
 def test_report_survives_json():
@@ -178,8 +184,8 @@ def test_unreachable_clients_are_left_out_and_counted():
     lost = {1003, 1007}
     grid = grid_of(lose=lambda m: m.metadata.dst_node_id in lost)
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid)
-    assert (report.survivors, report.dropouts) == (18, {"no reply": 2})
-    assert report.records == 1800
+    assert (report.cohort.survivors, report.cohort.dropouts) == (18, {"no reply": 2})
+    assert report.reading.records == 1800
 
 
 def test_below_the_minimum_cohort_nothing_is_released():
@@ -192,7 +198,7 @@ def test_below_the_minimum_cohort_nothing_is_released():
 def test_a_client_without_records_takes_part_with_zeros():
     app = app_of(lambda c: [] if c.node_config["partition-id"] == 0 else basket(c))
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(app))
-    assert (report.survivors, report.records) == (20, 1900)
+    assert (report.cohort.survivors, report.reading.records) == (20, 1900)
 
 
 def test_a_cohort_without_any_record_has_nothing_to_compare():
@@ -226,7 +232,7 @@ def test_another_reference_is_refused_by_a_client_that_agreed_to_one(given):
     other = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
     with pytest.raises(CheckFailed, match="refused: the server's reference is not the one"):
         KLDrift(other, Trusted(epsilon=1.0)).check(grid)
-    assert KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid).survivors == 20
+    assert KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid).cohort.survivors == 20
 
 
 class _Odd:
@@ -255,7 +261,15 @@ def test_a_record_that_does_not_fit_changes_nothing_but_counts(record):
     told = []
     for records in (basket, odd):
         report = KLDrift(REFERENCE, Trusted(epsilon=0.1)).check(grid_of(app_of(records)))
-        told.append((report.asked, report.survivors, report.dropouts, report.records, report.cells))
+        told.append(
+            (
+                report.cohort.asked,
+                report.cohort.survivors,
+                report.cohort.dropouts,
+                report.reading.records,
+                report.compared.cells,
+            )
+        )
     assert told[0] == told[1] == (20, 20, {}, 2000, 6)
 
 
@@ -284,7 +298,7 @@ def test_what_odd_records_raise_while_read_never_leaves_the_client():
         return _Odd() if context.node_config["partition-id"] == 0 else basket(context)
 
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(app_of(odd)))
-    assert report.survivors == 19
+    assert report.cohort.survivors == 19
     assert "measles" not in report.to_json()
 
 
@@ -310,7 +324,7 @@ def test_a_symbol_outside_the_domain_is_never_quoted(spoilt):
         return (broken if context.node_id == 1000 else app_of())(message, context)
 
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(app))
-    assert list(report.dropouts) == [
+    assert list(report.cohort.dropouts) == [
         "refused: the domain encodes records to symbols that it does not have"
     ]
 
@@ -324,7 +338,7 @@ def test_what_another_handler_raises_is_reported_by_code_only():
         return run(message, context)
 
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(one_crashes))
-    assert report.dropouts == {"client error (Flower code 2)": 1}
+    assert report.cohort.dropouts == {"client error (Flower code 2)": 1}
 
 
 def tampering(change):
@@ -383,9 +397,9 @@ NONSENSE = Answer(1, "", 0, [])
 )
 def test_a_bad_reply_is_left_out_by_reason_and_the_rest_counts(change, reason):
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(tampering(change))
-    assert report.survivors == 19
-    assert report.records == 1900
-    ((said, n),) = report.dropouts.items()
+    assert report.cohort.survivors == 19
+    assert report.reading.records == 1900
+    ((said, n),) = report.cohort.dropouts.items()
     assert said.startswith("invalid reply: ")
     assert reason in said
     assert n == 1
@@ -395,7 +409,7 @@ def test_odd_extra_records_in_a_reply_do_no_harm():
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(
         tampering(lambda content: content.update(extra=ConfigRecord({"empty": []})))
     )
-    assert (report.survivors, report.dropouts) == (20, {})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (20, {})
 
 
 def test_a_refusal_is_quoted_short_and_harmless():
@@ -404,7 +418,7 @@ def test_a_refusal_is_quoted_short_and_harmless():
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(
         tampering(lambda c: c.update(answer=ConfigRecord(refusal.to_config())))
     )
-    ((reason, n),) = report.dropouts.items()
+    ((reason, n),) = report.cohort.dropouts.items()
     assert reason.startswith("refused: [2Jxxx")
     assert len(reason) < 220
     assert n == 1
@@ -423,7 +437,7 @@ def test_a_reply_cannot_count_twice_or_for_others():
         return reply
 
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(greedy))
-    assert (report.survivors, report.records) == (20, 2000)
+    assert (report.cohort.survivors, report.reading.records) == (20, 2000)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +464,7 @@ def test_other_handlers_of_the_app_go_on_working():
     answer_drift_queries(app, basket, FRUIT)
     grid = grid_of(app)
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid)
-    assert report.survivors == 20
+    assert report.cohort.survivors == 20
     (reply,) = grid.send_and_receive([Message(RecordDict(), 1000, "train")])
     assert reply.content["m"]["loss"] == 1.5
 

@@ -58,9 +58,13 @@ def test_a_new_category_is_found_at_the_first_check_and_nobody_is_left_out(
     )
     report = monitor.check(meeting(clients, 0.9, what, nodes))
     assert report.outcome is Outcome.DRIFT, report.verdict.reason
-    assert (report.asked, report.survivors, report.dropouts) == (nodes, nodes, {})
-    assert report.outside.share == pytest.approx(0.9 * clients, abs=0.1)
-    assert report.outside.kinds[0].name == ("missing" if what is None else "other")
+    assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (
+        nodes,
+        nodes,
+        {},
+    )
+    assert report.reading.outside.share == pytest.approx(0.9 * clients, abs=0.1)
+    assert report.reading.outside.kinds[0].name == ("missing" if what is None else "other")
     assert 0.1 < report.verdict.outside_lower < 0.95
 
 
@@ -94,20 +98,20 @@ def test_no_drift_is_not_said_beside_a_share_that_is_not_tolerated():
 def test_nothing_outside_is_no_alarm_and_no_obstacle():
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.1).check(meeting(0.0, 0.0))
     assert report.outcome is Outcome.NO_DRIFT, report.verdict.reason
-    assert report.outside.share < 0.01
+    assert report.reading.outside.share < 0.01
     assert report.verdict.outside_tolerated == pytest.approx(1 - math.exp(-0.1))
 
 
 def test_without_a_threshold_the_share_is_estimated():
     report = KLDrift(REFERENCE, Trusted(1.0)).check(meeting(0.5, 0.2, nodes=100))
     assert report.verdict is None
-    assert report.outside.share == pytest.approx(0.1, abs=0.02)
-    assert report.outside.deviation < 0.01
+    assert report.reading.outside.share == pytest.approx(0.1, abs=0.02)
+    assert report.reading.outside.deviation < 0.01
     again = Report.from_dict(json.loads(report.to_json()))
-    assert again.outside == report.outside
+    assert again.reading.outside == report.reading.outside
     old = json.loads(report.to_json())
-    del old["outside"]
-    assert Report.from_dict(old).outside is None
+    del old["reading"]["outside"]
+    assert Report.from_dict(old).reading.outside is None
 
 
 def test_the_column_that_does_not_fit_is_named():
@@ -132,7 +136,7 @@ def test_the_column_that_does_not_fit_is_named():
     report = KLDrift(reference, Trusted(1.0), threshold=0.1).check(InProcessGrid(app(), 400))
     assert report.verdict.outside_lower > 0.2
     assert re.search(r"outside the reference: 2[67]\.\d % ± 0\.\d %, 'other' in job", str(report))
-    assert report.movements[0]["name"] == "'other' in job (not in the reference)"
+    assert report.reading.movements[0]["name"] == "'other' in job (not in the reference)"
 
 
 def test_neighbouring_federations_differ_in_noised_numbers_only():
@@ -149,10 +153,10 @@ def test_neighbouring_federations_differ_in_noised_numbers_only():
         app = app_of(records)
         report = KLDrift(REFERENCE, Trusted(0.1), threshold=0.5).check(grid_of(app, 50))
         told.add(
-            (report.asked, report.survivors, tuple(report.dropouts.items()), report.note is None,
-             report.cells, report.epsilon, report.delivered, report.private)
+            (str(report.cohort), report.reading.note is None, report.compared.cells,
+             report.guarantee.epsilon, report.cost.epsilon, report.protection.private)
         )  # fmt: skip
-    assert told == {(50, 50, (), True, 6, 0.1, 0.1, True)}
+    assert told == {("50 of 50 clients", True, 6, 0.1, 0.1, True)}
 
 
 def test_the_rate_of_false_alarms_is_shared_out():

@@ -68,13 +68,17 @@ def test_it_learns_which_candidate_the_clients_follow():
     grid, nodes = grid_of(app(), 150), 150
     for _ in range(4):
         report = learning.ask(grid)
-    assert report.leader == "turned round"
-    assert report.weights["turned round"] > 0.98
-    assert (report.asked, report.taken, report.rejected) == (nodes, nodes, {})
-    assert (report.round, report.reports) == (4, 4 * nodes)
-    assert (report.epsilon_left, report.delta, report.swing) == (None, 0.0, 8.0)
+    assert report.reading.leader == "turned round"
+    assert report.reading.weights["turned round"] > 0.98
+    assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (
+        nodes,
+        nodes,
+        {},
+    )
+    assert (report.round, report.reading.reports) == (4, 4 * nodes)
+    assert (report.cost.left, report.guarantee.delta, report.reading.swing) == (None, 0.0, 8.0)
     bound = learning.predictor.risk_bound(4, nodes)[1]
-    assert report.risk_bound == bound < 4 * nodes * math.log(2)
+    assert report.reading.risk_bound == bound < 4 * nodes * math.log(2)
 
 
 def test_flowers_own_start_gives_metrics_of_each_round():
@@ -89,8 +93,8 @@ def test_it_works_beside_drift_checks_in_one_app():
     both = app_of()
     answer_predictor_queries(both, basket, FRUIT)
     grid = grid_of(both, NODES)
-    assert KLDrift(REFERENCE, Trusted(1.0)).check(grid).survivors == NODES
-    assert predictor().ask(grid).taken == NODES
+    assert KLDrift(REFERENCE, Trusted(1.0)).check(grid).cohort.survivors == NODES
+    assert predictor().ask(grid).cohort.survivors == NODES
 
 
 def test_a_report_is_a_symbol_and_nothing_else():
@@ -157,7 +161,7 @@ def test_clients_without_good_records_report_like_others(records, domain, caplog
     """A refusal would tell the server of the data, which no channel hides; the node's log says."""
     learning = predictor()
     report = learning.ask(grid_of(app(records, domain), NODES))
-    assert (report.taken, report.rejected) == (NODES, {})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (NODES, {})
     assert "secret" not in caplog.text
 
 
@@ -183,7 +187,7 @@ def test_a_lying_client_is_rejected_and_counted(lie, reason):
                 yield reply
 
     report = predictor().ask(Lying(app(), 5))
-    assert (report.taken, report.rejected) == (4, {reason: 1})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (4, {reason: 1})
 
 
 def test_a_report_sent_twice_counts_once():
@@ -194,7 +198,7 @@ def test_a_report_sent_twice_counts_once():
                 yield reply
 
     report = predictor().ask(Echo(app(), 5))
-    assert (report.taken, report.rejected) == (5, {"repeated report": 5})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (5, {"repeated report": 5})
 
 
 def test_the_guard_caps_what_reports_cost(tmp_path):
@@ -202,7 +206,7 @@ def test_the_guard_caps_what_reports_cost(tmp_path):
     for i, context in enumerate(grid._contexts.values()):
         (tmp_path / str(i)).mkdir()
         context.node_config["drift-guard"] = str(guard_file(tmp_path / str(i)))
-    assert learning.ask(grid).taken == learning.ask(grid).taken == 3
+    assert learning.ask(grid).cohort.survivors == learning.ask(grid).cohort.survivors == 3
     with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 0 of 4"):
         learning.ask(grid)
 
@@ -223,14 +227,21 @@ def test_the_papers_algorithms_learn_through_the_same_rounds(name):
     for number in (1, 2):
         grid = Kept(app(), NODES)
         report = learning.ask(grid)
-        assert (report.taken, report.rejected, report.mixture) == (NODES, {}, {})
-        assert (report.delta, report.risk_bound) == (1e-6 if name == "wma" else 0.0, None)
+        assert (report.cohort.survivors, report.cohort.dropouts, report.reading.mixture) == (
+            NODES,
+            {},
+            {},
+        )
+        assert (report.guarantee.delta, report.reading.risk_bound) == (
+            1e-6 if name == "wma" else 0.0,
+            None,
+        )
         sent = [next(iter(reply.content["phase"].values())) for reply in grid.replies]
         symbols = np.array([symbol for _, *symbol in sent])
         twin.update(Reports(number, np.array([query for query, *_ in sent]), symbols))
     assert learning.predictor.state() == twin.state()
-    assert list(report.weights.values()) == twin.weights.tolist()
-    assert (report.leader, report.swing) == (twin.leader.name, twin.leader.swing)
+    assert list(report.reading.weights.values()) == twin.weights.tolist()
+    assert (report.reading.leader, report.reading.swing) == (twin.leader.name, twin.leader.swing)
 
 
 @EACH
@@ -239,7 +250,7 @@ def test_the_papers_algorithms_are_charged_epsilon_and_delta(name, tmp_path):
     ledger.set_budget(Budget(4.5, 2.5e-6, 30, unit=Unit.CLIENT, composition="sum"))
     learning = PrivatePredictor(PAPERS[name](), ledger=ledger)
     report = learning.ask(grid_of(app(), 3))
-    assert (report.epsilon_left, report.epsilon_budget) == pytest.approx((2.5, 4.5))
+    assert (report.cost.left, report.cost.budget) == pytest.approx((2.5, 4.5))
     (release,) = ledger.check("predictor/1").releases
     assert release.asked.epsilon == 2 * 10**9
     assert release.asked.delta == (10**12 if name == "wma" else 0)
@@ -256,7 +267,7 @@ def test_the_guard_holds_a_report_to_its_delta(tmp_path, delta, answers):
     grid._contexts[1000].node_config["drift-guard"] = str(guard_file(tmp_path, delta=delta))
     learning = PrivatePredictor(PAPERS["wma"]())
     if answers:
-        assert learning.ask(grid).taken == 1
+        assert learning.ask(grid).cohort.survivors == 1
     else:
         with pytest.raises(CheckFailed, match="delta"):
             learning.ask(grid)
@@ -297,7 +308,7 @@ def test_it_goes_on_where_a_process_before_it_ended(ledger):
         last = first.ask(grid)
     again = predictor(ledger=ledger)
     assert (again.rounds, again.taken) == (2, 2 * NODES)
-    assert again.predictor.weights.tolist() == list(last.weights.values())
+    assert again.predictor.weights.tolist() == list(last.reading.weights.values())
     assert again.ask(grid).round == 3
 
 

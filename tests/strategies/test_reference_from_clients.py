@@ -49,7 +49,7 @@ def test_what_many_clients_lack_is_in_it():
 
 def test_its_report_says_how_it_was_made():
     reference, report = ReferenceFromClients(FRUIT, Trusted(2.0)).build(grid_of())
-    assert (report.reference, report.survivors) == (reference.fingerprint, 20)
+    assert (report.reading.reference, report.cohort.survivors) == (reference.fingerprint, 20)
     assert "per record" in str(report)
 
 
@@ -96,9 +96,9 @@ def test_one_months_reference_serves_the_next_ones_checks(tmp_path):
     assert found["august"].verdict.lower_bound > THRESHOLD
     kept = ledger.history()
     assert [entry.key for entry in kept] == ["june", "july", "august"]
-    assert kept[0].report == made.to_dict()
-    assert {entry.report["reference"] for entry in kept} == {reference.fingerprint}
-    spent = sum(entry.report["delivered"] for entry in kept)
+    assert ReferenceReport.from_dict(kept[0].report) == made
+    assert [entry.report["cost"]["population"] for entry in kept] == ["default"] * 3
+    spent = sum(entry.report["cost"]["epsilon"] for entry in kept)
     assert ledger.spent().epsilon == pytest.approx(spent, abs=1e-6)
     with pytest.raises(AlreadyChecked):
         making.build(grid, key="june")
@@ -126,8 +126,8 @@ def test_what_was_settled_is_what_was_made(tmp_path):
         entry = ledger.history("fleet")[-1]
         assert ReferenceReport.from_dict(entry.report) == report
         kept = kept_reference(ledger, entry.key, population="fleet")
-        assert kept.fingerprint == made.fingerprint == report.reference
-    with pytest.raises(ValueError, match="not a reference's report"):
+        assert kept.fingerprint == made.fingerprint == report.reading.reference
+    with pytest.raises(ValueError, match="not the report of a reference"):
         ReferenceReport.from_dict({**report.to_dict(), "schema": "reference 0"})
 
 

@@ -49,22 +49,22 @@ def distributed(**options):
 def test_every_model_reads_the_truth_over_a_secure_sum(trust):
     monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum())
     report = monitor.check(grid_of(SUMMING()))
-    assert abs(report.estimate - TRUTH) < FAR * report.privacy + 0.02
-    assert (report.asked, report.survivors, report.dropouts) == (20, 20, {})
-    assert report.trust == trust.name
-    assert report.private
+    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.02
+    assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (20, 20, {})
+    assert report.protection.trust == trust.name
+    assert report.protection.private
 
 
 def test_surplus_survivors_deliver_a_smaller_epsilon_than_asked():
     report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(SUMMING()))
-    assert report.epsilon == 3.0
-    assert report.delivered < 3.0  # 20 shares where 10 were enough
+    assert report.guarantee.epsilon == 3.0
+    assert report.cost.epsilon < 3.0  # 20 shares where 10 were enough
 
 
 def test_exactly_enough_survivors_deliver_what_was_asked():
     trust = distributed(min_survivors=20)
     report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(SUMMING()))
-    assert 0.95 * 3.0 < report.delivered <= 3.0
+    assert 0.95 * 3.0 < report.cost.epsilon <= 3.0
 
 
 def test_colluding_clients_are_not_counted_on():
@@ -72,17 +72,15 @@ def test_colluding_clients_are_not_counted_on():
     few, many = (
         KLDrift(REFERENCE, t, aggregation=SecureSum()).check(grid_of(SUMMING())) for t in trusts
     )
-    assert few.delivered < many.delivered <= 3.0
+    assert few.cost.epsilon < many.cost.epsilon <= 3.0
 
 
 def test_records_are_exact_only_where_their_number_is_public():
     exact = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(SUMMING()))
-    assert exact.records == 2000
+    assert exact.reading.records == 2000
     hidden = distributed(adjacency=Adjacency.ADD_REMOVE, epsilon=0.01)
-    totals = {
-        KLDrift(REFERENCE, hidden, aggregation=SecureSum()).check(grid_of(SUMMING())).records
-        for _ in range(4)
-    }
+    monitors = (KLDrift(REFERENCE, hidden, aggregation=SecureSum()) for _ in range(4))
+    totals = {monitor.check(grid_of(SUMMING())).reading.records for monitor in monitors}
     assert len(totals) > 1
 
 
@@ -106,9 +104,9 @@ def test_dropouts_in_every_phase_are_survived_and_said(phase):
     grid = grid_of(SUMMING(), lose=lose)
     report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid)
     in_the_sum = 20 if phase >= 3 else 16
-    assert report.survivors == in_the_sum
-    assert report.records == 100 * in_the_sum
-    assert sum(report.dropouts.values()) == 20 - in_the_sum
+    assert report.cohort.survivors == in_the_sum
+    assert report.reading.records == 100 * in_the_sum
+    assert sum(report.cohort.dropouts.values()) == 20 - in_the_sum
 
 
 def test_too_many_dropouts_give_up_without_a_number():
@@ -144,7 +142,7 @@ def test_many_checks_in_one_run_with_a_rotating_cohort():
         cohort=RotatingCohort(10),
     )
     result = monitor.start(grid_of(SUMMING()), num_rounds=4)
-    assert [r.survivors for r in monitor.reports.values()] == [10] * 4
+    assert [r.cohort.survivors for r in monitor.reports.values()] == [10] * 4
     assert all("kld.estimate" in m for m in result.evaluate_metrics_clientapp.values())
 
 
@@ -168,7 +166,7 @@ def pinned_federation(pinned: Roster | None = None):
 def test_hospitals_with_pinned_keys():
     grid, roster = pinned_federation()
     monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
-    assert monitor.check(grid).survivors == 5
+    assert monitor.check(grid).cohort.survivors == 5
 
 
 def test_a_server_with_another_list_is_refused():
@@ -245,8 +243,8 @@ def test_a_client_that_sends_junk_is_left_out(payload):
         return reply
 
     report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(junk))
-    assert report.survivors == 19
-    assert any(reason.startswith("invalid reply") for reason in report.dropouts)
+    assert report.cohort.survivors == 19
+    assert any(reason.startswith("invalid reply") for reason in report.cohort.dropouts)
 
 
 def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
@@ -259,7 +257,7 @@ def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
         return reply
 
     report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(odd))
-    assert (report.survivors, report.dropouts) == (19, {"no reply": 1})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (19, {"no reply": 1})
 
 
 @pytest.mark.parametrize(
@@ -287,23 +285,23 @@ def test_what_goes_wrong_inside_a_sum_is_said_by_type_only():
 
     grid = grid_of(app_of(secure_sum=Forgetful()))
     report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid)
-    assert report.survivors == 19
-    assert report.dropouts == {"refused: the client could not go on (KeyError)": 1}
+    assert report.cohort.survivors == 19
+    assert report.cohort.dropouts == {"refused: the client could not go on (KeyError)": 1}
 
 
 def test_a_pinned_list_is_not_sent():
     """Others in the list cost no client a byte."""
     grid, roster = pinned_federation()
     few = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
-    bytes_down = few.check(grid).bytes_down
+    bytes_down = few.check(grid).cost.bytes_down
     assert bytes_down < 3000
     others = Roster({f"other-{i}": Identity.generate().public for i in range(300)})
     many = roster.extended(others)
     grid, _ = pinned_federation(pinned=many)
     monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=many))
     report = monitor.check(grid)
-    assert (report.survivors, report.dropouts) == (5, {})
-    assert report.bytes_down < bytes_down + 50
+    assert (report.cohort.survivors, report.cohort.dropouts) == (5, {})
+    assert report.cost.bytes_down < bytes_down + 50
 
 
 def test_clients_that_pin_no_list_take_no_part_under_one():

@@ -85,7 +85,7 @@ def test_a_rotation_reports_each_bucket_once(tmp_path):
     cohort = RotatingRecords(3)
     monitor = KLDrift(REFERENCE, Trusted(EPSILON), cohort=cohort)
     runs = (keep_secrets(grid_of(nodes=3), tmp_path) for _ in range(3))
-    found = [monitor.check(grid).records for grid in runs]
+    found = [monitor.check(grid).reading.records for grid in runs]
     assert sum(found) == 300
     assert max(found) < 300
 

@@ -31,8 +31,8 @@ def test_few_records_each_are_too_few_to_say_no_drift_and_that_is_said(clients, 
     report = monitor(0.2).check(grid_of(app_of(records), clients))
     assert report.outcome is not Outcome.NO_DRIFT
     assert "nats" in report.verdict.reason
-    assert (report.asked, report.survivors) == (clients, clients)
-    assert 0 < report.records < clients * each
+    assert (report.cohort.asked, report.cohort.survivors) == (clients, clients)
+    assert 0 < report.reading.records < clients * each
 
 
 @pytest.mark.parametrize("nodes", [30, 60])
@@ -47,7 +47,7 @@ def test_the_order_of_records_does_not_matter(nodes):
         return sorted(basket(context, shares=SAME))
 
     report = monitor(20.0).check(grid_of(app_of(ordered), nodes))
-    assert report.estimate < 0.015
+    assert report.reading.estimate < 0.015
     assert report.outcome is Outcome.NO_DRIFT
 
 
@@ -58,7 +58,7 @@ def test_a_drift_is_found_in_ordered_records(nodes):
 
     report = monitor(20.0).check(grid_of(app_of(ordered), nodes))
     assert report.outcome is Outcome.DRIFT
-    assert abs(report.estimate - TRUTH) < 0.045  # over seven standard deviations
+    assert abs(report.reading.estimate - TRUTH) < 0.045  # over seven standard deviations
 
 
 def test_the_verdict_names_its_population():
@@ -92,5 +92,5 @@ def test_salted_positions_fall_into_groups_of_a_rotation_as_well(tmp_path):
     rotating = monitor(20.0, cohort=RotatingRecords(2))
     for _ in range(2):
         report = rotating.check(silos)
-        assert abs(report.estimate - TRUTH) < 0.06  # over seven standard deviations
+        assert abs(report.reading.estimate - TRUTH) < 0.06  # over seven standard deviations
         assert report.outcome is Outcome.DRIFT

@@ -2,6 +2,7 @@
 
 import json
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -73,15 +74,16 @@ DUPLICATED = "rejected by the aggregator: Duplicated: the same sealed counts und
 )
 def test_every_release_is_near_the_truth_and_like_the_trusted_one(epsilon, options):
     report = monitor(epsilon, options).check(federation())
-    theta = 0.01 if report.theta is None else report.theta
+    theta = 0.01 if report.reading.theta is None else report.reading.theta
     truth = skewed_divergence(REFERENCE.probabilities, SHARES, theta)
-    assert abs(report.estimate - truth) < FAR * report.privacy + 0.03
-    assert (report.asked, report.survivors, report.dropouts) == (20, 20, {})
-    assert (report.trust, report.private) == ("trusted-aggregator", True)
-    assert report.epsilon == epsilon
+    assert abs(report.reading.estimate - truth) < FAR * report.reading.privacy + 0.03
+    assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (20, 20, {})
+    assert (report.protection.trust, report.protection.private) == ("trusted-aggregator", True)
+    assert report.guarantee.epsilon == epsilon
     central = KLDrift(REFERENCE, Trusted(epsilon, **options)).check(WatchedGrid(app_of(), NODES))
-    for name in ("unit", "adjacency", "mechanism", "delta", "delivered", "theta", "noise"):
-        assert getattr(report, name) == getattr(central, name)
+    for name in ("guarantee", "protection.mechanism", "protection.noise", "cost.epsilon"):
+        assert attrgetter(name)(report) == attrgetter(name)(central)
+    assert report.reading.theta == central.reading.theta
 
 
 @pytest.mark.parametrize("plan", [MonteCarlo(50), Partition(16)])
@@ -99,42 +101,43 @@ def test_plans_that_do_not_ask_everything(plan, release):
     answer_drift_queries(clients, lambda _: records, domain, aggregator=KEY.public)
     trust = TrustedAggregator(40.0, aggregator=KEY.public, release=release)
     report = KLDrift(reference, trust, plan=plan, seed=1).check(federation(clients))
-    assert (report.survivors, report.records) == (20, 20 * len(records))
-    assert report.cells < 60
-    assert abs(report.estimate) < 0.02
+    assert (report.cohort.survivors, report.reading.records) == (20, 20 * len(records))
+    assert report.compared.cells < 60
+    assert abs(report.reading.estimate) < 0.02
 
 
 def test_bytes_are_those_of_a_box():
     report = monitor().check(federation())
-    assert report.bytes_up == 4 * report.cells + 48
-    assert 300 < report.bytes_down < 1500
+    assert report.cost.bytes_up == 4 * report.compared.cells + 48
+    assert 300 < report.cost.bytes_down < 1500
 
 
 def test_records_are_exact_only_where_their_number_is_public():
-    assert monitor().check(federation()).records == 2000
+    assert monitor().check(federation()).reading.records == 2000
     hidden = [
-        monitor(0.03, {"adjacency": ADD_REMOVE}).check(federation()).records for _ in range(4)
+        monitor(0.03, {"adjacency": ADD_REMOVE}).check(federation()).reading.records
+        for _ in range(4)
     ]
     assert len(set(hidden)) > 1  # all alike at σ = 115: 2e-8
 
 
 def test_the_noise_is_new_in_every_check_and_no_seed_reaches_it():
     reports = [monitor(0.1, seed=3).check(federation()) for _ in range(3)]
-    assert len({report.estimate for report in reports}) == 3
-    assert all(report.private for report in reports)
+    assert len({report.reading.estimate for report in reports}) == 3
+    assert all(report.protection.private for report in reports)
 
 
 def test_clients_count_no_more_records_than_client_level_privacy_allows():
     report = monitor(20.0, {"adjacency": ADD_REMOVE, "clip": 30}).check(federation())
-    assert report.survivors == 20
-    assert report.records == pytest.approx(20 * 30, abs=60)
-    assert report.unit == "client"
+    assert report.cohort.survivors == 20
+    assert report.reading.records == pytest.approx(20 * 30, abs=60)
+    assert report.guarantee.unit == "client"
 
 
 def test_rounds_with_a_rotating_cohort():
     checks = monitor(cohort=RotatingCohort(5))
     result = checks.start(grid := federation(), num_rounds=4)
-    assert [report.survivors for report in checks.reports.values()] == [5] * 4
+    assert [report.cohort.survivors for report in checks.reports.values()] == [5] * 4
     assert all("kld.estimate" in m for m in result.evaluate_metrics_clientapp.values())
     asked = [m.metadata.message_type for m in grid.sent]
     assert asked.count("query.drift_role") == 21  # once
@@ -173,7 +176,7 @@ def key_file(tmp_path, monkeypatch):
 
 def test_one_app_serves_both_roles_by_node_config(key_file):
     report = monitor().check(grid := deployed(shared_app(), {"drift-key": key_file}))
-    assert (report.asked, report.survivors) == (20, 20)
+    assert (report.cohort.asked, report.cohort.survivors) == (20, 20)
     asked = {m.metadata.dst_node_id for m in grid.sent if "seal" in m.metadata.message_type}
     assert asked == set(range(1000, 1020))
 
@@ -181,13 +184,15 @@ def test_one_app_serves_both_roles_by_node_config(key_file):
 def test_the_aggregators_node_answers_no_other_check(key_file):
     grid = deployed(shared_app(), {"drift-key": key_file})
     report = KLDrift(REFERENCE, Trusted(3.0)).check(grid)
-    assert report.survivors == 20
-    assert report.dropouts == {"refused: this node does not host the client that is asked": 1}
+    assert report.cohort.survivors == 20
+    assert report.cohort.dropouts == {
+        "refused: this node does not host the client that is asked": 1
+    }
 
 
 def test_a_given_node_id_needs_no_roles_asked():
     report = monitor(aggregation=SealedSum(node=AGGREGATOR)).check(grid := federation())
-    assert (report.asked, report.survivors) == (20, 20)
+    assert (report.cohort.asked, report.cohort.survivors) == (20, 20)
     assert not any("role" in m.metadata.message_type for m in grid.sent)
 
 
@@ -431,14 +436,18 @@ def test_a_tampered_box_is_left_out_by_reason():
         content["sealed"]["1003:0"] = bytes(box)
 
     report = monitor().check(federation(meddle=on_request(change)))
-    assert (report.survivors, report.records, report.dropouts) == (19, 1900, {NOT_OPENED: 1})
+    assert (report.cohort.survivors, report.reading.records, report.cohort.dropouts) == (
+        19,
+        1900,
+        {NOT_OPENED: 1},
+    )
 
 
 def test_a_cut_box_is_left_out_by_reason():
     report = monitor().check(
         federation(meddle=on_request(lambda c: c["sealed"].update({"1003:0": b"junk"})))
     )
-    assert report.dropouts == {
+    assert report.cohort.dropouts == {
         "rejected by the aggregator: NotOpened: the sealed counts are cut short": 1
     }
 
@@ -450,7 +459,7 @@ def test_a_box_of_an_earlier_check_does_not_open():
     grid.meddle = on_request(
         lambda c: c["sealed"].update({"1003:0": earlier.content["sealed"]["1003:0"]})
     )
-    assert monitor().check(grid).dropouts == {NOT_OPENED: 1}
+    assert monitor().check(grid).cohort.dropouts == {NOT_OPENED: 1}
 
 
 def test_a_box_does_not_open_for_another_sender():
@@ -459,7 +468,7 @@ def test_a_box_does_not_open_for_another_sender():
         sealed["1003:0"], sealed["1004:0"] = sealed["1004:0"], sealed["1003:0"]
 
     report = monitor().check(federation(meddle=on_request(swap)))
-    assert (report.survivors, report.dropouts) == (18, {NOT_OPENED: 2})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (18, {NOT_OPENED: 2})
 
 
 @pytest.mark.parametrize("name", ["1003:1", "1004:0"])
@@ -469,7 +478,7 @@ def test_a_box_under_two_names_is_left_out_under_both(name):
 
     grid = federation(meddle=on_request(double))
     if name == "1004:0":
-        assert monitor().check(grid).dropouts == {DUPLICATED: 2}
+        assert monitor().check(grid).cohort.dropouts == {DUPLICATED: 2}
         return
     with pytest.raises(CheckFailed, match="numbers of clients do not add up"):
         monitor().check(grid)
@@ -548,8 +557,8 @@ def lying(values, dtype="<i4", **trust):
 )
 def test_the_aggregator_leaves_out_rows_that_cannot_be(values, options, reason):
     report = lying(values, **options)
-    assert report.survivors == 19
-    ((said, n),) = report.dropouts.items()
+    assert report.cohort.survivors == 19
+    ((said, n),) = report.cohort.dropouts.items()
     assert said.startswith(f"rejected by the aggregator: {reason}")
     assert n == 1
 
@@ -649,7 +658,7 @@ def test_a_memory_on_disk_outlives_the_node(tmp_path):
         aggregators_context(grid).state = RecordDict()
         reply = grid.again(request)
         assert "AnsweredAlready" in reply["answer"]["answer"]
-    assert monitor(0.1).check(grid).survivors == 20
+    assert monitor(0.1).check(grid).cohort.survivors == 20
 
 
 # ------------------------------------------------------------------------- who takes part
@@ -665,9 +674,9 @@ def test_dropouts_by_reason():
         app_of(records, aggregator=KEY.public), lose=lambda m: m.metadata.dst_node_id == 1002
     )
     report = monitor().check(grid)
-    assert (report.asked, report.survivors, report.records) == (20, 18, 1800)
-    assert report.dropouts.pop("no reply") == 1
-    ((reason, n),) = report.dropouts.items()
+    assert (report.cohort.asked, report.cohort.survivors, report.reading.records) == (20, 18, 1800)
+    assert report.cohort.dropouts.pop("no reply") == 1
+    ((reason, n),) = report.cohort.dropouts.items()
     assert reason.startswith("refused: ")
     assert "zucchini" not in report.to_json()
     assert n == 1
@@ -689,7 +698,7 @@ def test_what_a_handler_raises_is_reported_by_code_only():
         return honest(message, context)
 
     report = monitor().check(federation(app))
-    assert report.dropouts == {"client error (Flower code 2)": 1}
+    assert report.cohort.dropouts == {"client error (Flower code 2)": 1}
 
 
 @pytest.mark.parametrize(
@@ -714,8 +723,8 @@ def test_a_bad_reply_is_left_out_by_reason(change, reason):
         return reply
 
     report = monitor().check(federation(app))
-    assert report.survivors == 19
-    ((said, n),) = report.dropouts.items()
+    assert report.cohort.survivors == 19
+    ((said, n),) = report.cohort.dropouts.items()
     assert reason in said
     assert n == 1
 

@@ -154,7 +154,7 @@ def test_every_kth_round_is_followed_by_a_check(every, rounds):
     assert not rounds_with(found, "kld.failed")
     for server_round in rounds:
         report = strategy.reports[server_round]
-        assert found[server_round]["kld.estimate"] == report.estimate
+        assert found[server_round]["kld.estimate"] == report.reading.estimate
         assert found[server_round]["kld.survivors"] == NODES
 
 
@@ -301,7 +301,7 @@ def test_a_predictor_learns_beside_training_which_stays_the_same(evaluate_fn):
     assert rounds_with(found, "predictor.taken") == [2, 4, 6] == list(strategy.reports)
     assert heard == strategy.reports
     assert [report.round for report in heard.values()] == [1, 2, 3]
-    assert found[6]["predictor.log_odds"] == heard[6].log_odds
+    assert found[6]["predictor.log_odds"] == heard[6].reading.log_odds
     assert learning.taken == 3 * NODES
 
 
@@ -321,9 +321,9 @@ def test_checks_and_a_predictor_each_at_their_own_pace_on_one_ledger(tmp_path):
         "predictor/1", "predictor/2", "predictor/3"
     ]  # fmt: skip
     assert len(keys) == 5
-    spent = sum(r.delivered for r in checks.reports.values()) + 3 * 4.0
+    spent = sum(r.cost.epsilon for r in checks.reports.values()) + 3 * 4.0
     assert ledger.spent().epsilon == pytest.approx(spent)
-    assert both.reports[6].epsilon_left == pytest.approx(100.0 - spent + 5.0)  # before the check
+    assert both.reports[6].cost.left == pytest.approx(100.0 - spent + 5.0)  # before the check
 
 
 def test_failed_rounds_of_a_predictor_do_not_stop_training():

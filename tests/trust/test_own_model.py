@@ -47,10 +47,10 @@ def grid(**options):
 def test_the_noise_is_its_own_and_within_its_bound():
     monitor = KLDrift(REFERENCE, TRUST, seed=1)
     report = monitor.check(grid())
-    assert (report.trust, report.aggregation) == ("bounded", "plain-sum")
-    assert report.mechanism == "bounded-laplace"
-    assert report.noise == pytest.approx(TRUST.event(20).table.variance ** 0.5)
-    assert report.estimate == pytest.approx(TRUTH, abs=0.2)
+    assert (report.protection.trust, report.protection.aggregation) == ("bounded", "plain-sum")
+    assert report.protection.mechanism == "bounded-laplace"
+    assert report.protection.noise == pytest.approx(TRUST.event(20).table.variance ** 0.5)
+    assert report.reading.estimate == pytest.approx(TRUTH, abs=0.2)
     table = TRUST.event(20).table
     assert (table.reach, table.tail) == (BOUND, 0)
 
@@ -87,7 +87,7 @@ def test_the_ledger_charges_its_table(tmp_path):
     ledger.set_budget(Budget(epsilon=1.7, delta=1e-5, window_days=30))
     monitor = KLDrift(REFERENCE, TRUST, ledger=ledger)
     report = monitor.check(grid(), key="monday")
-    assert report.epsilon_left == pytest.approx(0.7, abs=1e-4)
+    assert report.cost.left == pytest.approx(0.7, abs=1e-4)
     entry = ledger.check("monday")
     assert Report.from_dict(entry.report) == report
     assert TRUST.cost().table == TRUST.event(1).table
@@ -111,8 +111,8 @@ def test_the_planner_forecasts_it_and_weighs_its_messages():
     assert (row.to_dict()["trust"], row.to_dict()["delta"]) == ("bounded", 1e-6)
     report = KLDrift(REFERENCE, TRUST).check(grid())
     told = traffic_of(setting, Partition().draw(REFERENCE, np.random.default_rng(0)))
-    assert told.down == pytest.approx(report.bytes_down, abs=8)
-    assert told.up == pytest.approx(report.bytes_up, abs=8)
+    assert told.down == pytest.approx(report.cost.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.cost.bytes_up, abs=8)
     assert row.epsilon_per_year < 365
     with pytest.raises(ValueError, match="'bounded' goes with plain-sum or secure-sum"):
         Setting(clients=20, records=100, trust=TRUST, aggregation="sealed-sum")

@@ -1,0 +1,175 @@
+"""What every report says, whatever it is of: when, under which guarantee, of whom, at what cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, ClassVar, Self
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from flwr_kld.messages.json_text import json_text
+from flwr_kld.privacy.guarantee import Guarantee
+from flwr_kld.privacy.sight import Sight
+from flwr_kld.report.earlier import brought_up
+from flwr_kld.report.words import aside, left_of
+
+SCHEMA = 3
+"""Version of the JSON form of all reports."""
+
+
+@dataclass(frozen=True)
+class CohortSeen:
+    """Whose answers are in a result.
+
+    Parameters
+    ----------
+    asked, survivors : int
+        Clients in the cohort, and those whose answers are in the result.
+    dropouts : dict[str, int]
+        Clients left out, by reason; of a predictor's round, answers too.
+    """
+
+    asked: int
+    survivors: int
+    dropouts: dict[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.survivors} of {self.asked} clients{aside(self.dropouts)}"
+
+
+@dataclass(frozen=True)
+class Outlay:
+    """What a result cost: privacy, time and traffic.
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, what the noise delivers at the guarantee's delta: the guarantee's epsilon, or
+        another number where clients add the noise and more or fewer than planned survived.
+    seconds : float
+        Wall time.
+    left : float or None
+        What the budget's window had left for the person charged most, in nats; None without a
+        ledger.
+    budget : float or None
+        Epsilon of the budget that was in force, in nats.
+    population : str or None
+        Whose budget was charged; None without a ledger.
+    bytes_down, bytes_up : float or None
+        Payload for each client, mean; None where it was not measured.
+    """
+
+    epsilon: float
+    seconds: float
+    left: float | None = None
+    budget: float | None = None
+    population: str | None = None
+    bytes_down: float | None = None
+    bytes_up: float | None = None
+
+    @property
+    def rest(self) -> str:
+        """What is left of the budget, in words."""
+        return left_of(self.left, self.budget)
+
+
+@dataclass(frozen=True)
+class Protection:
+    """How counts were protected.
+
+    Parameters
+    ----------
+    trust, aggregation, mechanism : str
+        Trust model; how counts became a sum; noise.
+    private : bool
+        False if a simulation asked for seeded noise, which protects nobody.
+    noise : float or None
+        Standard deviation of the noise: in records for each cell, or in nats for a scalar. None
+        where an earlier version did not write it down, as with `sight`.
+    sight : Sight or None
+        Who saw what, as the trust model says.
+    """
+
+    trust: str
+    aggregation: str
+    mechanism: str
+    private: bool
+    noise: float | None = None
+    sight: Sight | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope:
+    """What reports of checks, of a predictor's rounds and of references share. All is public.
+
+    Parameters
+    ----------
+    started : str
+        UTC, ISO 8601.
+    guarantee : Guarantee
+        What was promised.
+    cohort : CohortSeen
+        Whose answers are in it.
+    cost : Outlay
+        What it cost.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+    kind: ClassVar[str]
+    """What the report is of."""
+    _header: ClassVar[dict[str, Any]] = {}
+    """What its JSON form says beside schema and kind."""
+
+    started: str
+    guarantee: Guarantee
+    cohort: CohortSeen
+    cost: Outlay
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form, schema versioned."""
+        return {"schema": SCHEMA, "kind": self.kind, **self._header, **asdict(self)}
+
+    def to_json(self) -> str:
+        """Return the JSON text."""
+        return json_text(self.to_dict(), indent=2, sort_keys=True)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote, in this version or an earlier one.
+
+        Raises
+        ------
+        ValueError
+            If it is of a later schema or of another kind, or a value is missing or not of its type.
+        """
+        return cls.from_json(json.dumps(values))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote, in this version or an earlier one.
+
+        Raises
+        ------
+        ValueError
+            As from `from_dict`.
+        """
+        values = brought_up(json.loads(text))
+        header = {"schema": SCHEMA, "kind": cls.kind, **cls._header}
+        if any(values.pop(name, None) != said for name, said in header.items()):
+            raise ValueError(f"not the report of a {cls.kind} in schema {SCHEMA} or an earlier one")
+        try:
+            found: Self = _reader(cls).validate_json(json.dumps(values))  # type: ignore[arg-type]
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"the report's {where}: {first['msg']}") from None
+        return found
+
+
+@cache
+def _reader(report: type[Envelope]) -> TypeAdapter[Any]:
+    # mypy takes the hash of a report for that of its class
+    return TypeAdapter(report)

@@ -1,0 +1,143 @@
+"""Parts of a report, and Flower's metrics, from what was published: post-processing only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.scalar import NoisyScalar
+from flwr_kld.errors import EstimateUndefined
+from flwr_kld.inference.estimators import Estimator, estimate
+from flwr_kld.privacy import PrivacyEvent
+from flwr_kld.query import QueryPlan
+from flwr_kld.reference import Reference
+from flwr_kld.report import Outcome, Report
+from flwr_kld.report.envelope import Protection
+from flwr_kld.report.explanation import explain
+from flwr_kld.report.explanation.candidates import fit_candidates
+from flwr_kld.report.explanation.outside import outside_share
+from flwr_kld.report.report import Compared, Reading
+from flwr_kld.strategies.aggregation import Aggregation
+from flwr_kld.trust import Trust
+
+_MOVEMENTS = 8
+"""Cells that a report names."""
+
+
+def read(
+    published: NoisyCounts | NoisyScalar,
+    *,
+    estimator: str | Estimator,
+    theta: float,
+    candidates: Mapping[str, Reference] | None = None,
+    design_effect: float = 1.0,
+) -> Reading:
+    """Return what follows from the published values alone."""
+    if isinstance(published, NoisyScalar):
+        return Reading(
+            estimate=published.value,
+            theta=published.theta,
+            estimator="scalar",
+            target="cohort",
+            sampling=None,
+            monte_carlo=None,
+            privacy=published.standard_deviation,
+            records=published.records,
+        )
+    reading = replace(
+        _read_counts(published, estimator, theta, design_effect),
+        outside=outside_share(published, design_effect=design_effect),
+    )
+    if not candidates:
+        return reading
+    return replace(reading, candidates=fit_candidates(published, candidates))
+
+
+def _read_counts(
+    published: NoisyCounts, estimator: str | Estimator, theta: float, design_effect: float
+) -> Reading:
+    try:
+        found = estimate(published, estimator=estimator, theta=theta)
+    except EstimateUndefined as error:  # the budget is spent: say so instead of losing the check
+        return Reading(
+            estimate=None,
+            theta=theta,
+            estimator=str(estimator),
+            target=None,
+            sampling=None,
+            monte_carlo=None,
+            privacy=None,
+            records=published.records,
+            note=str(error),
+        )
+    movements = explain(published, found, most=_MOVEMENTS, design_effect=design_effect)
+    return Reading(
+        estimate=found.value,
+        theta=found.theta,
+        estimator=found.estimator,
+        target=found.target,
+        sampling=found.error.sampling,
+        monte_carlo=found.error.monte_carlo,
+        privacy=found.error.privacy,
+        records=published.records,
+        movements=tuple(movement.to_dict() for movement in movements),
+    )
+
+
+def compared(plan: QueryPlan) -> Compared:
+    """Return what a plan compared."""
+    return Compared(
+        domain=plan.reference.domain.fingerprint,
+        reference=plan.reference.fingerprint,
+        plan=plan.fingerprint,
+        cells=plan.cells,
+    )
+
+
+def protection(
+    published: NoisyCounts | NoisyScalar, trust: Trust, aggregation: Aggregation
+) -> Protection:
+    """Return how a release was protected."""
+    if isinstance(published, NoisyScalar):
+        noise = published.standard_deviation
+    else:
+        noise = math.sqrt(published.noise.variance)
+    return Protection(
+        trust=trust.name,
+        aggregation=aggregation.name,
+        mechanism=published.event.mechanism,
+        private=published.private,
+        noise=noise,
+        sight=trust.sight(aggregation.hides_parts),
+    )
+
+
+def epsilon_delivered(event: PrivacyEvent) -> float:
+    """Return the epsilon that a release's noise delivers, in nats."""
+    return event.guarantee.epsilon if event.delivered is None else event.delivered
+
+
+def metrics(report: Report) -> dict[str, Any]:
+    """Return a report's ``kld.*`` metrics for Flower's Result."""
+    reading, verdict = report.reading, report.verdict
+    values = {
+        "kld.estimate": reading.estimate,
+        "kld.error": reading.error,
+        "kld.theta": reading.theta,
+        "kld.epsilon": report.guarantee.epsilon,
+        "kld.delta": report.guarantee.delta,
+        "kld.survivors": report.cohort.survivors,
+        "kld.asked": report.cohort.asked,
+        "kld.records": reading.records,
+        "kld.seconds": report.cost.seconds,
+        "kld.private": int(report.protection.private),
+        "kld.lower_bound": report.lower_bound,
+        "kld.outside": reading.outside and reading.outside.share,
+        "kld.outside_lower": verdict and verdict.outside_lower,
+        "kld.drift": verdict and int(verdict.outcome is Outcome.DRIFT),
+        "kld.epsilon_left": report.cost.left,
+    }
+    return {name: value for name, value in values.items() if value is not None}
