@@ -9,15 +9,17 @@ Proof note: ``docs/proofs/e-detector.md``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
+from pydantic import Field
 
 from flwr_kld.arguments import real, whole
+from flwr_kld.codec.model import Model
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.evidence import Evidence
 
-_SCHEMA = 1
+_SCHEMA: Final = 1
 STAKES = (0.5, 1.0, 2.0)
 """Sizes of drift that are betted on, in standard errors of one check."""
 _LOSS, _GAIN = 0.9, 0.6
@@ -53,6 +55,20 @@ class Standing:
     def alarmed(self) -> bool:
         """Whether there is an alarm now."""
         return self.evidence >= self.alarm_at
+
+
+_NotNegative = Annotated[float, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class _State(Model, what="the alarm's state"):
+    schema: Literal[1]
+    rate: float
+    horizon: int
+    checks: Annotated[int, Field(ge=0)]
+    sums: Annotated[list[_NotNegative], Field(min_length=len(STAKES), max_length=len(STAKES))]
+    squares: _NotNegative
+    degrees: _NotNegative
 
 
 class EDetector:
@@ -102,15 +118,15 @@ class EDetector:
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able form that `restore` reads back exactly, schema versioned."""
-        return {
-            "schema": _SCHEMA,
-            "rate": self.rate,
-            "horizon": self.horizon,
-            "checks": self._checks,
-            "sums": self._sums.tolist(),
-            "squares": self._squares,
-            "degrees": self._degrees,
-        }
+        return _State(
+            schema=_SCHEMA,
+            rate=self.rate,
+            horizon=self.horizon,
+            checks=self._checks,
+            sums=self._sums.tolist(),
+            squares=float(self._squares),
+            degrees=float(self._degrees),
+        ).to_config()
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> EDetector:
@@ -121,21 +137,9 @@ class EDetector:
         ValueError
             If it is not such a state.
         """
-        try:
-            if state["schema"] != _SCHEMA:
-                raise ValueError(f"not an alarm state of schema {_SCHEMA}")
-            detector = cls(state["rate"], state["horizon"])
-            detector._checks = whole("checks", state["checks"], least=0)
-            detector._sums = np.array(state["sums"], dtype=np.float64)
-            detector._squares = float(state["squares"])
-            detector._degrees = float(state["degrees"])
-        except (KeyError, TypeError) as error:
-            raise ValueError("the alarm's state is not readable") from error
-        numbers = [*detector._sums.tolist(), detector._squares, detector._degrees]
-        if (
-            detector._sums.shape != (len(STAKES),)
-            or not np.isfinite(numbers).all()
-            or min(numbers) < 0
-        ):
-            raise ValueError("the alarm's state is not readable")
+        read = _State.from_config(state)
+        detector = cls(read.rate, read.horizon)
+        detector._checks = read.checks
+        detector._sums = np.array(read.sums)
+        detector._squares, detector._degrees = read.squares, read.degrees
         return detector
