@@ -17,7 +17,7 @@ from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply, QueryRefused
-from flwr_kld.messages.plan_wire import plan_from_config
+from flwr_kld.messages.plan_wire import PlanMessage, plan_of
 from flwr_kld.messages.published import Published
 from flwr_kld.messages.question import (
     AGGREGATE_ACTION,
@@ -31,7 +31,7 @@ from flwr_kld.messages.question import (
     Answer,
     Question,
 )
-from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.privacy import SystemBits
 from flwr_kld.trust import Trusted
@@ -99,16 +99,14 @@ def _aggregate(
         for name in (QUESTION, TERMS, PLAN, SEALED)
     }
     question = Question.from_config(records[QUESTION])
-    terms, least = records[TERMS].get(TERMS), records[TERMS].get("least")
-    if not isinstance(terms, str) or type(least) is not int:
-        raise QueryRefused("the terms of the release are not readable")
-    agreed = ReleaseTerms.from_json(terms)
+    order = ReleaseOrder.from_config(records[TERMS])
+    agreed, least = ReleaseTerms.from_json(order.terms), order.least
     agreed.hold_to(question)
     if agreed.aggregator != key.public.hex():
         raise QueryRefused("WrongAggregator: the counts are sealed for another key")
     limits.hold(question)
     trusted = _central(agreed)
-    plan = plan_from_config(records[PLAN], question)
+    plan = plan_of(PlanMessage.from_config(records[PLAN]), question)
     boxes = _boxes(records[SEALED])
     limits.require(len(boxes), least, "sealed their counts")
     try:  # after a box is opened nothing may fail that depends on what is in it
@@ -116,7 +114,7 @@ def _aggregate(
     except ValueError as error:
         raise QueryRefused(f"no noise serves these terms: {error}") from None
     use_once(context, _USED, question.check, limits.memory)  # before anything is opened
-    opened = _Opened(key, question, terms, context.run_id)
+    opened = _Opened(key, question, order.terms, context.run_id)
     clear = ClearSum(opened.read(boxes), plan)
     why = "".join(f", {n}: {why}" for why, n in Counter(opened.rejected.values()).items())
     limits.require(clear.clients, least, f"are left{why}")

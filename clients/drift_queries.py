@@ -32,6 +32,7 @@ from flwr_kld.messages.question import (
     HOSTED_ACTION,
     QUESTION,
     Answer,
+    Hosted,
     Question,
 )
 from flwr_kld.messages.sum_terms import SumTerms
@@ -160,7 +161,7 @@ def host_drift_queries(
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:
         """Say which clients this node hosts."""
-        content = RecordDict({ANSWER: ConfigRecord({"hosted": list(present(context))})})
+        content = RecordDict({ANSWER: ConfigRecord(Hosted(tuple(present(context))).to_config())})
         return Message(content, reply_to=message)
 
     def agree(terms: SumTerms, context: Context) -> None:

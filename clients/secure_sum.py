@@ -5,7 +5,6 @@ Between phases a client's secrets rest in the node's own ``Context.state``, whic
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -26,6 +25,7 @@ from flwr_kld.messages.question import (
     SUM_ACTION,
     TERMS,
     Answer,
+    Signers,
     member_of,
 )
 from flwr_kld.messages.sum_terms import SumTerms
@@ -83,8 +83,8 @@ def answer_secure_sums(
                 logger.error("a signing key could not be used: %s", type(error).__name__)
                 refused.append(f"the client cannot sign ({type(error).__name__})")
             else:
-                signers[str(m)] = [name, key.hex()]
-        answer = ConfigRecord({ANSWER: json.dumps(signers), "refused": json.dumps(refused)})
+                signers[str(m)] = (name, key.hex())
+        answer = ConfigRecord(Signers(signers, tuple(refused)).to_config())
         return Message(RecordDict({ANSWER: answer}), reply_to=message)
 
     @app.query(SUM_ACTION)

@@ -8,8 +8,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.question import ANSWER, HOSTED_ACTION, QUESTION
+from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.messages.question import ANSWER, HOSTED_ACTION, QUESTION, Hosted
 
 
 class Population(Protocol):
@@ -51,9 +51,11 @@ def _ask_hosted(grid: Grid, nodes: list[int], timeout: float) -> dict[int, list[
     questions = [Message(content, node, f"query.{HOSTED_ACTION}", ttl=timeout) for node in nodes]
     hosted = {}
     for reply in grid.send_and_receive(questions, timeout=timeout):
-        record = reply.content.get(ANSWER) if reply.has_content() else None
-        members = record.get("hosted") if isinstance(record, ConfigRecord) else None
-        if not isinstance(members, list):
-            raise CheckFailed("a node does not say which clients it hosts: host_drift_queries?")
-        hosted[reply.metadata.src_node_id] = [int(member) for member in members]
+        try:
+            told = Hosted.from_config(reply.content.get(ANSWER) if reply.has_content() else None)
+        except InvalidReply as error:
+            raise CheckFailed(
+                f"a node does not say which clients it hosts: host_drift_queries? ({error})"
+            ) from None
+        hosted[reply.metadata.src_node_id] = list(told.members)
     return hosted

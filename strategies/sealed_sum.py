@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from flwr_kld.arguments import whole
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed, InvalidReply
-from flwr_kld.messages.plan_wire import plan_to_config
+from flwr_kld.messages.plan_wire import PlanMessage
 from flwr_kld.messages.published import Published
 from flwr_kld.messages.question import (
     AGGREGATE_ACTION,
@@ -24,7 +24,7 @@ from flwr_kld.messages.question import (
     TERMS,
     Answer,
 )
-from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.strategies.exchange import (
     Collected,
@@ -138,8 +138,8 @@ def _ask_aggregator(
     content = RecordDict(
         {
             QUESTION: ConfigRecord(exchange.question([0]).to_config()),
-            TERMS: ConfigRecord({TERMS: terms.to_json(), "least": least}),
-            PLAN: ConfigRecord({**plan_to_config(exchange.plan)}),
+            TERMS: ConfigRecord(ReleaseOrder(terms.to_json(), least).to_config()),
+            PLAN: ConfigRecord(PlanMessage.of(exchange.plan).to_config()),
             SEALED: ConfigRecord({str(p): box for p, box in boxes.sealed.items()}),
         }
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -11,8 +10,8 @@ from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.counts import ClearSum
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION
+from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION, Signers
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.secure_aggregation import Roster, SecureSumError, Session, SumServer, Tolerance
@@ -163,17 +162,13 @@ def _signers(
     ]
     found, refused = [], dict[Participant, str]()
     for reply in exchange.grid.send_and_receive(messages, timeout=exchange.timeout):
-        node, record = reply.metadata.src_node_id, None
-        if reply.has_content():
-            record = reply.content.get(ANSWER)
+        node = reply.metadata.src_node_id
         try:
-            signers = json.loads(str(record[ANSWER])) if isinstance(record, ConfigRecord) else {}
-            reasons = json.loads(str(record["refused"])) if isinstance(record, ConfigRecord) else []
-            for member, (name, key) in signers.items():
-                who = Participant(node, int(member))
-                found.append((who, str(name), bytes.fromhex(key)))
-            silent = [p for p in asked[node] if str(p.member) not in signers]
-            refused.update(zip(silent, (refusal(str(reason)) for reason in reasons), strict=False))
-        except (AttributeError, TypeError, KeyError, ValueError):
+            told = Signers.from_config(reply.content.get(ANSWER) if reply.has_content() else None)
+        except InvalidReply:
             continue  # a node that cannot say how it signs is not in the cohort
+        for member, (name, key) in told.signers.items():
+            found.append((Participant(node, int(member)), name, bytes.fromhex(key)))
+        silent = [p for p in asked[node] if str(p.member) not in told.signers]
+        refused.update(zip(silent, map(refusal, told.refused), strict=False))
     return found, refused

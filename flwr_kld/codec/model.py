@@ -33,8 +33,7 @@ from flwr_kld.arguments import Unfit
 
 _T = TypeVar("_T")
 _FLAT = "flat"
-_PLAIN = frozenset({str, bytes, bool, int, float})
-_IN_RECORDS = _PLAIN | {list}
+_PLAIN = frozenset({str, bytes, bool, int, float, list})
 """What a Flower record holds as it is."""
 
 
@@ -95,7 +94,9 @@ class Model:
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord."""
         return {
-            name: value if type(value) in _IN_RECORDS else _text(value)
+            name: _plain(value)
+            if isinstance(value, Enum) or type(value) in _PLAIN
+            else _text(value)
             for name, value in self._written().items()
         }
 
@@ -176,10 +177,7 @@ class Model:
         values: dict[str, Any] = {}
         for name, flat in _shape(type(self)).own:
             value = getattr(self, name)
-            if flat:
-                values |= value._fields()
-            else:
-                values[name] = value if type(value) in _PLAIN else _plain(value)
+            values |= value._fields() if flat else {name: value}
         return values
 
     @classmethod
@@ -195,6 +193,8 @@ class Model:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        if not _shape(cls).flat:
+            return handler(source)
         return BeforeValidator(cls._gathered).__get_pydantic_core_schema__(source, handler)
 
 
@@ -261,8 +261,10 @@ def _text(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Model):
-        return value._fields()
+        return _plain(value._fields())
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Json
 
+from flwr_kld.codec.model import Model
 from flwr_kld.domain import domain_from_spec
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import Question
+from flwr_kld.messages.question import VERSION, Question
 from flwr_kld.query import HEAD, QueryPlan, cells_from_wire
 from flwr_kld.reference import Reference
 
 _ROUNDING = 1e-9
 
 
-def plan_to_config(plan: QueryPlan) -> dict[str, str | bytes]:
-    """Return what a `Question` does not say of its plan, as values of a Flower ConfigRecord."""
-    reference = plan.reference
-    return {
-        "domain": json.dumps(reference.domain.spec(), sort_keys=True),
-        "probabilities": reference.probabilities.astype("<f8").tobytes(),
-        "weight": plan.weight.astype("<f8").tobytes(),
-    }
+@dataclass(frozen=True)
+class PlanMessage(Model, what="the query plan", version=VERSION, refused=QueryRefused):
+    """What a `Question` does not say of its plan.
+
+    Parameters
+    ----------
+    domain : dict[str, Any]
+        ``Domain.spec``.
+    probabilities : bytes
+        Of the reference, little-endian float64.
+    weight : bytes
+        Of each cell, little-endian float64.
+    """
+
+    domain: Json[dict[str, Any]]
+    probabilities: bytes
+    weight: bytes
+
+    @classmethod
+    def of(cls, plan: QueryPlan) -> PlanMessage:
+        """Describe a plan."""
+        reference = plan.reference
+        return cls(
+            domain=reference.domain.spec(),
+            probabilities=reference.probabilities.astype("<f8").tobytes(),
+            weight=plan.weight.astype("<f8").tobytes(),
+        )
 
 
-def plan_from_config(config: Mapping[str, Any], question: Question) -> QueryPlan:
+def plan_of(message: PlanMessage, question: Question) -> QueryPlan:
     """Rebuild a question's plan and hold it against the question's fingerprints.
 
     Inclusion and strata, which estimators need and releases do not, are left at their defaults.
@@ -39,9 +59,9 @@ def plan_from_config(config: Mapping[str, Any], question: Question) -> QueryPlan
         If it is another plan, or weights that no plan has.
     """
     try:
-        domain = domain_from_spec(json.loads(config["domain"]))
-        reference = Reference(domain, _floats(config["probabilities"]))
-        weight = _floats(config["weight"])
+        domain = domain_from_spec(message.domain)
+        reference = Reference(domain, _floats(message.probabilities))
+        weight = _floats(message.weight)
         cell_of = cells_from_wire(
             question.wire,
             domain.size,
@@ -50,7 +70,7 @@ def plan_from_config(config: Mapping[str, Any], question: Question) -> QueryPlan
             question.plan,
             question.selection,
         )
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         raise QueryRefused("the aggregator cannot read the query plan") from None
     if (domain.fingerprint, reference.fingerprint) != (question.domain, question.reference):
         raise QueryRefused("the aggregator was sent another reference than the clients")

@@ -51,7 +51,7 @@ VERSION = 5
 """Of the messages of a check. Each says it, and is read by the same version only."""
 _LONGEST_ID = 64
 _LONGEST_REASON = 10_000
-_MOST_MEMBERS = 2**20
+_MOST_MEMBERS = 2**24
 _MOST_NUMBERS = 2**31 - 1
 """Largest whole number of a question: what travels and is multiplied stays within 64 bits."""
 
@@ -73,6 +73,9 @@ _Id = Annotated[
     str, Field(min_length=1, max_length=_LONGEST_ID), must("be printable", str.isprintable)
 ]
 _Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
+_Member = Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,9})$")]
+_Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Reason = Annotated[str, Field(max_length=_LONGEST_REASON)]
 _Positive = Annotated[int, Field(ge=1, le=_MOST_NUMBERS)]
 
 
@@ -128,6 +131,35 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
 
 
 @dataclass(frozen=True)
+class Hosted(Model, what="the list of hosted clients", version=VERSION, refused=InvalidReply):
+    """Which clients a node hosts.
+
+    Parameters
+    ----------
+    members : tuple[int, ...]
+        Their numbers.
+    """
+
+    members: Json[Annotated[tuple[_Number, ...], Field(max_length=_MOST_MEMBERS)]]
+
+
+@dataclass(frozen=True)
+class Signers(Model, what="the list of signers", version=VERSION, refused=InvalidReply):
+    """Under which names and keys a node's clients sign in a secure sum.
+
+    Parameters
+    ----------
+    signers : dict[str, tuple[str, str]]
+        Name and public key, hexadecimal, by number of the member.
+    refused : tuple[str, ...]
+        Why others do not; free of data values.
+    """
+
+    signers: Json[dict[_Member, tuple[str, _Key]]]
+    refused: Json[tuple[_Reason, ...]]
+
+
+@dataclass(frozen=True)
 class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     """Which members answered, in the order of the rows of the counts, and why others did not.
 
@@ -145,9 +177,7 @@ class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     check: Annotated[str, Field(max_length=_LONGEST_ID)]
     plan: Annotated[str, Field(max_length=_LONGEST_ID)]
     answered: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS)]
-    reasons: Annotated[
-        list[Annotated[str, Field(max_length=_LONGEST_REASON)]], Field(max_length=_MOST_MEMBERS)
-    ]
+    reasons: Annotated[list[_Reason], Field(max_length=_MOST_MEMBERS)]
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord: one JSON text (lists may be empty)."""

@@ -20,6 +20,8 @@ TRUST = "trusted-aggregator"
 _LARGEST = 1e9
 """Smoothing and λ of a scalar that comes from outside are at most this: no float overflows."""
 _MOST_RECORDS = 2.0**43
+_MOST_NUMBERS = 2**31 - 1
+_LONGEST = 10_000
 
 
 def _bounded(scalar: Scalar) -> bool:
@@ -29,6 +31,22 @@ def _bounded(scalar: Scalar) -> bool:
         and scalar.lam <= _LARGEST
         and records <= _MOST_RECORDS
     )
+
+
+@dataclass(frozen=True)
+class ReleaseOrder(Model, what="the order of a release", version=VERSION, refused=QueryRefused):
+    """What a server asks of the aggregator beside the question.
+
+    Parameters
+    ----------
+    terms : str
+        ``ReleaseTerms.to_json``, for which the boxes were sealed.
+    least : int
+        Fewest clients in the sum; the aggregator may have a higher minimum of its own.
+    """
+
+    terms: Annotated[str, Field(max_length=_LONGEST)]
+    least: Annotated[int, Field(ge=0, le=_MOST_NUMBERS)]
 
 
 @dataclass(frozen=True)

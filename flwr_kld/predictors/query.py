@@ -7,13 +7,14 @@ therefore answers ``epsilon``-privately whatever map or query the server chose.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
+from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.predictors import class_maps
 from flwr_kld.predictors.channel import Channel
@@ -37,6 +38,16 @@ _MAPS: dict[str, Callable[..., ClassMap]] = {
 _CHANNELS: dict[str, type[RandomisedResponse] | type[SubsetSelection]] = {
     channel.kind: channel for channel in (RandomisedResponse, SubsetSelection)
 }
+
+
+@dataclass(frozen=True)
+class _Wire(Model, what="the predictor's query", refused=QueryRefused):
+    """A query as it travels; the classes of the labels are compressed little-endian uint16."""
+
+    channel: Annotated[str, must(f"be one of {', '.join(_CHANNELS)}", _CHANNELS.__contains__)]
+    classes: int
+    epsilon: float
+    class_of: bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +95,12 @@ class Query:
 
     def to_config(self) -> dict[str, str | int | float | bytes]:
         """Return the query as values of a Flower ConfigRecord."""
-        return {
-            "channel": self.channel.kind,
-            "classes": self.channel.classes,
-            "epsilon": self.channel.epsilon,
-            "class-of": zlib.compress(self.class_of.astype("<u2").tobytes()),
-        }
+        channel = self.channel
+        packed = zlib.compress(self.class_of.astype("<u2").tobytes())
+        return _Wire(channel.kind, channel.classes, channel.epsilon, packed).to_config()
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], labels: int) -> Query:
+    def from_config(cls, config: object, labels: int) -> Query:
         """Rebuild a query on a client; the channel is checked again in exact arithmetic.
 
         Parameters
@@ -105,13 +113,13 @@ class Query:
         QueryRefused
             If this is no query over that domain.
         """
+        wire = _Wire.from_config(config)
         try:
-            classes, epsilon = int(config["classes"]), float(config["epsilon"])
-            class_of = unpacked(config["class-of"], "<u2", labels).astype(np.uint16)
-            channel = _CHANNELS[config["channel"]](classes, epsilon)
-            if class_of.max() >= classes:
+            class_of = unpacked(wire.class_of, "<u2", labels).astype(np.uint16)
+            channel = _CHANNELS[wire.channel](wire.classes, wire.epsilon)
+            if class_of.max() >= wire.classes:
                 raise ValueError("a class has no row in the channel")
-        except (KeyError, TypeError, ValueError, OverflowError, ArithmeticError):
+        except (ValueError, ArithmeticError):
             raise QueryRefused("the predictor's query is not readable over this domain") from None
         return cls(class_of, channel)
 

@@ -8,13 +8,16 @@ Proof note: ``docs/proofs/local-wma.md``.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from flwr_kld.codec.model import Model
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.predictors.composition import composed_delta
 from flwr_kld.predictors.packing import unpacked
@@ -29,6 +32,18 @@ widest possible range into 16, and rounding reaches one further."""
 _MOST_SCORES = 1 << 23
 """Of all labels together: 64 MB on a client."""
 _MOST_CELLS = 1 << 48
+
+
+@dataclass(frozen=True)
+class _Wire(Model, what="the predictor's query", refused=QueryRefused):
+    """A query as it travels; cells and scores are compressed little-endian int64."""
+
+    channel: Literal["scores"]
+    horizon: int
+    epsilon: float
+    scores: Annotated[int, Field(ge=1, le=_MOST_SCORES)]
+    cells: bytes
+    fixed: bytes
 
 
 class ScoreQuery:
@@ -88,19 +103,18 @@ class ScoreQuery:
 
     def to_config(self) -> dict[str, str | int | float | bytes]:
         """Return the query as values of a Flower ConfigRecord."""
-        return {
-            "channel": self.kind,
-            "horizon": self.resampling.horizon,
-            "epsilon": self.noises[0].epsilon,
-            "scores": len(self.noises),
-            "cells": zlib.compress(self.resampling.cells.astype("<i8").tobytes()),
-            "fixed": zlib.compress(
-                np.stack([n.fixed for n in self.noises]).astype("<i8").tobytes()
-            ),
-        }
+        fixed = np.stack([noise.fixed for noise in self.noises])
+        return _Wire(
+            channel="scores",
+            horizon=self.resampling.horizon,
+            epsilon=self.noises[0].epsilon,
+            scores=len(self.noises),
+            cells=zlib.compress(self.resampling.cells.astype("<i8").tobytes()),
+            fixed=zlib.compress(fixed.astype("<i8").tobytes()),
+        ).to_config()
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], labels: int) -> ScoreQuery:
+    def from_config(cls, config: object, labels: int) -> ScoreQuery:
         """Rebuild a query on a client, which builds the noise for the scores that it got.
 
         Parameters
@@ -113,15 +127,15 @@ class ScoreQuery:
         QueryRefused
             If this is no query over that domain.
         """
+        wire = _Wire.from_config(config)
         try:
-            scores, horizon = int(config["scores"]), int(config["horizon"])
-            if not 1 <= scores <= _MOST_SCORES // labels:
-                raise ValueError("too few or too many scores")
-            cells = unpacked(config["cells"], "<i8", labels)
-            fixed = unpacked(config["fixed"], "<i8", scores * labels).reshape(scores, labels)
+            if wire.scores > _MOST_SCORES // labels:
+                raise ValueError("too many scores")
+            cells = unpacked(wire.cells, "<i8", labels)
+            fixed = unpacked(wire.fixed, "<i8", wire.scores * labels).reshape(-1, labels)
             if cells.min() < 1 or cells.max() > _MOST_CELLS // labels:
                 raise ValueError("cells are out of range")
-            noises = [ScoreNoise(own, float(config["epsilon"]), MOST_MOVES) for own in fixed]
-            return cls(Resampling(cells, horizon), noises)
-        except (KeyError, TypeError, ValueError, OverflowError, ArithmeticError):
+            noises = [ScoreNoise(own, wire.epsilon, MOST_MOVES) for own in fixed]
+            return cls(Resampling(cells, wire.horizon), noises)
+        except (ValueError, ArithmeticError):
             raise QueryRefused("the predictor's query is not readable over this domain") from None

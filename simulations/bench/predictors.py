@@ -67,7 +67,7 @@ def measure(hypotheses: int, labels: int, epsilon: float) -> dict[str, str]:
         for number in range(_ROUNDS):
             kept.update(reports(kept, cohort, number, number))
         sizes.append(len(json.dumps(kept.state())))
-    wire = len(config["class-of"]) if isinstance(config["class-of"], bytes) else 0
+    wire = len(config["class_of"]) if isinstance(config["class_of"], bytes) else 0
     return {
         "design, s": f"{build:.1f}",
         "cached, s": f"{again:.6f}",

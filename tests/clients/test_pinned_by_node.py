@@ -73,7 +73,7 @@ def test_five_nodes_with_one_app_and_a_key_each(hospitals):
 def test_a_nodes_name_is_the_one_that_the_list_has_for_its_key(hospitals):
     answer = identities_of(hospitals.run)
     signers = {"0": ["hospital-0", hospitals.public["hospital-0"].hex()]}
-    assert json.loads(answer["answer"]) == signers
+    assert json.loads(answer["signers"]) == signers
     assert json.loads(answer["refused"]) == []
 
 
@@ -135,7 +135,7 @@ def test_files_that_are_no_use_are_refused_in_words(hospitals, spoil, reason):
     with pytest.raises(QueryRefused, match=reason):
         members.roster(context, hospitals.roster.fingerprint.hex())
     answer = identities_of(hospitals.run)
-    assert json.loads(answer["answer"]) == {}
+    assert json.loads(answer["signers"]) == {}
     assert reason in answer["refused"]
     assert str(hospitals.key.parent) not in answer["refused"]
 
@@ -197,6 +197,6 @@ def test_what_breaks_while_a_key_is_looked_up_is_said_by_type_only(caplog):
             raise KeyError("measles")
 
     answer = identities_of(app_of(secure_sum=Forgetful()))
-    assert json.loads(answer["answer"]) == {}
+    assert json.loads(answer["signers"]) == {}
     assert json.loads(answer["refused"]) == ["the client cannot sign (KeyError)"]
     assert "measles" not in caplog.text

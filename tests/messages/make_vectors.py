@@ -5,6 +5,7 @@ python tests/messages/make_vectors.py
 
 import json
 import math
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -13,9 +14,11 @@ from typing import Any
 
 from flwr_kld.codec.model import Model
 from flwr_kld.counts.scalar import Scalar
+from flwr_kld.domain import Labels
+from flwr_kld.messages.plan_wire import PlanMessage
 from flwr_kld.messages.published import Published
-from flwr_kld.messages.question import Answer, Question
-from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.question import Answer, Hosted, Question, Signers
+from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.privacy import Adjacency, Guarantee, Unit
 from flwr_kld.query import Selection
@@ -74,6 +77,11 @@ OF_CLIENTS = Question(
 )  # fmt: skip
 NOISE = NoiseTerms(Guarantee(0.5), 5, "discrete-laplace")
 
+PLAN = PlanMessage(
+    domain=Labels(["a", "b"]).spec(),
+    probabilities=struct.pack("<4d", 0.25, 0.75, 0.0, 0.0),
+    weight=struct.pack("<4d", 0.25, 0.0, 0.0, 0.0),
+)
 KINDS = {
     "question": Kind(
         Question,
@@ -170,6 +178,19 @@ KINDS = {
             "another way to write a real number": lambda text: text.replace("0.5", "5e-1"),
         },
     ),
+    "release-order": Kind(
+        ReleaseOrder,
+        {
+            "of three clients at least": ReleaseOrder(
+                ReleaseTerms(KEY, Guarantee(0.5), "laplace", "counts", None).to_json(), 3
+            )
+        },
+        {
+            "a minimum as text": {"least": "3"},
+            "a minimum below zero": {"least": -1},
+            "no minimum": {"least": GONE},
+        },
+    ),
     "sum-terms": Kind(
         SumTerms,
         {
@@ -193,6 +214,39 @@ KINDS = {
             "noise that is missing": {"noise": GONE},
             "the list of clients as bytes": {"roster": b"\xab" * 32},
             "a question that is not one": {"asked": 0},
+        },
+    ),
+    "plan": Kind(
+        PlanMessage,
+        {"two labels, of which one is scored": PLAN},
+        {
+            "a domain with a space": {"domain": '{"kind": "labels"}'},
+            "a domain that is a list": {"domain": "[]"},
+            "weights as numbers": {"weight": [0.25, 0.75]},
+            "probabilities that are missing": {"probabilities": GONE},
+        },
+    ),
+    "hosted": Kind(
+        Hosted,
+        {"two clients": Hosted((0, 3)), "no client": Hosted(())},
+        {
+            "a list of the record's own": {"members": [0, 3]},
+            "a number as a real number": {"members": "[0.0,3]"},
+            "a number below zero": {"members": "[-1]"},
+        },
+    ),
+    "signers": Kind(
+        Signers,
+        {
+            "one signs, one cannot": Signers(
+                {"0": ("hospital-0", KEY)}, ("the client cannot sign (KeyError)",)
+            )
+        },
+        {
+            "a member in another spelling": {"signers": f'{{"00":["hospital-0","{KEY}"]}}'},
+            "a key that is too short": {"signers": '{"0":["hospital-0","85"]}'},
+            "a key in capitals": {"signers": f'{{"0":["hospital-0","{KEY.upper()}"]}}'},
+            "no key": {"signers": '{"0":["hospital-0"]}'},
         },
     ),
     "published": Kind(
@@ -248,6 +302,8 @@ def meaning(value: Any) -> Any:
         return value.value
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, dict):
+        return {name: meaning(one) for name, one in value.items()}
     return value.hex() if isinstance(value, bytes) else value
 
 

@@ -100,8 +100,8 @@ def test_the_wire_carries_map_and_channel(name):
 @pytest.mark.parametrize(
     "change",
     [
-        {"class-of": b"nonsense"},
-        {"class-of": 3},
+        {"class_of": b"nonsense"},
+        {"class_of": 3},
         {"channel": "identity"},
         {"classes": 1},
         {"classes": "many"},

@@ -70,7 +70,7 @@ def packed(numbers):
     ],
 )
 def test_what_is_no_query_is_refused_by_the_client(change):
-    with pytest.raises(QueryRefused, match="not readable over this domain"):
+    with pytest.raises(QueryRefused, match="the predictor's query"):
         ScoreQuery.from_config(EXP3.query(0).to_config() | change, 6)
 
 

@@ -1,6 +1,5 @@
 """Checks over a secure sum, in process, through Flower's own messages."""
 
-import json
 from functools import partial
 
 import numpy as np
@@ -253,7 +252,9 @@ def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
     def odd(message, context):
         reply = app(message, context)
         if context.node_id == 1000 and "phase" not in reply.content:
-            reply.content["answer"] = ConfigRecord({"answer": json.dumps({"0": 7})})
+            reply.content["answer"] = ConfigRecord(
+                {"version": 5, "signers": '{"0":7}', "refused": "[]"}
+            )
         return reply
 
     report = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(odd))
