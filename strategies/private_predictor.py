@@ -196,7 +196,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             self._version = state.version
             self.rounds, self.taken = int(state.value["rounds"]), int(state.value["taken"])
             self.predictor.restore(state.value["learnt"])
-        while ledger.check(self._next_key, population=self.budget) is not None:
+        while (entry := ledger.check(self._next_key, population=self.budget)) and not entry.refused:
             self.rounds += 1
 
     def metrics(self, report: PredictorReport) -> MetricRecord:

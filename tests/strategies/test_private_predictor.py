@@ -332,6 +332,8 @@ def test_the_ledger_refuses_before_anything_is_asked(ledger):
     with pytest.raises(BudgetExhausted):
         learning.ask(grid)
     assert not sent
+    assert ledger.check("predictor/5").refused
+    assert predictor(ledger=ledger).rounds == learning.rounds == 4  # nobody was asked in a fifth
 
 
 def test_a_rotation_makes_a_client_pay_once_in_a_turn(ledger):
