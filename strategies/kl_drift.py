@@ -13,6 +13,13 @@ from flwr.serverapp import Grid
 from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.arguments import real, whole
 from flwr_kld.check.decider import Alarm, Decided, Decider
+from flwr_kld.check.report_parts import (
+    compared,
+    epsilon_delivered,
+    metrics,
+    protection,
+    read,
+)
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part, halves
@@ -34,13 +41,6 @@ from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
-from flwr_kld.strategies.report_parts import (
-    compared,
-    epsilon_delivered,
-    metrics,
-    protection,
-    read,
-)
 from flwr_kld.strategies.round import Opening, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_counts, require_known_sizes
@@ -274,7 +274,12 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             started=opening.started,
             reading=replace(reading, note=note),
             guarantee=self.trust.guarantee,
-            protection=protection(published, self.trust, self.aggregation),
+            protection=protection(
+                published,
+                self.trust,
+                self.aggregation.name,
+                hides_parts=self.aggregation.hides_parts,
+            ),
             cohort=CohortSeen(measured.asked, measured.survivors, by_reason(measured.left_out)),
             compared=compared(published.plan),
             cost=self._cost(

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind, Ledger, Spent
 from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.check.report_parts import epsilon_delivered, protection
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
@@ -29,7 +30,6 @@ from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_agg
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
-from flwr_kld.strategies.report_parts import epsilon_delivered, protection
 from flwr_kld.strategies.round import Opening, Round, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_counts
@@ -143,7 +143,12 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
             started=opening.started,
             reading=Made(reference.fingerprint, self.domain.fingerprint, counts.records),
             guarantee=self.trust.guarantee,
-            protection=protection(counts, self.trust, self.aggregation),
+            protection=protection(
+                counts,
+                self.trust,
+                self.aggregation.name,
+                hides_parts=self.aggregation.hides_parts,
+            ),
             cohort=CohortSeen(published.asked, published.survivors, by_reason(published.left_out)),
             cost=self._cost(
                 opening,

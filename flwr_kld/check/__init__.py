@@ -1,1 +1,1 @@
-"""What a check measured and what it decides: all of it public, and post-processing."""
+"""What a check measured, decides and reports: all of it public, and post-processing."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from report.samples import REPORT, altered, decided
 
+from flwr_kld.check.report_parts import metrics
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import CheckSeries, Outcome, Point
-from flwr_kld.strategies.report_parts import metrics
 
 CHECKS = [
     Point(1, REPORT, truth=0.26),

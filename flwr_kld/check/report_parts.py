@@ -20,7 +20,6 @@ from flwr_kld.report.explanation import explain
 from flwr_kld.report.explanation.candidates import fit_candidates
 from flwr_kld.report.explanation.outside import outside_share
 from flwr_kld.report.report import Compared, Reading
-from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.trust import Trust
 
 _MOVEMENTS = 8
@@ -98,20 +97,28 @@ def compared(plan: QueryPlan) -> Compared:
 
 
 def protection(
-    published: NoisyCounts | NoisyScalar, trust: Trust, aggregation: Aggregation
+    published: NoisyCounts | NoisyScalar, trust: Trust, aggregation: str, *, hides_parts: bool
 ) -> Protection:
-    """Return how a release was protected."""
+    """Return how a release was protected.
+
+    Parameters
+    ----------
+    aggregation : str
+        How counts became a sum.
+    hides_parts : bool
+        Whether it shows the server sums only.
+    """
     if isinstance(published, NoisyScalar):
         noise = published.standard_deviation
     else:
         noise = math.sqrt(published.noise.variance)
     return Protection(
         trust=trust.name,
-        aggregation=aggregation.name,
+        aggregation=aggregation,
         mechanism=published.event.mechanism,
         private=published.private,
         noise=noise,
-        sight=trust.sight(aggregation.hides_parts),
+        sight=trust.sight(hides_parts),
     )
 
 
