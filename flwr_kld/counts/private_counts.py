@@ -116,13 +116,15 @@ class ClientCounts(Private):
         counted : bool
             Whether the exact number of records follows as a last number.
         """
-        vector = self._values.astype(np.int64)
+        vector = SumVector(self._values.astype(np.int64))
+        if clip is not None:
+            vector._values = clip.apply(vector._values, bits)
         if share is not None:
-            kept = vector if clip is None else clip.apply(vector, bits)
-            vector = share.grid * kept + sample(share.share, len(vector), bits)
+            noise = sample(share.share, len(vector._values), bits)
+            vector._values = share.grid * vector._values + noise
         if counted:
-            vector = np.append(vector, self._values.sum(dtype=np.int64))
-        return SumVector(vector)
+            vector._values = np.append(vector._values, self._values.sum(dtype=np.int64))
+        return vector
 
 
 class SumVector(Private):

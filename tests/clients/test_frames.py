@@ -5,6 +5,7 @@ error passes. An error may come at any line; so every line is looked at, without
 Flower's own containers (messages, and the state in its Context) are Flower's to show.
 """
 
+import pkgutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -140,36 +141,102 @@ EPSILON = 0.1
 SHARES = {"min_survivors": NODES}
 ADD_REMOVE = {"adjacency": Adjacency.ADD_REMOVE}
 CHECKS = {
-    "plain counts": KLDrift(REFERENCE, Trusted(EPSILON)).check,
-    "plain scalar": KLDrift(REFERENCE, Trusted(EPSILON, release=Scalar())).check,
-    "clipped": KLDrift(REFERENCE, Trusted(20.0, clip=9999, **ADD_REMOVE)).check,
-    "sum": KLDrift(REFERENCE, Trusted(EPSILON), aggregation=SecureSum()).check,
-    "shares": KLDrift(REFERENCE, Distributed(EPSILON, **SHARES), aggregation=SecureSum()).check,
-    "clipped shares": KLDrift(
+    "plain counts": lambda: KLDrift(REFERENCE, Trusted(EPSILON)),
+    "plain scalar": lambda: KLDrift(REFERENCE, Trusted(EPSILON, release=Scalar())),
+    "clipped": lambda: KLDrift(REFERENCE, Trusted(20.0, clip=9999, **ADD_REMOVE)),
+    "sum": lambda: KLDrift(REFERENCE, Trusted(EPSILON), aggregation=SecureSum()),
+    "shares": lambda: KLDrift(REFERENCE, Distributed(EPSILON, **SHARES), aggregation=SecureSum()),
+    "clipped shares": lambda: KLDrift(
         REFERENCE, Distributed(5.0, **SHARES, clip=Clip(50)), aggregation=SecureSum()
-    ).check,
-    "predictor": PrivatePredictor(
+    ),
+    "predictor": lambda: PrivatePredictor(
         BayesMixture(Hypotheses({"a": REFERENCE, "b": REFERENCE}), epsilon=1.0)
-    ).ask,
+    ),
 }
+
+
+SEALED = {"sealed counts": "counts", "sealed scalar": Scalar()}
+"""Of checks through an aggregator, what is released."""
+
+
+def check_of(name):
+    if name in SEALED:
+        trust = TrustedAggregator(EPSILON, aggregator=KEY.public, release=SEALED[name])
+        return KLDrift(REFERENCE, trust).check
+    monitor = CHECKS[name]()
+    return monitor.ask if name == "predictor" else monitor.check
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_no_frame_of_a_check_holds_what_is_private(name):
-    nodes = people()
-    assert not seen_in_frames(lambda: CHECKS[name](nodes), *OWN)
+    nodes, check = people(), check_of(name)
+    assert not seen_in_frames(lambda: check(nodes), *OWN)
 
 
-@pytest.mark.parametrize("release", ["counts", Scalar()])
-def test_no_frame_of_a_check_through_an_aggregator_does(release):
-    trust = TrustedAggregator(EPSILON, aggregator=KEY.public, release=release)
-    assert not seen_in_frames(lambda: KLDrift(REFERENCE, trust).check(grid()), *OWN)
+@pytest.mark.parametrize("name", SEALED)
+def test_no_frame_of_a_check_through_an_aggregator_does(name):
+    check = check_of(name)
+    assert not seen_in_frames(lambda: check(grid()), *OWN)
+
+
+COUNTING, SUMMING = "flwr_kld.counts.private_counts", "flwr_kld.secure_aggregation.client"
+STEPS = [
+    *(f"flwr_kld.domain.Labels.{name}" for name in ("encode", "holds")),
+    "flwr_kld.clients.own_records.Records.label",
+    "flwr_kld.clients.own_records.record_ids",
+    "flwr_kld.query.Selection.selected",
+    "flwr_kld.query.Selection.group_of",
+    *(f"{COUNTING}.{name}" for name in ("sample", "to_ring", "from_ring", "to_counts")),
+    *(f"{COUNTING}.ClientCounts.{name}" for name in ("count", "from_wire", "to_wire", "noised")),
+    *(f"{COUNTING}.ClearSum.{name}" for name in ("is_empty", "public_total")),
+    *(f"{COUNTING}.ClearSum.{name}" for name in ("release", "release_number", "release_noised")),
+    "flwr_kld.counts.scalar.ScalarFunction.on_grid",
+    "flwr_kld.privacy.clip.Clip.apply",
+    *(f"{SUMMING}.{name}" for name in ("checked", "apply_masks", "Seat.signed", "SumClient.mask")),
+    "flwr_kld.secure_aggregation.keys.mask_key",
+    "flwr_kld.secure_aggregation.client_state.ClientState.next",
+    "flwr_kld.clients.sealed_counts.seal",
+    "flwr_kld.clients.aggregator.open_sealed",
+]
+"""Of counting, noising, sealing, masking, adding up and releasing."""
+PACKAGE = Path(flwr_kld.__file__).parent
+
+
+@pytest.mark.parametrize("name", [*CHECKS, *SEALED])
+def test_no_frame_of_the_package_holds_it_where_a_step_may_fail(name, monkeypatch):
+    """Whatever a step raises, a traceback has these frames: the package's own, all of them."""
+    taken, shown = set(), set()
+
+    def looking(step, take):
+        def look(*given, **options):
+            frame = None if step in taken else sys._getframe(1)  # one client is like another
+            taken.add(step)
+            while frame is not None:
+                code = frame.f_code
+                file = Path(code.co_filename)
+                if file.is_relative_to(PACKAGE) or file.parent in OWN:
+                    numbers = NUMBERS | LABELS if file.parent == OWN[0] else NUMBERS
+                    shown.update(
+                        f"{step}: {file.name}:{code.co_qualname} {local}"
+                        for local, value in frame.f_locals.items()
+                        if shows(value, numbers)
+                    )
+                frame = frame.f_back
+            return take(*given, **options)
+
+        return look
+
+    for step in STEPS:
+        monkeypatch.setattr(step, looking(step, pkgutil.resolve_name(step)))
+    check_of(name)(grid() if name in SEALED else people())
+    assert not shown
+    assert len(taken) >= (3 if name == "predictor" else 10), taken
 
 
 def test_the_search_finds_what_is_there():
     here = Path(__file__).resolve().parent
-    nodes = people()
-    found = seen_in_frames(lambda: CHECKS["plain counts"](nodes), here)
+    nodes, check = people(), check_of("plain counts")
+    found = seen_in_frames(lambda: check(nodes), here)
     assert "test_frames.py:load records" in found
     wire = CELLS.astype("<i4").tobytes()
     for hidden in (CELLS, CELLS[0], [CELLS], {"x": (1, CELLS)}, CELLS.tolist(), wire, RECORDS):
