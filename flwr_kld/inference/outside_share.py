@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 _CLEAR = 2.0
 """Standard deviations from which on a kind is named."""
@@ -43,12 +42,6 @@ class OutsideShare:
     share: float
     deviation: float
     kinds: tuple[Kind, ...]
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> OutsideShare:
-        """Read ``asdict`` after a trip through JSON."""
-        kinds = tuple(Kind(**kind) for kind in values["kinds"])
-        return cls(values["share"], values["deviation"], kinds)
 
     def __str__(self) -> str:
         named = [k.name for k in self.kinds if k.share > _CLEAR * k.deviation][:_NAMED]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Outcome(StrEnum):
@@ -64,15 +63,3 @@ class Verdict:
     outside_upper: float | None = None
     outside_tolerated: float | None = None
     population: str | None = None
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Verdict:
-        """Read ``asdict`` after a trip through JSON."""
-        interval = values["interval"]
-        return cls(
-            **{
-                **values,
-                "outcome": Outcome(values["outcome"]),
-                "interval": None if interval is None else (interval[0], interval[1]),
-            }
-        )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from flwr_kld.arguments import text
 
@@ -44,11 +42,6 @@ class Sight:
 
     def __post_init__(self) -> None:
         text("exact", self.exact)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Sight:
-        """Read what ``dataclasses.asdict`` wrote."""
-        return cls(values["exact"], tuple(View(**view) for view in values["views"]))
 
 
 _STRANGERS = View("another client", "nothing")

@@ -161,7 +161,8 @@ class Envelope:
         if any(values.pop(name, None) != said for name, said in header.items()):
             raise ValueError(f"not the report of a {cls.kind} in schema {SCHEMA} or an earlier one")
         try:
-            found: Self = _reader(cls).validate_json(json.dumps(values))  # type: ignore[arg-type]
+            reader = _reader(cls)  # type: ignore[arg-type]
+            found: Self = reader.validate_json(json.dumps(values), strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))

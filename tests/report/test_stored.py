@@ -115,6 +115,8 @@ def wrong(part: str, name: str, value: object) -> dict[str, object]:
         wrong("reading", "later", 1),
         wrong("cohort", "survivors", 18.5),
         wrong("guarantee", "epsilon", -1.0),
+        wrong("guarantee", "epsilon", "1"),
+        wrong("guarantee", "delta", False),
         wrong("guarantee", "unit", "planet"),
         wrong("protection", "private", 1),
         {},
