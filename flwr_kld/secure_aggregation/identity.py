@@ -6,15 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Annotated
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import Field, TypeAdapter
 
 from flwr_kld.privacy.private import Private
 from flwr_kld.secure_aggregation.errors import BadSignature, Malformed, NotInvited, RosterMismatch
 
 SIGNATURE = 64
 _KEY = 32
+_KEYS = TypeAdapter(dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]])
+"""Of a roster as JSON."""
 
 
 class Identity(Private):
@@ -126,12 +130,20 @@ class Roster:
 
     @classmethod
     def from_json(cls, text: str) -> Roster:
-        """Read `to_json`."""
+        """Read `to_json`.
+
+        Raises
+        ------
+        Malformed
+            If it is not a list of names and keys.
+        """
         try:
-            raw = json.loads(text)
-            return cls({str(name): bytes.fromhex(key) for name, key in raw.items()})
-        except (ValueError, TypeError, AttributeError) as error:
-            raise Malformed(f"the roster is not readable: {error}") from None
+            raw = _KEYS.validate_json(text, strict=True)
+            return cls({name: bytes.fromhex(key) for name, key in raw.items()})
+        except ValueError:
+            raise Malformed(
+                "the roster is not readable: each name has a key of its own, 64 hexadecimal digits"
+            ) from None
 
     def __repr__(self) -> str:
         return f"Roster({len(self)} clients, {self.fingerprint.hex()[:16]})"

@@ -121,5 +121,9 @@ def test_rosters_come_back_and_never_change_a_pinned_key():
         grown.extended(Roster({"alias": newcomer}))
     with pytest.raises(ValueError, match="share a key"):
         Roster({"a": newcomer, "b": newcomer})
-    with pytest.raises(errors.Malformed):
-        Roster.from_json("[1]")
+    key = newcomer.hex()
+    bad = ["", "[1]", "{", '{"a": 1}', f'{{"a": "{key[1:]}"}}', f'{{"a": " {key}"}}',
+           f'{{"a": "{key}", "b": "{key}"}}']  # fmt: skip
+    for text in bad:
+        with pytest.raises(errors.Malformed, match="64 hexadecimal digits"):
+            Roster.from_json(text)
