@@ -13,10 +13,11 @@ from pathlib import Path
 from flwr.app import Context
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import Guard, GuardFileError
+from flwr_kld.guard import Guard
+from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.secure_aggregation import ClientPolicy
+from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.trust.worst_move import hold_to_move
 
 NODE_CONFIG = "drift-guard"

@@ -15,7 +15,7 @@ from flwr_kld.clients.aggregator_limits import AggregatorLimits
 from flwr_kld.clients.check_memory import use_once
 from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.role import is_aggregator
-from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.messages.plan_wire import PlanMessage, plan_of
 from flwr_kld.messages.published import Published
@@ -33,8 +33,8 @@ from flwr_kld.messages.question import (
 )
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
-from flwr_kld.privacy import SystemBits
-from flwr_kld.trust import Trusted
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.trust.trusted import Trusted
 from flwr_kld.trust.trusted_aggregator import trusted_of
 
 logger = logging.getLogger("flwr_kld")

@@ -21,8 +21,8 @@ from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.counts import ClientCounts, SumVector
-from flwr_kld.domain import Domain
+from flwr_kld.counts.private_counts import ClientCounts, SumVector
+from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
@@ -36,8 +36,8 @@ from flwr_kld.messages.question import (
     Question,
 )
 from flwr_kld.messages.sum_terms import SumTerms
-from flwr_kld.privacy import SystemBits
-from flwr_kld.query import cells_from_wire
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.query.plan import cells_from_wire
 from flwr_kld.reference import Reference
 
 

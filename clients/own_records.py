@@ -13,13 +13,13 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.clients.record_secret import record_secret
-from flwr_kld.counts import LARGEST_CLIENT, ClientCounts
-from flwr_kld.domain import Domain
+from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientCounts
+from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.messages.question import Question
-from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.private import Held, Private
-from flwr_kld.query import Selection, record_ids, salted
+from flwr_kld.query.selection import Selection, record_ids, salted
 
 logger = logging.getLogger("flwr_kld")
 

@@ -9,7 +9,8 @@ from flwr.app import Context
 from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.sum_members import Pinned
 from flwr_kld.errors import QueryRefused
-from flwr_kld.secure_aggregation import ClientPolicy, Identity, Roster
+from flwr_kld.secure_aggregation import Identity, Roster
+from flwr_kld.secure_aggregation.policy import ClientPolicy
 
 IDENTITY = "drift-identity"
 """Key of the node config: file of the node's Ed25519 key, 32 bytes, mode 0600."""

@@ -19,7 +19,7 @@ from flwr_kld.clients.admission import admit, hold_to_channel, unexpected
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.role import is_aggregator
-from flwr_kld.domain import Domain
+from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
@@ -31,11 +31,12 @@ from flwr_kld.messages.question import (
     Question,
     member_of,
 )
-from flwr_kld.privacy import SystemBits, Unit
+from flwr_kld.privacy import Unit
+from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.private import Held
 
 if TYPE_CHECKING:
-    from flwr_kld.predictors.predictor import Question as Asked
+    from flwr_kld.predictors.predictor import LocalQuery as Asked
 
 logger = logging.getLogger("flwr_kld")
 

@@ -14,8 +14,9 @@ from flwr.app import ConfigRecord, Context
 
 from flwr_kld.clients.admission import account, guard_of
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import GuardFileError, node_secret
-from flwr_kld.query import Selection
+from flwr_kld.guard import node_secret
+from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.query.selection import Selection
 
 NODE_CONFIG = "drift-salt"
 """Key of the node config: the absolute path of a file, made on first use."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import unexpected
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.counts import ClientCounts
+from flwr_kld.counts.private_counts import ClientCounts
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,

@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 from flwr_kld.clients.admission import account, admit, stricter, unexpected
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.counts import SumVector
+from flwr_kld.counts.private_counts import SumVector
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
@@ -29,16 +29,18 @@ from flwr_kld.messages.question import (
     member_of,
 )
 from flwr_kld.messages.sum_terms import SumTerms
-from flwr_kld.secure_aggregation import (
-    ClientPolicy,
+from flwr_kld.secure_aggregation.client import SumClient
+from flwr_kld.secure_aggregation.errors import SecureSumError
+from flwr_kld.secure_aggregation.messages import (
+    Adverts,
+    Deliveries,
     Phase,
-    SecureSumError,
-    Session,
-    SumClient,
+    Survivors,
+    UnmaskRequest,
     decode,
 )
-from flwr_kld.secure_aggregation.messages import Adverts, Deliveries, Survivors, UnmaskRequest
-from flwr_kld.secure_aggregation.policy import check_question
+from flwr_kld.secure_aggregation.policy import ClientPolicy, check_question
+from flwr_kld.secure_aggregation.session import Session
 
 logger = logging.getLogger("flwr_kld")
 

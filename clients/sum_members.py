@@ -8,7 +8,8 @@ from typing import Protocol
 from flwr.app import ConfigRecord, Context
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.secure_aggregation import ClientPolicy, Identity, Roster
+from flwr_kld.secure_aggregation import Identity, Roster
+from flwr_kld.secure_aggregation.policy import ClientPolicy
 
 _KEYS = "flwr_kld.identities"
 _ROSTER = "flwr_kld.roster"

@@ -4,10 +4,15 @@ The science lives here and knows neither Flower nor Ray; ``flwr_kld.strategies``
 ServerApp, ``flwr_kld.clients`` in a ClientApp, ``flwr_kld.simulations`` on Ray or in-process.
 """
 
-from flwr_kld.domain import Binned, BlockPatterns, Categories, Domain, Labels
-from flwr_kld.query import MonteCarlo, Partition
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.labels import Labels
+from flwr_kld.query.monte_carlo import MonteCarlo
+from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.report import Report
+from flwr_kld.report.report import Report
 
 __all__ = [
     "Binned",

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flwr_kld.arguments import real
-from flwr_kld.domain import Domain, domain_from_spec
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.rebuild import domain_from_spec
 
 _FORMAT = 1
 _ROUNDING = 1e-12

@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.domain import BlockPatterns
+from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.query import EVERYTHING, Selection, record_ids, salted
+from flwr_kld.query.selection import EVERYTHING, Selection, record_ids, salted
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting import StylePopulation, WriterResampler, load_source
+from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.handwriting.style import StylePopulation
 
 if TYPE_CHECKING:
     from flwr_kld.cohort.halves import Part

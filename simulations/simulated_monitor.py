@@ -18,7 +18,7 @@ from flwr.serverapp.strategy import Result
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.json_text import json_text
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.query import Partition
+from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.scenario import Drift, Scenario
 from flwr_kld.simulations.trust_models import compare_models

@@ -15,9 +15,9 @@ from flwr_kld.clients import (
     host_drift_queries,
     host_predictor_queries,
 )
-from flwr_kld.domain import Domain
+from flwr_kld.domain.base import Domain
 from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.query import Selection
+from flwr_kld.query.selection import Selection
 from flwr_kld.simulations.scenario import Scenario
 
 _CLOCK = "flwr_kld.clock"

@@ -1,18 +1,13 @@
 """What runs in a ServerApp."""
 
 from flwr_kld.check.decider import Alarm
-from flwr_kld.cohort.cohort import (
-    Participant,
-    RotatingCohort,
-    RotatingRecords,
-    UniformCohort,
-)
+from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
 from flwr_kld.counts.scalar import Scalar
-from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.clip import Clip
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum
-from flwr_kld.strategies.population import HostedClients, Nodes
+from flwr_kld.strategies.population import HostedClients
 from flwr_kld.strategies.private_predictor import PrivatePredictor
 from flwr_kld.strategies.reference_from_clients import ReferenceFromClients
 from flwr_kld.strategies.sealed_sum import SealedSum
@@ -29,8 +24,6 @@ __all__ = [
     "Distributed",
     "HostedClients",
     "KLDrift",
-    "Nodes",
-    "Participant",
     "PlainSum",
     "PrivatePredictor",
     "ReferenceFromClients",

@@ -10,12 +10,13 @@ from flwr.app import Error
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.messages.question import Answer, Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.privacy import Guarantee
-from flwr_kld.query import QueryPlan
+from flwr_kld.query.plan import QueryPlan
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Kind, Ledger, Spent
+from flwr_kld.accounting import Charge, Kind, Ledger
+from flwr_kld.accounting.budget import Spent
 from flwr_kld.arguments import real, whole
 from flwr_kld.check.decider import Alarm, Decided, Decider
 from flwr_kld.check.report_parts import (
@@ -23,19 +24,20 @@ from flwr_kld.check.report_parts import (
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part, halves
-from flwr_kld.counts import LARGEST_CLIENT
+from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import contradicted, hold_to_estimates
-from flwr_kld.inference.estimators import ESTIMATORS, Estimator
+from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta
 from flwr_kld.inference.evidence import check_threshold
-from flwr_kld.privacy import SeededBits, SystemBits
-from flwr_kld.query import EVERYTHING, Partition, Plan, QueryPlan
+from flwr_kld.privacy.bits import SeededBits, SystemBits
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import Plan, QueryPlan
+from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.reference import Reference
-from flwr_kld.report import Report
 from flwr_kld.report.envelope import CohortSeen
 from flwr_kld.report.explanation.candidates import require_candidates
-from flwr_kld.report.report import Reading
+from flwr_kld.report.report import Reading, Report
 from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.monitor import Monitor

@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import (
     ANSWER,

@@ -20,8 +20,9 @@ from flwr_kld.messages.question import (
     Answer,
     Question,
 )
-from flwr_kld.predictors import Intake, Predictor, Rejection
-from flwr_kld.predictors.report import Report
+from flwr_kld.predictors.intake import Intake, Rejection
+from flwr_kld.predictors.local_report import LocalReport
+from flwr_kld.predictors.predictor import Predictor
 from flwr_kld.report.predictor_report import LOCAL
 from flwr_kld.strategies.exchange import failure, refusal
 
@@ -135,7 +136,7 @@ class PredictorExchange:
                 self.left_out[str(Rejection.IMPOSSIBLE)] += 1
 
     def _take(self, participant: Participant, query: int, *symbol: int) -> None:
-        report = Report(query, symbol, self._context)
+        report = LocalReport(query, symbol, self._context)
         rejected = self.intake.take(str(participant), report, self._context)
         if rejected is not None:
             self.left_out[str(rejected)] += 1

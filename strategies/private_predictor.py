@@ -7,23 +7,15 @@ import logging
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import (
-    Charge,
-    Clients,
-    Cost,
-    Kind,
-    Ledger,
-    Reservation,
-    Spent,
-    State,
-)
+from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger, State
+from flwr_kld.accounting.budget import Spent
+from flwr_kld.accounting.life import Reservation
 from flwr_kld.arguments import text
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
-from flwr_kld.predictors import Predictor
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.report import PredictorReport
+from flwr_kld.predictors.predictor import Predictor
 from flwr_kld.report.envelope import CohortSeen
-from flwr_kld.report.predictor_report import LOCAL, Learnt, round_key
+from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.predictor_exchange import PredictorExchange

@@ -10,12 +10,14 @@ from flwr.serverapp import Grid
 from flwr_kld.check.measured import Measured, Released
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.cohort.halves import Part
-from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.witness import Witness
-from flwr_kld.privacy import Adjacency, BitSource
-from flwr_kld.query import QueryPlan
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.exchange import Exchange, NoisySum, by_reason
 from flwr_kld.trust import Trust

@@ -11,21 +11,22 @@ import secrets
 import numpy as np
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Kind, Ledger, Spent
+from flwr_kld.accounting import Charge, Kind, Ledger
+from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.check.report_parts import epsilon_delivered, protection
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
-from flwr_kld.counts import NoisyCounts
-from flwr_kld.domain import Domain
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.domain.base import Domain
 from flwr_kld.integral import reference_from_counts
-from flwr_kld.privacy import SystemBits
-from flwr_kld.query import Partition, QueryPlan
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.report import ReferenceReport
 from flwr_kld.report.envelope import CohortSeen
-from flwr_kld.report.reference_report import Made
+from flwr_kld.report.reference_report import Made, ReferenceReport
 from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_aggregation
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population

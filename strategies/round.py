@@ -18,18 +18,10 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import (
-    BudgetExhausted,
-    Charge,
-    Cost,
-    Failure,
-    Kind,
-    Ledger,
-    LedgerError,
-    Reservation,
-    Spent,
-    State,
-)
+from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Kind, Ledger, LedgerError, State
+from flwr_kld.accounting.budget import Spent
+from flwr_kld.accounting.entry import Failure
+from flwr_kld.accounting.life import Reservation
 from flwr_kld.arguments import real, whole
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed

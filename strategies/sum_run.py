@@ -11,15 +11,17 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import ANSWER, PHASE, SUM_ACTION, TERMS, Answer
 from flwr_kld.messages.sum_terms import SumTerms
-from flwr_kld.secure_aggregation import SecureSumError, Session, SumServer, decode
+from flwr_kld.secure_aggregation.errors import SecureSumError
 from flwr_kld.secure_aggregation.messages import (
     Advert,
     Agreement,
     MaskedVector,
     Reveal,
     SealedShares,
+    decode,
 )
-from flwr_kld.secure_aggregation.server import SumResult
+from flwr_kld.secure_aggregation.server import SumResult, SumServer
+from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies.exchange import Exchange, failure, refusals
 
 _TYPE = f"query.{SUM_ACTION}"

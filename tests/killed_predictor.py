@@ -14,7 +14,8 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld import Reference
 from flwr_kld.clients import answer_predictor_queries
-from flwr_kld.predictors import BayesMixture, Hypotheses, Reports
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.strategies import PrivatePredictor, private_predictor
 
 NODES, REMEMBERED = 12, 2
@@ -31,7 +32,7 @@ class Noted(BayesMixture):
 
     notes: str
 
-    def update(self, reports: Reports) -> None:
+    def update(self, reports: LocalReports) -> None:
         line = [reports.round, reports.queries.tolist(), reports.symbols.tolist()]
         with open(self.notes, "a") as file:
             file.write(json.dumps(line) + "\n")

@@ -2,6 +2,7 @@
 
 What is public is read from the `__all__` of every package, and which arguments are numbers from
 their annotations: whoever publishes something that takes a number has to add an example here.
+What these are made of has examples, too.
 """
 
 import enum
@@ -18,45 +19,97 @@ from flwr.serverapp.strategy import FedAvg
 
 from flwr_kld import (
     accounting,
-    alerts,
     clients,
-    domain,
     guard,
     integral,
     planner,
     predictors,
     privacy,
-    query,
     report,
-    secure_aggregation,
     strategies,
 )
+from flwr_kld.accounting.budget import Spent
+from flwr_kld.accounting.entry import Entry, Release
+from flwr_kld.accounting.life import Reservation
+from flwr_kld.alerts.command import Command
+from flwr_kld.alerts.delivery import Delivery
+from flwr_kld.alerts.webhook import Webhook
 from flwr_kld.clients import handwriting
-from flwr_kld.counts import ClientCounts, NoisyCounts
-from flwr_kld.inference import estimators
+from flwr_kld.cohort.cohort import Participant
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClientCounts
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.domain.labels import Labels
+from flwr_kld.guard.limits import Limits
 from flwr_kld.inference.design_effect import DesignEffect
 from flwr_kld.inference.e_detector import EDetector, Standing
+from flwr_kld.inference.estimators.hybrid import hybrid
+from flwr_kld.inference.estimators.paper import paper
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
+from flwr_kld.inference.estimators.skew_plugin import skew_plugin
 from flwr_kld.inference.evidence import Evidence
 from flwr_kld.inference.interval import Interval, two_sided_interval
 from flwr_kld.inference.lower_bound import LowerBound, lower_confidence_bound
 from flwr_kld.inference.power import Power
 from flwr_kld.inference.witness import Witness
+from flwr_kld.integral.accounting import delta_of_draws, epsilon_of_draws
+from flwr_kld.integral.gaussian_cells import GaussianCells
+from flwr_kld.integral.integer_box import BoxLaw
+from flwr_kld.integral.recommend import Recommendation
+from flwr_kld.integral.rejection import RejectionLaw
+from flwr_kld.integral.sampler import IntegralEvent
+from flwr_kld.planner.forecast import Forecast
+from flwr_kld.planner.setting import design_effect_of
+from flwr_kld.predictors.intake import Intake
+from flwr_kld.predictors.leader import Leader
+from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.predictors.risk_bound import kl_risk_bound
 from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SeededBits, SystemBits
+from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.privacy.hockey_stick import hockey_stick
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.query.monte_carlo import MonteCarlo
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan, cells_from_wire
+from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
-from flwr_kld.report import explanation
-from flwr_kld.simulations import handwriting as virtual
+from flwr_kld.report.explanation.explanation import explain
+from flwr_kld.report.explanation.movement import Movement
+from flwr_kld.report.explanation.pattern_svg import pattern_svg
+from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.report.reference_report import ReferenceReport
+from flwr_kld.report.report import Report as DriftReport
+from flwr_kld.report.series import Point
+from flwr_kld.secure_aggregation.errors import SecureSumError
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.ring import from_ring, require_room, to_ring
+from flwr_kld.secure_aggregation.server import SumResult
+from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 
-REPLACE_ONE, ADD_REMOVE = privacy.Adjacency
-DOMAIN = domain.Labels([f"label {i}" for i in range(20)])
+REPLACE_ONE, ADD_REMOVE = Adjacency
+DOMAIN = Labels([f"label {i}" for i in range(20)])
 EVEN = Reference.from_counts(DOMAIN, np.ones(DOMAIN.size))
 ODD = Reference.from_counts(DOMAIN, np.arange(1, DOMAIN.size + 1))
-EVENT = privacy.calibrated_laplace(Guarantee(1.0))
-PLAN = query.Partition(20).draw(EVEN, np.random.default_rng(0))
+EVENT = calibrated_laplace(Guarantee(1.0))
+PLAN = Partition(20).draw(EVEN, np.random.default_rng(0))
 COUNTS = NoisyCounts(np.arange(1, PLAN.cells + 1), 200.0, EVENT, PLAN, True)
 WITNESS = Witness.from_counts(COUNTS)
-LEVELS = WITNESS.query_plan().over(query.Selection(groups=10))
+LEVELS = WITNESS.query_plan().over(Selection(groups=10))
 SECOND = NoisyCounts(np.arange(LEVELS.length) + 9, 500.0, EVENT, LEVELS, True)
 BOUND = lower_confidence_bound(WITNESS, SECOND, theta=0.01)
 BASE, BOX = integral.FiniteBase.uniform(DOMAIN), integral.Mollifier.symmetric(1.0)
@@ -68,49 +121,49 @@ TRUSTED = {"epsilon": 1.0, "delta": 0.0}
 LIMITS = {
     "receipts": Path("r"), "key": Path("k"), "trust": frozenset({"trusted"}), "domains": None,
     "references": None, "epsilon": 1, "delta": 0, "min_cohort": 1, "period": 1,
-    "period_epsilon": 1, "period_delta": 0, "secure_sum": secure_aggregation.ClientPolicy(),
+    "period_epsilon": 1, "period_delta": 0, "secure_sum": ClientPolicy(),
 }  # fmt: skip
 SESSION = {
     "check": "c", "plan": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2), "bits": 32,
-    "length": 4, "shape": secure_aggregation.Shape(2, 2), "min_survivors": 3,
+    "length": 4, "shape": Shape(2, 2), "min_survivors": 3,
 }  # fmt: skip
 
 EXAMPLES = {
     EDetector: {},
     Evidence: {"excess": (0.5, 1.0), "spread": 1.0, "threshold": 0.0},
-    alerts.Command: {"argv": ["true"]},
-    alerts.Webhook: {"url": "https://example.org"},
+    Command: {"argv": ["true"]},
+    Webhook: {"url": "https://example.org"},
     Power: {"mass": np.full(4, 0.25), "records": 9.0, "noise": 1.0},
     lower_confidence_bound: {"witness": WITNESS, "noisy": SECOND, "theta": 0.01},
     two_sided_interval: {"counts": COUNTS, "bound": BOUND, "theta": 0.01},
     clients.AggregatorLimits: {"most_epsilon": 1.0},
-    domain.Binned: {"edges": [0.0, 1.0]},
-    domain.BlockPatterns: {},
-    domain.Labels: {"names": ["a", "b"]},
-    estimators.estimate: {"counts": COUNTS},
-    estimators.hybrid: {"counts": COUNTS},
-    estimators.paper: {"counts": COUNTS},
-    estimators.posterior_counts: {"counts": COUNTS},
-    estimators.skew_plugin: {"counts": COUNTS},
-    explanation.explain: {"counts": COUNTS, "estimate": estimators.estimate(COUNTS)},
-    explanation.pattern_svg: {"symbol": 3},
-    guard.Limits: LIMITS,
-    virtual.StylePopulation: {},
-    virtual.WriterResampler: {"source": IMAGES, "seed": 1},
-    virtual.WriterStyle: {
+    Binned: {"edges": [0.0, 1.0]},
+    BlockPatterns: {},
+    Labels: {"names": ["a", "b"]},
+    estimate: {"counts": COUNTS},
+    hybrid: {"counts": COUNTS},
+    paper: {"counts": COUNTS},
+    posterior_counts: {"counts": COUNTS},
+    skew_plugin: {"counts": COUNTS},
+    explain: {"counts": COUNTS, "estimate": estimate(COUNTS)},
+    pattern_svg: {"symbol": 3},
+    Limits: LIMITS,
+    StylePopulation: {},
+    WriterResampler: {"source": IMAGES, "seed": 1},
+    WriterStyle: {
         "right": 0.0, "down": 0.0, "thickness": 0.0, "slant": 0.0, "digit_mix": np.ones(1),
     },
     integral.GaussianBase: {"dimension": 1},
-    integral.GaussianCells: {"dimension": 1, "per_axis": 2},
+    GaussianCells: {"dimension": 1, "per_axis": 2},
     integral.Mollifier: {"epsilon": 1.0, "floor": 0.5},
     integral.Network: {},
-    integral.RejectionLaw: {
+    RejectionLaw: {
         "base": BASE, "log_ratio": lambda x: np.zeros(len(x)), "epsilon": 1.0, "tries": 4,
     },
-    integral.Sampler: {"law": integral.BoxLaw(BASE, BOX, BASE.mass), "draws": 1},
+    integral.Sampler: {"law": BoxLaw(BASE, BOX, BASE.mass), "draws": 1},
     integral.Tree: {},
-    integral.delta_of_draws: {"box": BOX, "draws": 1, "epsilon": 0.5},
-    integral.epsilon_of_draws: {"box": BOX, "draws": 1, "delta": 0.0, "bounded_range": 1.0},
+    delta_of_draws: {"box": BOX, "draws": 1, "epsilon": 0.5},
+    epsilon_of_draws: {"box": BOX, "draws": 1, "delta": 0.0, "bounded_range": 1.0},
     integral.mbde: {"records": [0, 1], "base": BASE, "epsilon": 1.0, "rounds": 1, "tries": 4},
     integral.mollify: {"symbols": [0, 1, 1], "base": BASE, "box": BOX, "rounds": 1},
     integral.recommend: {"draws": 1, "epsilon": 1.0, "records": 9, "size": 2},
@@ -124,44 +177,44 @@ EXAMPLES = {
     accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
     accounting.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
     planner.Setting: {"clients": 20, "records": 9.0, "trust": TRUST, "population": 40},
-    planner.design_effect_of: {"records": 2.0, "correlation": 0.5},
+    design_effect_of: {"records": 2.0, "correlation": 0.5},
     predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "prior": [0.5, 0.5]},
     predictors.Hypotheses: {"candidates": {"even": EVEN, "odd": ODD}},
-    predictors.Intake: {"predictor": MIXTURE, "round": 1},
+    Intake: {"predictor": MIXTURE, "round": 1},
     predictors.LocallyPrivateWMA: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "horizon": 2},
     predictors.PureLocalEXP3: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "horizon": 2},
-    predictors.Report: {"query": 0, "symbol": (1,)},
-    predictors.Reports: {
+    LocalReport: {"query": 0, "symbol": (1,)},
+    LocalReports: {
         "round": 1, "queries": np.zeros(1, int), "symbols": np.zeros((1, 1), int),
     },
     predictors.drift_scenarios: {"base": EVEN, "towards": {"odd": ODD}, "amount": 0.5},
-    predictors.kl_risk_bound: {"design": MIXTURE.design()},
-    privacy.NoiseTable: {"weights": (1, 2**128 - 2, 1)},
-    privacy.SeededBits: {"seed": 1},
+    kl_risk_bound: {"design": MIXTURE.design()},
+    NoiseTable: {"weights": (1, 2**128 - 2, 1)},
+    SeededBits: {"seed": 1},
     privacy.Guarantee: {"epsilon": 1.0},
-    privacy.calibrated_gaussian: {"guarantee": Guarantee(1.0, 1e-6)},
-    privacy.calibrated_laplace: {"guarantee": Guarantee(1.0)},
-    privacy.hockey_stick: {"table": EVENT.table, "shifts": (1, -1), "epsilon": 1.0},
-    privacy.sample: {"table": EVENT.table, "size": 3, "bits": privacy.SystemBits()},
-    query.MonteCarlo: {},
-    query.Partition: {},
-    query.Selection: {"modulus": 4, "residues": (1, 2)},
+    calibrated_gaussian: {"guarantee": Guarantee(1.0, 1e-6)},
+    calibrated_laplace: {"guarantee": Guarantee(1.0)},
+    hockey_stick: {"table": EVENT.table, "shifts": (1, -1), "epsilon": 1.0},
+    sample: {"table": EVENT.table, "size": 3, "bits": SystemBits()},
+    MonteCarlo: {},
+    Partition: {},
+    Selection: {"modulus": 4, "residues": (1, 2)},
     report.CheckSeries: {"points": [], "drift_from": 2},
-    secure_aggregation.ClientPolicy: {},
-    secure_aggregation.Session: SESSION,
-    secure_aggregation.Shape: {"neighbours": 2, "threshold": 2},
-    secure_aggregation.Tolerance: {},
-    secure_aggregation.choose_shape: {"cohort": 3, "tolerance": secure_aggregation.Tolerance()},
-    secure_aggregation.from_ring: {"total": np.zeros(1, "<u4")},
-    secure_aggregation.require_room: {"bits": 32, "largest": 1, "clients": 1},
-    secure_aggregation.to_ring: {"values": np.zeros(1, int)},
+    ClientPolicy: {},
+    Session: SESSION,
+    Shape: {"neighbours": 2, "threshold": 2},
+    Tolerance: {},
+    choose_shape: {"cohort": 3, "tolerance": Tolerance()},
+    from_ring: {"total": np.zeros(1, "<u4")},
+    require_room: {"bits": 32, "largest": 1, "clients": 1},
+    to_ring: {"values": np.zeros(1, int)},
     strategies.Alarm: {},
     strategies.Clip: {"bound": 3},
     strategies.Distributed: {"epsilon": 1.0, "min_survivors": 3},
     strategies.KLDrift: {
         "reference": EVEN, "trust": TRUST, "threshold": 0.1, "seed": 1, "most_records": 9,
     },
-    strategies.Participant: {"node": 1},
+    Participant: {"node": 1},
     strategies.PrivatePredictor: {"predictor": MIXTURE},
     strategies.ReferenceFromClients: {"domain": DOMAIN, "trust": TRUST},
     strategies.RotatingCohort: {"size": 2},
@@ -181,28 +234,22 @@ EXAMPLES = {
 
 ANSWERS = {
     LowerBound, DesignEffect, Interval, NoisyCounts, Standing, accounting.BudgetExhausted,
-    accounting.Entry, accounting.Release, accounting.Reservation, accounting.Spent,
-    accounting.State, alerts.Delivery, estimators.ErrorSplit, estimators.Estimate,
-    explanation.Movement, guard.Receipt, integral.IntegralEvent, integral.Recommendation,
-    planner.Forecast, predictors.Leader, privacy.PrivacyEvent, query.QueryPlan, report.Point,
-    report.PredictorReport, report.ReferenceReport, report.Report, report.Verdict,
-    secure_aggregation.SumResult,
+    Entry, Release, Reservation, Spent,
+    accounting.State, Delivery, ErrorSplit, Estimate,
+    Movement, guard.Receipt, IntegralEvent, Recommendation,
+    Forecast, Leader, PrivacyEvent, QueryPlan, Point,
+    PredictorReport, ReferenceReport, DriftReport, report.Verdict,
+    SumResult,
 }  # fmt: skip
 """What the library computes and returns: nobody gives these numbers."""
 
 FROM_ELSEWHERE = {
     ClientCounts,  # a message's
     Witness,  # made by from_counts
-    virtual.load_digits, handwriting.load_femnist, handwriting.load_leaf,
-    virtual.load_source,  # files and networks: see their own tests
-    query.cells_from_wire, query.record_ids,  # a message's, checked against its fingerprint
+    load_digits, handwriting.load_femnist, handwriting.load_leaf,
+    load_source,  # files and networks: see their own tests
+    cells_from_wire, record_ids,  # a message's, checked against its fingerprint
 }  # fmt: skip
-
-BY_MODULE = (
-    DesignEffect, EDetector, Standing, Evidence, Interval, two_sided_interval, LowerBound,
-    lower_confidence_bound, Power, Witness,
-)  # fmt: skip
-"""Public in modules of ``flwr_kld.inference``, which loads none of them: clients do without."""
 
 NO_NUMBERS = [
     None,
@@ -226,7 +273,6 @@ KINDS = {
 
 def public():
     """Yield everything public that can be called to make or compute something."""
-    yield from BY_MODULE
     for package in PROJECT["tool"]["setuptools"]["packages"]:
         module = importlib.import_module(package)
         for name in getattr(module, "__all__", ()):
@@ -254,7 +300,11 @@ def numbers(value):
                 yield parameter, kind
 
 
-TAKES_NUMBERS = {value: list(numbers(value)) for value in public() if list(numbers(value))}
+TAKES_NUMBERS = {
+    value: found
+    for value in dict.fromkeys([*public(), *EXAMPLES])
+    if (found := list(numbers(value)))
+}
 ARGUMENTS = [
     pytest.param(value, parameter, kind, id=f"{value.__name__}-{parameter.name}")
     for value, parameters in TAKES_NUMBERS.items()
@@ -277,7 +327,6 @@ def call(tmp_path):
 def test_whatever_takes_a_number_has_an_example():
     known = EXAMPLES.keys() | ANSWERS | FROM_ELSEWHERE
     assert {value.__name__ for value in TAKES_NUMBERS.keys() - known} == set()
-    assert {value.__name__ for value in known - set(public())} == set()  # and nothing is left over
 
 
 @pytest.mark.parametrize("value", EXAMPLES, ids=lambda value: value.__name__)
@@ -297,7 +346,7 @@ def test_what_is_no_number_is_refused(value, parameter, kind, call):
     if inspect.formatannotation(parameter.annotation).strip("'").endswith("None"):
         wrong = [one for one in wrong if one is not None]
     for one in wrong:
-        with pytest.raises((ValueError, secure_aggregation.SecureSumError)) as caught:
+        with pytest.raises((ValueError, SecureSumError)) as caught:
             call(value, **{parameter.name: one})
         assert len(str(caught.value)) > 15, one  # a sentence
 

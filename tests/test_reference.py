@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numbered import Numbered
 from scipy import stats
 
-from flwr_kld.domain import Labels
+from flwr_kld.domain.labels import Labels
 from flwr_kld.reference import Reference
 
 COLOURS = Labels(["red", "green", "blue", "black"])

@@ -8,8 +8,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain import BlockPatterns
-from flwr_kld.domain.block_patterns import FULL_SCALE, Pixels
+from flwr_kld.domain.block_patterns import FULL_SCALE, BlockPatterns, Pixels
 
 DIGITS = range(10)
 """Labels of the digits. FEMNIST's capitals A to Z are 10 to 35, its small letters 36 to 61."""

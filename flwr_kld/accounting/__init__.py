@@ -10,45 +10,24 @@
 How to run it: ``docs/ledger.md``. What it guarantees: ``docs/proofs/composition.md``.
 """
 
-from flwr_kld.accounting.budget import Budget, Spent
+from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import (
-    AlreadyChecked,
-    CheckUnfinished,
-    Entry,
-    Failure,
-    FailureKind,
-    Kind,
-    Release,
-)
-from flwr_kld.accounting.errors import BudgetExhausted, LedgerError, LedgerUnavailable, NoBudget
+from flwr_kld.accounting.entry import Kind
+from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
 from flwr_kld.accounting.ledger import Ledger
-from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
-from flwr_kld.accounting.rotation import Rotation
 from flwr_kld.accounting.states import State
 
 __all__ = [
-    "AlreadyChecked",
     "Budget",
     "BudgetExhausted",
     "Charge",
-    "CheckUnfinished",
     "Clients",
     "Cost",
-    "Entry",
     "Everyone",
-    "Failure",
-    "FailureKind",
     "Kind",
     "Ledger",
     "LedgerError",
-    "LedgerUnavailable",
-    "NoBudget",
     "RecordBuckets",
-    "Release",
-    "Reservation",
-    "Rotation",
-    "Spent",
     "State",
 ]

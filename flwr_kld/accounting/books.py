@@ -24,8 +24,9 @@ from flwr_kld.accounting.schema import (
     participants,
     spends,
 )
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy import Unit
 from flwr_kld.privacy.amounts import ATTO, NANO
+from flwr_kld.privacy.guarantee import Adjacency
 
 _NAMES = 5_000
 """Names or numbers in one query; databases limit the number of its parameters."""

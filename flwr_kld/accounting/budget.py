@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Literal
 
 from flwr_kld.arguments import keep, real, text
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy import Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown
-from flwr_kld.privacy.guarantee import check_epsilon_delta
+from flwr_kld.privacy.guarantee import Adjacency, check_epsilon_delta
 
 DAY = 24 * 60 * 60
 _LONGEST_WINDOW = 36_600

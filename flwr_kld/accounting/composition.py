@@ -57,7 +57,7 @@ class Spend:
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Composed:
     """What one person's releases cost together: epsilon in 10**-9 nats, delta in 10**-18."""
 
     epsilon: int
@@ -71,7 +71,7 @@ def worst(
     *,
     touched: Sequence[Spend] | None = None,
     at_least: int = 0,
-) -> Guarantee:
+) -> Composed:
     """Return the largest guarantee that any one person needs.
 
     Parameters
@@ -85,7 +85,7 @@ def worst(
     at_least : int
         Whoever needs no more by adding up, in 10**-9 nats, is not looked at any further.
     """
-    found = Guarantee(at_least, 0, "sum")
+    found = Composed(at_least, 0, "sum")
     if not spends:
         return found
     if len({spend.cost for spend in spends}) > _MOST_KINDS:
@@ -107,20 +107,20 @@ def worst(
     return found
 
 
-def _added(asked: tuple[tuple[Cost, int], ...]) -> Guarantee:
+def _added(asked: tuple[tuple[Cost, int], ...]) -> Composed:
     """Add epsilons and deltas up: basic composition."""
-    return Guarantee(
+    return Composed(
         min(sum(n * cost.epsilon for cost, n in asked), UNBOUNDED),
         min(sum(n * cost.delta for cost, n in asked), 10**ATTO),
         "sum",
     )
 
 
-def _composed(asked: tuple[tuple[Cost, int], ...], budget: Budget) -> Guarantee:
+def _composed(asked: tuple[tuple[Cost, int], ...], budget: Budget) -> Composed:
     """Compose privacy loss distributions, at the budget's delta."""
     epsilon = composed_epsilon(asked, budget.atto_delta / 10**ATTO)
     nano = spent(epsilon, NANO) if epsilon < UNBOUNDED / 10**NANO else UNBOUNDED
-    return Guarantee(nano, budget.atto_delta, "pld")
+    return Composed(nano, budget.atto_delta, "pld")
 
 
 def _bare(spends: Iterable[Spend]) -> list[Spend]:

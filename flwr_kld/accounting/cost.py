@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 from flwr_kld.accounting.budget import UNBOUNDED, Budget
 from flwr_kld.accounting.errors import damaged
 from flwr_kld.arguments import keep, several, whole
-from flwr_kld.privacy import Adjacency, Guarantee, NoiseTable, PrivacyEvent, Unit
+from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.share_event import ShareEvent
+from flwr_kld.privacy.table import NoiseTable
 
 if TYPE_CHECKING:
-    from flwr_kld.integral import IntegralEvent
+    from flwr_kld.integral.sampler import IntegralEvent
 
 _LONGEST_REACH = 1 << 14
 """Tables beyond are not kept: their releases count by epsilon and delta."""

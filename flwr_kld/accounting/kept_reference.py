@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from flwr_kld.accounting import Ledger, State
-from flwr_kld.domain import domain_from_spec
+from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.reference import Reference
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from flwr_kld.accounting.budget import UNBOUNDED, Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.privacy import Adjacency, Guarantee, Unit
+from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.amounts import NANO
+from flwr_kld.privacy.guarantee import Adjacency
 
 _SCHEMA = 1
 _ADJACENCY = {

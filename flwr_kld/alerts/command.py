@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from flwr_kld.alerts.delivery import Delivery
 from flwr_kld.arguments import keep, real, several
-from flwr_kld.report import Report
+from flwr_kld.report.report import Report
 
 
 @dataclass(frozen=True)

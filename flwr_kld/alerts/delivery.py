@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from flwr_kld.report import Report
+from flwr_kld.report.report import Report
 
 logger = logging.getLogger("flwr_kld")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from flwr_kld.accounting import Ledger, State
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.check.measured import Measured
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.evidence import Evidence

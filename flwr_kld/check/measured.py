@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.inference.contradictions import contradiction
 from flwr_kld.inference.witness import Witness

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import EstimateUndefined
-from flwr_kld.inference.estimators import Estimator, estimate
-from flwr_kld.privacy import PrivacyEvent
-from flwr_kld.query import QueryPlan
+from flwr_kld.inference.estimators.registry import Estimator, estimate
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.report import Outcome, Report
+from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Protection
-from flwr_kld.report.explanation import explain
 from flwr_kld.report.explanation.candidates import fit_candidates
+from flwr_kld.report.explanation.explanation import explain
 from flwr_kld.report.explanation.outside import outside_share
-from flwr_kld.report.report import Compared, Reading
+from flwr_kld.report.report import Compared, Reading, Report
 from flwr_kld.trust import Trust
 
 _MOVEMENTS = 8

@@ -10,7 +10,7 @@ import click
 import typer
 import typer.core
 
-from flwr_kld.accounting import NoBudget
+from flwr_kld.accounting.errors import NoBudget
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check
 from flwr_kld.cli.demo import demo

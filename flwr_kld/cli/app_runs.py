@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flwr_kld.accounting import Entry, FailureKind, Ledger, NoBudget
+from flwr_kld.accounting import Ledger
+from flwr_kld.accounting.entry import Entry, FailureKind
+from flwr_kld.accounting.errors import NoBudget
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.flower_run import FlowerRun, run_app
 from flwr_kld.cli.ledgers import existing_ledger, no_budget, why_no_report

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from flwr_kld.accounting import Budget, Spent
+from flwr_kld.accounting import Budget
 from flwr_kld.accounting import Ledger as OpenLedger
-from flwr_kld.accounting.budget import Composition
+from flwr_kld.accounting.budget import Composition, Spent
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.options import AsJson, Ledger, Population
 from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.show import utc
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.privacy import Unit
+from flwr_kld.privacy.guarantee import Adjacency
 
 
 def budget(

@@ -8,14 +8,15 @@ from typing import Any
 
 from rich.text import Text
 
-from flwr_kld.accounting import Entry, Ledger, LedgerError
+from flwr_kld.accounting import Ledger, LedgerError
+from flwr_kld.accounting.entry import Entry
 from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.cli.app_runs import AppRuns
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.flower_run import REFERENCE_IN_RUN_CONFIG
 from flwr_kld.cli.ledgers import reference_report
 from flwr_kld.reference import Reference
-from flwr_kld.report import ReferenceReport
+from flwr_kld.report.reference_report import ReferenceReport
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.report import CheckSeries, Point, Report, who_saw_what
+from flwr_kld.report import CheckSeries
+from flwr_kld.report.report import Report
+from flwr_kld.report.series import Point
+from flwr_kld.report.sight import who_saw_what
 
 _NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
 _WRITERS, _NODES, _CHECKS, _DRIFT_FROM, _COHORT = 800, 21, 8, 5, 400

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from flwr_kld.report import Outcome, Report
+from flwr_kld.report import Outcome
+from flwr_kld.report.report import Report
 
 
 class ExitCode(IntEnum):

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from flwr_kld.accounting import CheckUnfinished, NoBudget
+from flwr_kld.accounting.entry import CheckUnfinished
+from flwr_kld.accounting.errors import NoBudget
 from flwr_kld.cli.ledgers import no_budget
 from flwr_kld.cli.output import say
 

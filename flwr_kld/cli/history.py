@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from flwr_kld.accounting import Entry, Kind
+from flwr_kld.accounting import Kind
+from flwr_kld.accounting.entry import Entry
 from flwr_kld.cli.ledgers import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from flwr_kld.schedule import Schedule, Slot
+from flwr_kld.schedule.loop import Slot
+from flwr_kld.schedule.times import Schedule
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
 _MINUTE = timedelta(minutes=1)

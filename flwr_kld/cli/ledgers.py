@@ -8,17 +8,13 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from flwr_kld.accounting import Entry, FailureKind, Kind, Ledger
-from flwr_kld.report import (
-    CheckSeries,
-    Point,
-    PredictorReport,
-    ReferenceReport,
-    Report,
-    RoundSeries,
-)
-from flwr_kld.report.predictor_report import round_of
-from flwr_kld.report.series import R
+from flwr_kld.accounting import Kind, Ledger
+from flwr_kld.accounting.entry import Entry, FailureKind
+from flwr_kld.report import CheckSeries, RoundSeries
+from flwr_kld.report.predictor_report import PredictorReport, round_of
+from flwr_kld.report.reference_report import ReferenceReport
+from flwr_kld.report.report import Report
+from flwr_kld.report.series import Point, R
 
 DEFAULT_LEDGER = "sqlite:///drift.db"
 DEFAULT_POPULATION = "default"

@@ -9,11 +9,11 @@ from flwr_kld.cli.app_runs import AppRuns
 from flwr_kld.cli.exit_codes import ExitCode, exit_code_of
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.ledgers import report_of
-from flwr_kld.report import Report
+from flwr_kld.report.report import Report
 
 
 @dataclass(frozen=True)
-class Answer:
+class CheckAnswer:
     """How a check ended.
 
     Parameters
@@ -54,10 +54,10 @@ class Answer:
 class Checker(AppRuns):
     """Whom to ask for checks."""
 
-    def check(self, key: str) -> Answer:
+    def check(self, key: str) -> CheckAnswer:
         """Run the check of this key, unless it has run. Errors are answers, too."""
         ending = self.once(key, CHECK_IN_RUN_CONFIG)
         report = ending.entry and report_of(ending.entry)
         if report:
-            return Answer(key, exit_code_of(report), ending.ran, ending.stored, report)
-        return Answer(key, ending.code, ending.ran, ending.stored, message=ending.why)
+            return CheckAnswer(key, exit_code_of(report), ending.ran, ending.stored, report)
+        return CheckAnswer(key, ending.code, ending.ran, ending.stored, message=ending.why)

@@ -13,11 +13,12 @@ from rich.table import Table
 
 from flwr_kld.cli.options import AsJson
 from flwr_kld.cli.output import messages, print_json, results, say
-from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
-    from flwr_kld.planner import Forecast, Setting
+    from flwr_kld.planner import Setting
+    from flwr_kld.planner.forecast import Forecast
     from flwr_kld.trust import Trust
 
 _RELIED_ON = 0.8
@@ -75,9 +76,10 @@ def plan(
 ) -> None:
     """Forecast error, smallest drift found, epsilon a year, bytes and seconds; asks nobody."""
     # Imported here: the other commands do without it.
-    from flwr_kld.planner import Setting, design_effect_of, save_csv, save_json, save_plot
+    from flwr_kld.planner import Setting
     from flwr_kld.planner import plan as forecasts
-    from flwr_kld.planner.setting import answering
+    from flwr_kld.planner.files import save_csv, save_json, save_plot
+    from flwr_kld.planner.setting import answering, design_effect_of
 
     if out is not None and out.suffix not in _FORMATS:
         raise ValueError(f"{out} must end in one of {', '.join(_FORMATS)}")
@@ -115,7 +117,9 @@ def plan(
 def _trust(name: str, epsilon: float, adjacency: Adjacency, clients: int) -> Trust:
     """Return the model of that name, for so many clients in an exchange."""
     from flwr_kld.messages.sealing import AggregatorKey
-    from flwr_kld.trust import Distributed, Trusted, TrustedAggregator
+    from flwr_kld.trust.distributed import Distributed
+    from flwr_kld.trust.trusted import Trusted
+    from flwr_kld.trust.trusted_aggregator import TrustedAggregator
 
     if name == "distributed":
         return Distributed(epsilon, max(int(_RELIED_ON * clients), 2), adjacency=adjacency)

@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain import Binned, Categories, Domain, Labels, domain_from_spec
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.rebuild import domain_from_spec
 
 _COUNT, _SYMBOL = "count", "symbol"
 

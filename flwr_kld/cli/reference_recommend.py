@@ -12,11 +12,11 @@ from rich.table import Table
 
 from flwr_kld.cli.options import AsJson
 from flwr_kld.cli.output import print_json, results
-from flwr_kld.privacy import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
-    from flwr_kld.integral import Recommendation
+    from flwr_kld.integral.recommend import Recommendation
 
 
 def recommend(

@@ -8,8 +8,12 @@ from datetime import UTC, datetime
 from rich.text import Text
 
 from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.one_check import Answer
-from flwr_kld.report import PredictorReport, Report, Series, Verdict, who_saw_what
+from flwr_kld.cli.one_check import CheckAnswer
+from flwr_kld.report import Verdict
+from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.report.report import Report
+from flwr_kld.report.series import Series
+from flwr_kld.report.sight import who_saw_what
 from flwr_kld.report.words import left_out
 
 _STYLE = {
@@ -22,7 +26,7 @@ _STYLE = {
 _MOVEMENTS = 5
 
 
-def answer_lines(answer: Answer) -> Iterator[Text]:
+def answer_lines(answer: CheckAnswer) -> Iterator[Text]:
     """Yield how a check ended, in lines: the decision first."""
     head = Text(answer.code.words.upper(), style=_STYLE[answer.code])
     head.append(f"  check {answer.key}", style="default")

@@ -12,7 +12,9 @@ from flwr_kld.cli.demo import require_simulation
 from flwr_kld.cli.options import AsJson
 from flwr_kld.cli.output import messages, print_json, results, say
 from flwr_kld.cli.show import failures
-from flwr_kld.report import CheckSeries, Point, Report
+from flwr_kld.report import CheckSeries
+from flwr_kld.report.report import Report
+from flwr_kld.report.series import Point
 
 _RESULTS = "checks.jsonl"
 

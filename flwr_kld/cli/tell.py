@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flwr_kld.accounting import LedgerError
-from flwr_kld.alerts import Alert, Command, Webhook, send_alerts
+from flwr_kld.alerts.command import Command
+from flwr_kld.alerts.delivery import Alert, send_alerts
+from flwr_kld.alerts.webhook import Webhook
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.ledgers import existing_ledger, report_of
-from flwr_kld.cli.one_check import Answer
+from flwr_kld.cli.one_check import CheckAnswer
 from flwr_kld.cli.output import complain
 from flwr_kld.report.prometheus import MonitorState, save_metrics
 
@@ -50,7 +52,7 @@ class Listeners:
             raise ValueError(f"node_exporter reads files that end in .prom, not {metrics_file}")
         return cls(tuple(alerts), metrics_file)
 
-    def tell(self, answer: Answer, state: MonitorState) -> None:
+    def tell(self, answer: CheckAnswer, state: MonitorState) -> None:
         """Tell everybody; failures are complaints, and never change how the check ended.
 
         Metrics come first: alerts may take their time.
@@ -75,7 +77,7 @@ def latest_state(ledger: str, population: str) -> MonitorState:
         return MonitorState(population)
 
 
-def state_after(answer: Answer, before: MonitorState) -> MonitorState:
+def state_after(answer: CheckAnswer, before: MonitorState) -> MonitorState:
     """Return what Prometheus is told after a check; a check without a number keeps the last one."""
     if answer.report is not None:
         return MonitorState(before.monitor, answer.report)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
-from flwr_kld.cli.one_check import Answer, Checker
+from flwr_kld.cli.one_check import CheckAnswer, Checker
 from flwr_kld.cli.options import (
     AlertCommand,
     AsJson,
@@ -28,7 +28,9 @@ from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import answer_lines
 from flwr_kld.cli.tell import Listeners, latest_state, state_after
 from flwr_kld.report.prometheus import MonitorState, serve_metrics
-from flwr_kld.schedule import Slot, parse_schedule, run_schedule, stop_on_signals
+from flwr_kld.schedule.loop import Slot, run_schedule
+from flwr_kld.schedule.stop import stop_on_signals
+from flwr_kld.schedule.times import parse_schedule
 
 
 def watch(
@@ -95,7 +97,7 @@ def watch(
     say("stopped")
 
 
-def _show(answer: Answer, *, as_json: bool) -> None:
+def _show(answer: CheckAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(answer.to_dict(), indent=None)
     else:

@@ -6,13 +6,3 @@
 >>> sorted(str(client) for clients in asked for client in clients)
 ['0:0', '1:0', '2:0', '3:0', '4:0', '5:0']
 """
-
-from flwr_kld.cohort.cohort import (
-    Cohort,
-    Participant,
-    RotatingCohort,
-    RotatingRecords,
-    UniformCohort,
-)
-
-__all__ = ["Cohort", "Participant", "RotatingCohort", "RotatingRecords", "UniformCohort"]

@@ -7,10 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
-from flwr_kld.accounting import Rotation
+from flwr_kld.accounting.rotation import Rotation
 from flwr_kld.arguments import keep, text, whole
 from flwr_kld.errors import CheckFailed
-from flwr_kld.query import EVERYTHING, Selection
+from flwr_kld.query.selection import EVERYTHING, Selection
 
 
 @dataclass(frozen=True, order=True)

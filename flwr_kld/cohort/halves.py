@@ -10,7 +10,7 @@ import numpy as np
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.inference.witness import GROUPS
 from flwr_kld.privacy import Unit
-from flwr_kld.query import Selection
+from flwr_kld.query.selection import Selection
 
 _MANY = 4 * GROUPS
 """A cohort of so many clients is split and grouped by client, a smaller one by record: with fewer

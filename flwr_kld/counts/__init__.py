@@ -4,13 +4,3 @@
 have verbs for what may be done with their values, which nobody else reads. `NoisyCounts` is public:
 estimators, reports and plots take nothing else.
 """
-
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import (
-    LARGEST_CLIENT,
-    ClearSum,
-    ClientCounts,
-    SumVector,
-)
-
-__all__ = ["LARGEST_CLIENT", "ClearSum", "ClientCounts", "NoisyCounts", "SumVector"]

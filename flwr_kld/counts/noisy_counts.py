@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.table import NoiseTable
-from flwr_kld.query import QueryPlan
+from flwr_kld.query.plan import QueryPlan
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import InvalidReply
-from flwr_kld.privacy import Adjacency
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.convolve import to_counts
 from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.private import Held, Private
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import ShareEvent
-from flwr_kld.query import QueryPlan
-from flwr_kld.secure_aggregation import SumClient, SumResult, from_ring, to_ring
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
+from flwr_kld.secure_aggregation.ring import from_ring, to_ring
+from flwr_kld.secure_aggregation.server import SumResult
 
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from flwr_kld.arguments import keep, real
 from flwr_kld.codec.model import Model
-from flwr_kld.counts import LARGEST_CLIENT, ClearSum
+from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum
 from flwr_kld.privacy import sensitivity
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee
-from flwr_kld.query import QueryPlan
+from flwr_kld.query.plan import QueryPlan
 
 _GRID_STEPS = 32
 """Grid steps that a sensitivity spans at least: rounding then costs at most 1/16 more noise."""

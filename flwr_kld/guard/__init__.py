@@ -4,21 +4,9 @@ The operator of a node writes a file (``docs/guard.md``); neither the server nor
 server ships can loosen what it says.
 """
 
-from flwr_kld.guard.audit import Audit, ReceiptsTampered, verify
+from flwr_kld.guard.audit import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.key import node_identity, node_secret
-from flwr_kld.guard.limits import GuardFileError, Limits, read_limits
 from flwr_kld.guard.receipts import Receipt
 
-__all__ = [
-    "Audit",
-    "Guard",
-    "GuardFileError",
-    "Limits",
-    "Receipt",
-    "ReceiptsTampered",
-    "node_identity",
-    "node_secret",
-    "read_limits",
-    "verify",
-]
+__all__ = ["Guard", "Receipt", "node_identity", "node_secret", "verify"]

@@ -12,11 +12,11 @@ from pathlib import Path
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import Limits, read_limits
-from flwr_kld.guard.receipts import Receipt, Receipts, Spend
+from flwr_kld.guard.receipts import Claim, Receipt, Receipts
 from flwr_kld.messages.question import Question
 from flwr_kld.privacy import Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
-from flwr_kld.secure_aggregation import ClientPolicy
+from flwr_kld.secure_aggregation.policy import ClientPolicy
 
 logger = logging.getLogger("flwr_kld")
 
@@ -124,7 +124,7 @@ class Guard:
         # A whole client is in every bucket of its records: no bucket is charged apart.
         apart = promised.unit is Unit.RECORD and not selection.takes_all
         residues = ",".join(map(str, selection.residues)) if apart else ""
-        spend = Spend(
+        spend = Claim(
             check=question.check,
             account=account,
             domain=question.domain,

@@ -15,8 +15,9 @@ from flwr_kld.arguments import keep, whole
 from flwr_kld.codec.model import Model, Unmet, must
 from flwr_kld.messages.question import TRUST_MODELS
 from flwr_kld.privacy.amounts import ATTO, NANO, limit
-from flwr_kld.query import MOST_GROUPS
-from flwr_kld.secure_aggregation import ClientPolicy, Collusion
+from flwr_kld.query.selection import MOST_GROUPS
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.tolerance import Collusion
 
 _DAY = 24 * 60 * 60
 _LONGEST_PERIOD = 36_600

@@ -33,7 +33,7 @@ _SCHEMA = (
 
 
 @dataclass(frozen=True)
-class Spend:
+class Claim:
     """What one check costs one client, and what it was about.
 
     Parameters
@@ -82,7 +82,7 @@ class Receipt:
     signature : bytes
         Ed25519, over everything else.
 
-    The others are those of `Spend`.
+    The others are those of `Claim`.
     """
 
     number: int
@@ -163,7 +163,7 @@ class Receipts:
 
     def reserve(
         self,
-        spend: Spend,
+        spend: Claim,
         clock: float,
         *,
         period: int,
@@ -216,7 +216,7 @@ class Receipts:
             return self._append(db, last, spend, now)
 
     def _append(
-        self, db: sqlite3.Connection, last: Receipt | None, spend: Spend, now: int
+        self, db: sqlite3.Connection, last: Receipt | None, spend: Claim, now: int
     ) -> Receipt:
         number = last.number + 1 if last else 1
         previous = last.digest if last else first_link(self._identity.public)
@@ -251,7 +251,7 @@ class Receipts:
         return last
 
 
-def _spent(db: sqlite3.Connection, new: Spend, since: int, buckets_apart: bool) -> tuple[int, int]:
+def _spent(db: sqlite3.Connection, new: Claim, since: int, buckets_apart: bool) -> tuple[int, int]:
     """Most that one record which `new` asks for was charged from a second on, that included.
 
     Buckets of one partition are disjoint: of its checks a record is charged for those over its own

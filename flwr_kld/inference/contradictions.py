@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 
 _UNLIKELY = 21.0
 """Noise alone passes a margin in one of L counts with probability below 2 e^-21."""

@@ -13,7 +13,7 @@ from flwr_kld.inference.estimators.score import Floats, check_theta
 from flwr_kld.inference.witness import SLACK, Witness, in_groups
 
 if TYPE_CHECKING:
-    from flwr_kld.counts import NoisyCounts
+    from flwr_kld.counts.noisy_counts import NoisyCounts
 
 
 @dataclass(frozen=True)

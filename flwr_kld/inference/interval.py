@@ -19,7 +19,7 @@ from flwr_kld.inference.estimators.score import check_theta, score, score_slope
 from flwr_kld.inference.witness import check_level
 
 if TYPE_CHECKING:
-    from flwr_kld.counts import NoisyCounts
+    from flwr_kld.counts.noisy_counts import NoisyCounts
     from flwr_kld.inference.lower_bound import LowerBound
 
 _DEVIATIONS, _RECORDS = 3.0, 3.0

@@ -21,7 +21,7 @@ from flwr_kld.inference.ratio_limit import ratio_limit
 from flwr_kld.inference.witness import SLACK, Witness, check_level, in_groups
 
 if TYPE_CHECKING:
-    from flwr_kld.counts import NoisyCounts
+    from flwr_kld.counts.noisy_counts import NoisyCounts
 
 
 @dataclass(frozen=True)

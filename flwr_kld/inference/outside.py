@@ -17,7 +17,7 @@ from flwr_kld.inference.ratio_limit import ratio_limit
 from flwr_kld.inference.witness import Witness, check_level, in_groups
 
 if TYPE_CHECKING:
-    from flwr_kld.counts import NoisyCounts
+    from flwr_kld.counts.noisy_counts import NoisyCounts
 
 _CLEAR = 5.0
 """Standard deviations of its noise that the size of the median group is above; below, the groups'

@@ -11,7 +11,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Kind:
+class OutsideCell:
     """Records outside the reference that are alike.
 
     Parameters
@@ -41,7 +41,7 @@ class OutsideShare:
 
     share: float
     deviation: float
-    kinds: tuple[Kind, ...]
+    kinds: tuple[OutsideCell, ...]
 
     def __str__(self) -> str:
         named = [k.name for k in self.kinds if k.share > _CLEAR * k.deviation][:_NAMED]

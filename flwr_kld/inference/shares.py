@@ -12,7 +12,7 @@ from flwr_kld.inference.estimators.mixture import Mixture, base_law
 from flwr_kld.inference.estimators.score import Floats
 
 if TYPE_CHECKING:
-    from flwr_kld.counts import NoisyCounts
+    from flwr_kld.counts.noisy_counts import NoisyCounts
 
 _STEPS = 12
 

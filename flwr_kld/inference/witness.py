@@ -22,11 +22,12 @@ from flwr_kld.arguments import real, whole
 from flwr_kld.inference.estimators.score import Floats, check_theta
 from flwr_kld.inference.levels import best_levels
 from flwr_kld.inference.shares import expected_shares
-from flwr_kld.query import HEAD, MOST_GROUPS, QueryPlan
+from flwr_kld.query.plan import HEAD, QueryPlan
+from flwr_kld.query.selection import MOST_GROUPS
 
 if TYPE_CHECKING:
-    from flwr_kld.counts import NoisyCounts
-    from flwr_kld.privacy import NoiseTable
+    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.privacy.table import NoiseTable
 
 GROUPS = MOST_GROUPS
 """Groups of the second half by default; 6 to 16 give bounds within 3 % of each other

@@ -13,38 +13,22 @@
 ((3,), 0)
 """
 
-from flwr_kld.integral.accounting import delta_of_draws, epsilon_of_draws
 from flwr_kld.integral.base import FiniteBase, GaussianBase
 from flwr_kld.integral.fit import mbde, mollify
-from flwr_kld.integral.gaussian_cells import GaussianCells
-from flwr_kld.integral.integer_box import BoxLaw, IntegerBox
 from flwr_kld.integral.mollifier import Mollifier, project
 from flwr_kld.integral.network import Network
-from flwr_kld.integral.recommend import Recommendation, recommend
+from flwr_kld.integral.recommend import recommend
 from flwr_kld.integral.references import reference_from_counts, reference_from_draws
-from flwr_kld.integral.rejection import RejectionLaw
-from flwr_kld.integral.sampler import BudgetSpent, IntegralEvent, Sampler
+from flwr_kld.integral.sampler import Sampler
 from flwr_kld.integral.tree import Tree
-from flwr_kld.integral.weak_learner import WeakLearner, WeakLearnerError
 
 __all__ = [
-    "BoxLaw",
-    "BudgetSpent",
     "FiniteBase",
     "GaussianBase",
-    "GaussianCells",
-    "IntegerBox",
-    "IntegralEvent",
     "Mollifier",
     "Network",
-    "Recommendation",
-    "RejectionLaw",
     "Sampler",
     "Tree",
-    "WeakLearner",
-    "WeakLearnerError",
-    "delta_of_draws",
-    "epsilon_of_draws",
     "mbde",
     "mollify",
     "project",

@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from flwr_kld.arguments import keep, whole
-from flwr_kld.domain import BlockPatterns, Categories, Domain
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.domain.categories import Categories
 from flwr_kld.integral.categorical import Categorical, integer_weights
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.reference import Reference

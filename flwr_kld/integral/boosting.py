@@ -57,7 +57,7 @@ class Points(Private):
 
 
 @dataclass(frozen=True)
-class Round:
+class BoostingRound:
     """What one round of boosting did, on its own points. Private.
 
     Parameters
@@ -94,10 +94,10 @@ class Boosted(Private):
         self._classifiers: list[tuple[float, Classifier]] = []
         self.fitted: Floats = np.zeros(size)
         """F on the points that it was fitted to, shape [n]."""
-        self.rounds: list[Round] = []
+        self.rounds: list[BoostingRound] = []
         """What each round did."""
 
-    def add(self, step: float, classifier: Classifier, values: Floats, did: Round) -> None:
+    def add(self, step: float, classifier: Classifier, values: Floats, did: BoostingRound) -> None:
         """Take up one round."""
         self._classifiers.append((step, classifier))
         self.fitted = self.fitted + step * values
@@ -169,13 +169,13 @@ def clamped(classifier: Classifier, features: Floats, clamp: float, round_: int)
     return np.clip(np.nan_to_num(values, nan=0.0), -clamp, clamp)
 
 
-def _describe(target: Floats, model: Floats, step: float, values: Floats) -> Round:
+def _describe(target: Floats, model: Floats, step: float, values: Floats) -> BoostingRound:
     reach = float(np.abs(values).max())
     mean_target, mean_model = float(target @ values), float(model @ values)
     drop = step * mean_target - math.log(float(model @ np.exp(step * values)))
     scale = reach or 1.0
     edges = mean_target / scale, -mean_model / scale
-    return Round(step, reach, *edges, drop, round_bound(step, reach, *edges))
+    return BoostingRound(step, reach, *edges, drop, round_bound(step, reach, *edges))
 
 
 def _failure(round_: int, error: Exception) -> WeakLearnerError:

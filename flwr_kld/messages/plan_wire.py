@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Json
 
 from flwr_kld.codec.model import Model
-from flwr_kld.domain import domain_from_spec
+from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import VERSION, Question
-from flwr_kld.query import HEAD, QueryPlan, cells_from_wire
+from flwr_kld.query.plan import HEAD, QueryPlan, cells_from_wire
 from flwr_kld.reference import Reference
 
 _ROUNDING = 1e-9

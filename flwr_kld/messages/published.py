@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, Json
 
 from flwr_kld.codec.model import Model
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import VERSION

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators import Estimator, estimate
+from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Law
 from flwr_kld.planner.setting import Setting
-from flwr_kld.privacy import SeededBits
-from flwr_kld.query import QueryPlan
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.query.plan import QueryPlan
 
 _COHORTS = 24
 """The relative error of a predicted deviation is about ``1 / sqrt(2 · 24)`` = 14 %."""

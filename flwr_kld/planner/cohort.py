@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.planner.drift import Law
-from flwr_kld.privacy import Adjacency, PrivacyEvent
 from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
-from flwr_kld.query import QueryPlan
+from flwr_kld.query.plan import QueryPlan
 
 
 def draw_cohorts(

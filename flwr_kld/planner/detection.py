@@ -11,8 +11,9 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Drift, Law, largest_divergence
 from flwr_kld.planner.setting import Setting
-from flwr_kld.privacy import SeededBits
-from flwr_kld.query import QueryPlan, Selection
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.selection import Selection
 
 _WITNESSES, _BOUNDS = 16, 16
 """First halves that are drawn, and second halves for each of them."""

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld.inference.estimators import Estimator
+from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.detection import smallest_drift
 from flwr_kld.planner.drift import Drift, Shape
 from flwr_kld.planner.setting import Setting
 from flwr_kld.planner.traffic import traffic_of
 from flwr_kld.planner.year import checks_per_person, epsilon_per_year
-from flwr_kld.query import Partition, QueryPlan
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 
 
@@ -129,7 +130,7 @@ def plan(
     """Forecast every setting; the parameters are those of `forecast`.
 
     >>> from flwr_kld import Labels, Reference
-    >>> from flwr_kld.trust import Trusted
+    >>> from flwr_kld.trust.trusted import Trusted
     >>> reference = Reference.from_probabilities(Labels(["cat", "dog"]), [0.5, 0.5])
     >>> models = [Trusted(epsilon) for epsilon in (0.5, 2.0)]
     >>> settings = [Setting(clients=100, records=50, trust=trust) for trust in models]

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any
 
 from flwr_kld.arguments import keep, real, whole
-from flwr_kld.counts import LARGEST_CLIENT
+from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.score import check_theta
 from flwr_kld.inference.evidence import check_threshold
 from flwr_kld.inference.witness import check_level
-from flwr_kld.privacy import PrivacyEvent
-from flwr_kld.query import Partition
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.query.partition import Partition
 from flwr_kld.trust import Trust
 
 _MOST_CLIENTS = {"plain-sum": 10**9, "sealed-sum": 10**9, "secure-sum": 10**6}

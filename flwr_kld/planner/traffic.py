@@ -17,12 +17,14 @@ from flwr_kld.messages.question import ANSWER, TERMS, Answer, Question
 from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.planner.setting import Setting
-from flwr_kld.query import QueryPlan
-from flwr_kld.secure_aggregation import Roster, Session, Tolerance, choose_shape
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.secure_aggregation import Roster
 from flwr_kld.secure_aggregation import messages as sums
 from flwr_kld.secure_aggregation.identity import SIGNATURE
 from flwr_kld.secure_aggregation.keys import TAG
+from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import SHARE
+from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
 from flwr_kld.secure_aggregation.wire import Slots
 
 _EXCHANGES = {"plain-sum": 1, "secure-sum": 5, "sealed-sum": 2}

@@ -24,10 +24,10 @@ from flwr_kld.predictors.fixed_share import fixed_share, normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.leader import Leader
+from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.mixture_weights import mixture_weights
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.query import Query
-from flwr_kld.predictors.report import Report, Reports
 from flwr_kld.predictors.risk_bound import shared_risk_bound
 from flwr_kld.predictors.row_counts import RowCounts
 from flwr_kld.predictors.tally import Contexts, Tally
@@ -100,7 +100,7 @@ class BayesMixture(Predictor):
         """Return a query by its number."""
         return self.design(context).queries[number]
 
-    def check(self, report: Report) -> None:
+    def check(self, report: LocalReport) -> None:
         """Raise InvalidReply unless the report's query can give its symbol."""
         design = self.design(report.context)
         if len(report.symbol) != 1 or not 0 <= report.query < len(design.queries):
@@ -112,7 +112,7 @@ class BayesMixture(Predictor):
         ):
             raise InvalidReply("a report's symbol is impossible for its query")
 
-    def update(self, reports: Reports) -> None:
+    def update(self, reports: LocalReports) -> None:
         """Count a batch of any size, of any round that is not settled.
 
         Raises

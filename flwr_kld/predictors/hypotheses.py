@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from flwr_kld.arguments import real
-from flwr_kld.domain import Domain
+from flwr_kld.domain.base import Domain
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 

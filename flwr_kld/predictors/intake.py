@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from flwr_kld.arguments import whole
 from flwr_kld.errors import InvalidReply
+from flwr_kld.predictors.local_report import LocalReport, LocalReports, batches
 from flwr_kld.predictors.predictor import Predictor
-from flwr_kld.predictors.report import Report, Reports, batches
 
 
 class Rejection(StrEnum):
@@ -42,10 +42,10 @@ class Intake:
     def __init__(self, predictor: Predictor, round: int) -> None:
         self._predictor = predictor
         self._round = whole("round", round)
-        self._taken: dict[str, Report] = {}
+        self._taken: dict[str, LocalReport] = {}
         self.rejected: Counter[Rejection] = Counter()
 
-    def take(self, client: str, report: Report, context: str = "") -> Rejection | None:
+    def take(self, client: str, report: LocalReport, context: str = "") -> Rejection | None:
         """Take a client's report, or say why not.
 
         Parameters
@@ -62,7 +62,7 @@ class Intake:
             self._taken[client] = report
         return reason
 
-    def _objection(self, client: str, report: Report, context: str) -> Rejection | None:
+    def _objection(self, client: str, report: LocalReport, context: str) -> Rejection | None:
         if client in self._taken:
             return Rejection.REPEATED
         asked = self._predictor.query_of(self._round, client, context)
@@ -77,6 +77,6 @@ class Intake:
     def __len__(self) -> int:
         return len(self._taken)
 
-    def batches(self) -> list[Reports]:
+    def batches(self) -> list[LocalReports]:
         """Return what was taken, by context; order and senders are forgotten."""
         return batches(self._round, self._taken.values())

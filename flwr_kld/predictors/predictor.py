@@ -12,7 +12,7 @@ import numpy as np
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.leader import Leader
-from flwr_kld.predictors.report import Report, Reports
+from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 
@@ -25,7 +25,7 @@ def public_hash(round: int, client: str) -> int:
     return int.from_bytes(hashlib.sha256(f"flwr-kld predictor {round} {client}".encode()).digest())
 
 
-class Question(Protocol):
+class LocalQuery(Protocol):
     """The part of a query that a client needs."""
 
     @property
@@ -78,15 +78,15 @@ class Predictor(ABC):
         """Which query a client is asked: a public function of round and client, never of data."""
 
     @abstractmethod
-    def query(self, number: int, context: str = "") -> Question:
+    def query(self, number: int, context: str = "") -> LocalQuery:
         """Return a query by its number."""
 
     @abstractmethod
-    def check(self, report: Report) -> None:
+    def check(self, report: LocalReport) -> None:
         """Raise InvalidReply unless the report's query can give its symbol."""
 
     @abstractmethod
-    def update(self, reports: Reports) -> None:
+    def update(self, reports: LocalReports) -> None:
         """Learn from a batch of any size.
 
         Raises

@@ -15,8 +15,8 @@ from flwr_kld.predictors.fixed_share import normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.leader import Leader
+from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
-from flwr_kld.predictors.report import Report, Reports
 from flwr_kld.predictors.score_noise import ScoreNoise, fixed_point
 from flwr_kld.predictors.score_query import MOST_MOVES, ScoreQuery
 from flwr_kld.privacy import Guarantee
@@ -86,7 +86,7 @@ class ScorePredictor(Predictor):
         noises = [self._noise(context, int(arm)) for arm in self._arms[number]]
         return ScoreQuery(self._clipped(context).resampling, noises)
 
-    def check(self, report: Report) -> None:
+    def check(self, report: LocalReport) -> None:
         """Raise InvalidReply unless the report's query can give its symbol."""
         if not 0 <= report.query < len(self._arms):
             raise InvalidReply("a report names a query that was not asked")
@@ -97,7 +97,7 @@ class ScorePredictor(Predictor):
         ):
             raise InvalidReply("a report's symbol is impossible for its query")
 
-    def update(self, reports: Reports) -> None:
+    def update(self, reports: LocalReports) -> None:
         """Add a batch's scores.
 
         Raises

@@ -88,9 +88,7 @@ class CheckSeries(Series[Report]):
         ImportError
             If jinja2 or matplotlib is not installed; names the extra.
         """
-        from flwr_kld.report.explanation import (
-            pattern_svg,  # brings scipy.stats, which clients do without
-        )
+        from flwr_kld.report.explanation.pattern_svg import pattern_svg
 
         markupsafe = require("markupsafe", extra="plots")
         shown = next((c for c in reversed(self.points) if c.report), None)

@@ -27,33 +27,6 @@ reads it.
 [4, 46]
 """
 
-from flwr_kld.secure_aggregation.client import SumClient
-from flwr_kld.secure_aggregation.errors import SecureSumError
-from flwr_kld.secure_aggregation.graph import Shape
 from flwr_kld.secure_aggregation.identity import Identity, Roster
-from flwr_kld.secure_aggregation.messages import Phase, decode
-from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.secure_aggregation.ring import from_ring, require_room, to_ring
-from flwr_kld.secure_aggregation.server import SumResult, SumServer
-from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.tolerance import Collusion, Tolerance, choose_shape
 
-__all__ = [
-    "ClientPolicy",
-    "Collusion",
-    "Identity",
-    "Phase",
-    "Roster",
-    "SecureSumError",
-    "Session",
-    "Shape",
-    "SumClient",
-    "SumResult",
-    "SumServer",
-    "Tolerance",
-    "choose_shape",
-    "decode",
-    "from_ring",
-    "require_room",
-    "to_ring",
-]
+__all__ = ["Identity", "Roster"]

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep, whole
-from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Adjacency, BitSource, Guarantee, PrivacyEvent, Unit
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import on_coarser_grid
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.share_event import Mechanism
 from flwr_kld.trust.trust_model import Trust
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from flwr_kld.accounting import Cost
-from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Adjacency, BitSource, Guarantee, PrivacyEvent, Unit
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sight import (
     AGGREGATOR_SEES_PARTS,
     CLIENTS_ADD_NOISE,
@@ -20,7 +24,7 @@ from flwr_kld.privacy.sight import (
     SERVER_SEES_SUM,
     Sight,
 )
-from flwr_kld.query import QueryPlan
+from flwr_kld.query.plan import QueryPlan
 
 
 class Trust(ABC):

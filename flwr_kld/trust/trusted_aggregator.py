@@ -7,12 +7,16 @@ from typing import Literal
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep
-from flwr_kld.counts import ClearSum, NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar, Scalar
 from flwr_kld.messages.release_terms import TRUST, ReleaseTerms
 from flwr_kld.messages.sealing import check_public
-from flwr_kld.privacy import Adjacency, BitSource, Guarantee, PrivacyEvent, Unit
-from flwr_kld.query import QueryPlan
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.trust_model import Trust
 from flwr_kld.trust.trusted import Trusted
 

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.query import Partition
+from flwr_kld.query.partition import Partition
 from flwr_kld.simulations import APP
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.local_superlink import local_superlink

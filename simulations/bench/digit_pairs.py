@@ -24,13 +24,14 @@ from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.counts import ClearSum, ClientCounts
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators import ESTIMATORS, estimate
-from flwr_kld.privacy import SeededBits
-from flwr_kld.query import Partition
+from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting import WriterResampler, load_source
+from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_source
 from flwr_kld.strategies import Trusted
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0)

@@ -11,8 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain import BlockPatterns
-from flwr_kld.domain.block_patterns import FULL_SCALE, Pixels
+from flwr_kld.domain.block_patterns import FULL_SCALE, BlockPatterns, Pixels
 
 
 def mean_of_blocks(images: NDArray[np.uint8]) -> NDArray[np.int64]:

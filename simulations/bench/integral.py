@@ -17,16 +17,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flwr_kld.integral import (
-    FiniteBase,
-    GaussianBase,
-    GaussianCells,
-    Mollifier,
-    Sampler,
-    mbde,
-    mollify,
-    project,
-)
+from flwr_kld.integral import FiniteBase, GaussianBase, Mollifier, Sampler, mbde, mollify, project
+from flwr_kld.integral.gaussian_cells import GaussianCells
 from flwr_kld.integral.sampler import Law
 from flwr_kld.simulations.studies.integral_domains import mixture, patterns, ring
 

@@ -15,9 +15,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from flwr_kld.predictors import BayesMixture, Query, Reports
+from flwr_kld.predictors import BayesMixture
+from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.optimal_design import optimal_design
-from flwr_kld.privacy import SystemBits
+from flwr_kld.predictors.query import Query
+from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.simulations.studies.predictor_learners import dirichlet, hypotheses_of
 
 _REPORTS = 1_000_000
@@ -36,14 +38,14 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
     return statistics.median(taken)
 
 
-def reports(predictor: BayesMixture, count: int, round: int, seed: int) -> Reports:
+def reports(predictor: BayesMixture, count: int, round: int, seed: int) -> LocalReports:
     """Draw as many reports as clients of one hypothesis would send."""
     rng = np.random.default_rng(seed)
     design = predictor.design()
     law = design.law[:, 0] * np.repeat(design.shares, np.diff(design.starts))
     rows = rng.choice(len(law), size=count, p=law / law.sum())
     queries = np.searchsorted(design.starts, rows, side="right") - 1
-    return Reports(round, queries, (rows - design.starts[queries])[:, None])
+    return LocalReports(round, queries, (rows - design.starts[queries])[:, None])
 
 
 def measure(hypotheses: int, labels: int, epsilon: float) -> dict[str, str]:

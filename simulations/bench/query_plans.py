@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flwr_kld.domain import BlockPatterns
-from flwr_kld.query import MonteCarlo, Partition, Plan
+from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.query.monte_carlo import MonteCarlo
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import Plan
 from flwr_kld.reference import Reference
 
 _DRAWS = 100

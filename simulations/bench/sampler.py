@@ -16,13 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.privacy import (
-    Guarantee,
-    SystemBits,
-    calibrated_gaussian,
-    calibrated_laplace,
-    sample,
-)
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy.sampler import sample
 
 _DRAWS = 1_000_000
 _REPEATS = 5

@@ -32,9 +32,11 @@ from secaggplus import secaggplus_ms
 from sum_dropouts import WRONG, every_pattern, random_patterns
 from sum_in_process import NEVER, Cost, Federation
 
-from flwr_kld.secure_aggregation import ClientPolicy, Collusion, Phase, Shape, Tolerance
+from flwr_kld.secure_aggregation.graph import Shape
 from flwr_kld.secure_aggregation.masks import apply_masks
-from flwr_kld.secure_aggregation.tolerance import least_threshold
+from flwr_kld.secure_aggregation.messages import Phase
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.tolerance import Collusion, Tolerance, least_threshold
 
 _RANDOM = np.random.default_rng(0)
 

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from rich.progress import track
 from sum_in_process import NEVER, Federation
 
-from flwr_kld.secure_aggregation import ClientPolicy, Phase, Shape, Tolerance
 from flwr_kld.secure_aggregation.errors import TooFewSurvivors
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.messages import Phase
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.tolerance import Tolerance
 
 EXACT, GIVEN_UP, WRONG = "exact", "given up", "WRONG"
 _RANDOM = np.random.default_rng()

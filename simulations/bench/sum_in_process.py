@@ -11,19 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.privacy.private import Held
-from flwr_kld.secure_aggregation import (
-    ClientPolicy,
-    Identity,
-    Phase,
-    Roster,
-    Session,
-    Shape,
-    SumClient,
-    SumResult,
-    SumServer,
-    Tolerance,
-    decode,
-)
+from flwr_kld.secure_aggregation import Identity, Roster
+from flwr_kld.secure_aggregation.client import SumClient
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.messages import Phase, decode
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.server import SumResult, SumServer
+from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.secure_aggregation.tolerance import Tolerance
 
 PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.AGREE, Phase.UNMASK)
 NEVER = 5

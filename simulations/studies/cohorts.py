@@ -14,11 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.privacy import Adjacency, BitSource, PrivacyEvent, sample
-from flwr_kld.query import QueryPlan
-from flwr_kld.simulations.handwriting import StylePopulation, WriterResampler, load_digits
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.style import StylePopulation
 
 Counts = NDArray[np.int64]
 OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)

@@ -9,24 +9,24 @@ from pathlib import Path
 
 import numpy as np
 
-from flwr_kld.counts import NoisyCounts
-from flwr_kld.domain import BlockPatterns, Labels
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.drift import Drift, Shape
-from flwr_kld.privacy import (
-    Adjacency,
-    Guarantee,
-    PrivacyEvent,
-    SeededBits,
-    calibrated_gaussian,
-    calibrated_laplace,
-)
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.share_event import calibrate_shares
-from flwr_kld.query import HEAD, Partition, QueryPlan
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import HEAD, QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting import load_digits, load_source
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.source import load_source
 from flwr_kld.simulations.studies.cohorts import (
     OTHER_HAND,
     Clustered,

@@ -30,9 +30,10 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.integral import Mollifier, Network, Tree, WeakLearner, project
+from flwr_kld.integral import Mollifier, Network, Tree, project
 from flwr_kld.integral.boosting import tilted
 from flwr_kld.integral.fit import boost_freely, cooled, mbde_boosted
+from flwr_kld.integral.weak_learner import WeakLearner
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.simulations.studies.integral_domains import (
     Floats,

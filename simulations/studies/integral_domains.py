@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.integral import FiniteBase, GaussianCells
-from flwr_kld.simulations.handwriting import WriterResampler, load_digits
+from flwr_kld.integral import FiniteBase
+from flwr_kld.integral.gaussian_cells import GaussianCells
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.resample import WriterResampler
 
 Floats = NDArray[np.float64]
 

@@ -30,18 +30,24 @@ from numpy.typing import NDArray
 from rich.console import Console
 from scipy.stats import norm
 
-from flwr_kld.counts import ClearSum, ClientCounts, NoisyCounts
-from flwr_kld.domain import Labels
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts
+from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators import estimate
+from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import Witness
-from flwr_kld.planner import Setting, design_effect_of, forecast
+from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.drift import Drift, Law, Shape
-from flwr_kld.privacy import Adjacency, SeededBits
-from flwr_kld.query import Partition, QueryPlan, Selection, record_ids
+from flwr_kld.planner.setting import design_effect_of
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
-from flwr_kld.trust import Distributed, Trusted
+from flwr_kld.trust.distributed import Distributed
+from flwr_kld.trust.trusted import Trusted
 
 TOLERANCE = 0.25
 _FACTORS = (0.6, 0.75, 0.9, 1.1, 1.35, 1.7)

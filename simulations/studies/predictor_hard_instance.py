@@ -29,7 +29,8 @@ from rich.progress import track
 from rich.table import Table
 from scipy.linalg import hadamard
 
-from flwr_kld.predictors import BayesMixture, LocallyPrivateWMA, PureLocalEXP3, kl_risk_bound
+from flwr_kld.predictors import BayesMixture, LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.predictors.risk_bound import kl_risk_bound
 from flwr_kld.simulations.studies.predictor_learners import (
     AdaHedge,
     Floats,

@@ -9,10 +9,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain import Binned
-from flwr_kld.predictors import BayesMixture, Hypotheses, Laws, Reports
+from flwr_kld.domain.binned import Binned
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors.laws import Laws
+from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.score_predictor import ScorePredictor
-from flwr_kld.privacy import SeededBits
+from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -83,7 +85,7 @@ class Mixture:
         queries = np.searchsorted(starts, rows, side="right") - 1
         self._round += 1
         symbols = (rows - starts[queries])[:, None]
-        self._predictor.update(Reports(self._round, queries, symbols))
+        self._predictor.update(LocalReports(self._round, queries, symbols))
         self._predictor.settle(self._round)
 
 
@@ -110,7 +112,7 @@ class Scores:
             if len(own):
                 symbols = self._predictor.query(query).answers(own, self._bits)
                 queries = np.full(len(own), query)
-                self._predictor.update(Reports(1, queries, symbols))
+                self._predictor.update(LocalReports(1, queries, symbols))
 
 
 class AdaHedge:

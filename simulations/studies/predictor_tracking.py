@@ -25,10 +25,13 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.predictors import BayesMixture, Hypotheses, Intake, Report, drift_scenarios
-from flwr_kld.privacy import SystemBits
+from flwr_kld.predictors import BayesMixture, Hypotheses, drift_scenarios
+from flwr_kld.predictors.intake import Intake
+from flwr_kld.predictors.local_report import LocalReport
+from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting import WriterResampler, load_digits
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.resample import WriterResampler
 
 ROUNDS, SWITCH, COHORT = 120, 60, 200
 AMOUNTS = (0.7, 0.5, 0.3)
@@ -118,7 +121,7 @@ def follow(
         labels = clients.labels(digit, amount if number > SWITCH else 0.0, rng)
         for c, label in enumerate(labels.tolist()):
             query = predictor.query_of(number, str(c))
-            intake.take(str(c), Report(query, predictor.query(query).answer(label, bits)))
+            intake.take(str(c), LocalReport(query, predictor.query(query).answer(label, bits)))
         for batch in intake.batches():
             predictor.update(batch)
         predictor.settle(number)

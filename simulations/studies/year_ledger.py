@@ -13,7 +13,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.cohort.cohort import Participant, RotatingCohort
-from flwr_kld.privacy import PrivacyEvent
+from flwr_kld.privacy.event import PrivacyEvent
 
 _DAY = 86_400
 

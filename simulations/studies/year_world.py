@@ -7,14 +7,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.witness import GROUPS, Witness
-from flwr_kld.privacy import Guarantee, SeededBits, calibrated_laplace
-from flwr_kld.query import Partition
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting import load_digits
+from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.studies.cohorts import Hands, merged, published
 
 PEOPLE, COHORT, RECORDS = 14_600, 200, 50

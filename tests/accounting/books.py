@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from flwr_kld.accounting import Charge, Clients, Cost, Everyone, Failure, FailureKind, sums, window
+from flwr_kld.accounting import Charge, Clients, Cost, Everyone, sums, window
 from flwr_kld.accounting.books import keep_cost
+from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
-from flwr_kld.privacy import Adjacency, Guarantee, Unit
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.guarantee import Adjacency
 
 DAY = 86_400
 REPORT = {"schema": 1, "estimate": 0.1}

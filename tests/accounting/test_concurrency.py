@@ -7,13 +7,8 @@ from collections import Counter
 from accounting.books import REPORT, ask, forked, joined
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import (
-    AlreadyChecked,
-    Budget,
-    BudgetExhausted,
-    CheckUnfinished,
-    Ledger,
-)
+from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
 
 
 def together(processes, work, log):

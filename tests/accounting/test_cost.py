@@ -6,11 +6,15 @@ from types import SimpleNamespace
 import pytest
 from accounting.books import pure
 
-from flwr_kld.accounting import Budget, Cost, LedgerUnavailable
+from flwr_kld.accounting import Budget, Cost
 from flwr_kld.accounting.budget import UNBOUNDED
-from flwr_kld.privacy import Adjacency, Guarantee, PrivacyEvent, Unit, calibrated_laplace
+from flwr_kld.accounting.errors import LedgerUnavailable
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.share_event import calibrate_shares
 
 LAPLACE = calibrated_laplace(Guarantee(0.5))

@@ -21,7 +21,8 @@ from accounting.conftest import NOW
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from flwr_kld.accounting import Budget, Ledger, LedgerUnavailable, State
+from flwr_kld.accounting import Budget, Ledger, State
+from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.accounting.migrations import versions
 from flwr_kld.accounting.schema import REVISION, VERSION_TABLE, metadata
 

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from accounting.books import REPORT, SILENCE, ask, forked, joined, stored
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import AlreadyChecked, CheckUnfinished, Ledger, State, sums
+from flwr_kld.accounting import Ledger, State, sums
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
 
 EPSILON = 0.001
 

@@ -7,11 +7,9 @@ from accounting.books import DAY, REPORT, SILENCE, ask, pure
 from accounting.conftest import NOW
 
 from flwr_kld.accounting import (
-    AlreadyChecked,
     Budget,
     BudgetExhausted,
     Charge,
-    CheckUnfinished,
     Clients,
     Everyone,
     Ledger,
@@ -19,7 +17,9 @@ from flwr_kld.accounting import (
     RecordBuckets,
     State,
 )
-from flwr_kld.privacy import Adjacency, Unit
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
+from flwr_kld.privacy import Unit
+from flwr_kld.privacy.guarantee import Adjacency
 
 
 def spent(ledger, now=NOW):

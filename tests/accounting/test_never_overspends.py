@@ -11,19 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flwr_kld.accounting import (
-    AlreadyChecked,
     Budget,
     BudgetExhausted,
     Charge,
-    CheckUnfinished,
     Clients,
     Cost,
     Everyone,
     Ledger,
     RecordBuckets,
 )
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
 from flwr_kld.accounting.pld import composed_epsilon
-from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.guarantee import Adjacency
 
 WINDOW = 10
 NAMES = "abcd"

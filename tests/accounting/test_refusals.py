@@ -4,7 +4,8 @@ import pytest
 from accounting.books import REPORT, SILENCE, ask
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import Failure, FailureKind, Kind, LedgerError
+from flwr_kld.accounting import Kind, LedgerError
+from flwr_kld.accounting.entry import Failure, FailureKind
 
 SMALL = Failure(FailureKind.COHORT, "3 clients are connected and 5 are needed")
 SHORT = Failure(FailureKind.BUDGET, "client 7 has epsilon 0 left")

@@ -10,19 +10,9 @@ from accounting.conftest import NOW
 from alembic import command
 from alembic.config import Config
 
-from flwr_kld.accounting import (
-    AlreadyChecked,
-    BudgetExhausted,
-    Charge,
-    Cost,
-    Everyone,
-    Failure,
-    FailureKind,
-    Kind,
-    Ledger,
-    sums,
-)
+from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Everyone, Kind, Ledger, sums
 from flwr_kld.accounting.books import keep_cost
+from flwr_kld.accounting.entry import AlreadyChecked, Failure, FailureKind
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import EARLIER, metadata, spends
 from flwr_kld.privacy import Guarantee, Unit

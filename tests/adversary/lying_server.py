@@ -26,9 +26,11 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import hockey_stick
-from flwr_kld.secure_aggregation import Session
+from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies import (
     Clip,
     Distributed,

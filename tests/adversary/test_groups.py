@@ -7,11 +7,13 @@ import pytest
 from federation import REFERENCE, app_of, grid_of
 
 from flwr_kld.clients import FirstUse
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy import SystemBits
-from flwr_kld.query import EVERYTHING, MOST_GROUPS, Partition, Selection
-from flwr_kld.secure_aggregation import ClientPolicy
-from flwr_kld.strategies import Distributed, KLDrift, Participant, SecureSum, Trusted
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.selection import EVERYTHING, MOST_GROUPS, Selection
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
 from flwr_kld.strategies.publisher import Publisher
 
 

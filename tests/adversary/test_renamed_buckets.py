@@ -15,8 +15,8 @@ from adversary.lying_server import VICTIM
 from federation import REFERENCE, app_of, grid_of, keep_secrets
 from guard.files import guard_file
 
-from flwr_kld.query import Selection
 from flwr_kld.query.plan import plan_fingerprint
+from flwr_kld.query.selection import Selection
 from flwr_kld.strategies import KLDrift, RotatingRecords, Trusted
 
 BUDGET, QUESTIONS = 3.0, 600

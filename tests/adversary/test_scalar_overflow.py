@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from sealed_federation import KEY, federation
 
 from flwr_kld import Reference
-from flwr_kld.counts import ClearSum
+from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import Scalar, ScalarRelease
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy import Adjacency, Guarantee, SystemBits, Unit
-from flwr_kld.query import Partition, Selection
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.selection import Selection
 from flwr_kld.strategies import KLDrift, Trusted, TrustedAggregator
 
 ADD_REMOVE = Adjacency.ADD_REMOVE

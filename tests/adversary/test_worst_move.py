@@ -13,7 +13,9 @@ from guard.files import question
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.trust.worst_move import hold_to_move
 
 CELLS, MOST, REACH = 2, 3, 14

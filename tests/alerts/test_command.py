@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from report.samples import REPORT, altered
 
-from flwr_kld.alerts import Command, Delivery, send_alerts
-from flwr_kld.report import Report
+from flwr_kld.alerts.command import Command
+from flwr_kld.alerts.delivery import Delivery, send_alerts
+from flwr_kld.report.report import Report
 
 
 def python(code: str, *more: str, **options: float) -> Command:

@@ -13,8 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from report.samples import REPORT
 
-from flwr_kld.alerts import SIGNATURE_HEADER, Webhook, send_alerts
-from flwr_kld.report import Report
+from flwr_kld.alerts.delivery import send_alerts
+from flwr_kld.alerts.webhook import SIGNATURE_HEADER, Webhook
+from flwr_kld.report.report import Report
 
 PATH = "/hooks/T0K3N"
 

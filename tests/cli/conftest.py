@@ -8,8 +8,9 @@ import pytest
 from cli.fake_flwr import FakeFlwr
 from typer.testing import CliRunner
 
-from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Failure, FailureKind, Ledger
-from flwr_kld.cli import app
+from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Ledger
+from flwr_kld.accounting.entry import Failure, FailureKind
+from flwr_kld.cli.app import app
 from flwr_kld.privacy import Guarantee
 
 

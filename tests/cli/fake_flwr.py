@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.accounting import FailureKind, LedgerUnavailable
+from flwr_kld.accounting.entry import FailureKind
+from flwr_kld.accounting.errors import LedgerUnavailable
 
 _SCRIPT = """#!{python}
 import json, os, sys, time

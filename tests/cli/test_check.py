@@ -12,19 +12,15 @@ import pytest
 import sqlalchemy as sa
 from report.samples import REPORT, decided
 
-from flwr_kld.accounting import (
-    Charge,
-    Cost,
-    Everyone,
-    FailureKind,
-    Ledger,
-    LedgerUnavailable,
-)
+from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
+from flwr_kld.accounting.entry import FailureKind
+from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import Checker
 from flwr_kld.privacy import Guarantee
-from flwr_kld.report import Outcome, Report
+from flwr_kld.report import Outcome
+from flwr_kld.report.report import Report
 
 KEY = "2026-11-21T03:00:00Z"
 ENDINGS = {

@@ -9,7 +9,8 @@ from report.samples import decided
 
 from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
 from flwr_kld.privacy import Guarantee
-from flwr_kld.report import Outcome, Report
+from flwr_kld.report import Outcome
+from flwr_kld.report.report import Report
 
 ONE = Cost.claimed("a release", Guarantee(0.01))
 DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()

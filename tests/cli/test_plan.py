@@ -7,8 +7,9 @@ import json
 import pytest
 
 from flwr_kld import Labels, Reference
-from flwr_kld.planner import Setting, design_effect_of, forecast
-from flwr_kld.trust import Trusted
+from flwr_kld.planner import Setting, forecast
+from flwr_kld.planner.setting import design_effect_of
+from flwr_kld.trust.trusted import Trusted
 
 REFERENCE = Reference.from_counts(Labels(["bus", "car", "train"]), [5, 3, 2])
 

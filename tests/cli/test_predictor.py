@@ -9,12 +9,15 @@ from dataclasses import replace
 import pytest
 from report.samples import decided, learnt
 
-from flwr_kld.accounting import Charge, Clients, Cost, Failure, FailureKind, Kind, Ledger
+from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
+from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.cli.ledgers import checks_of, predictor_of, predictors_of
 from flwr_kld.cli.tell import latest_state
-from flwr_kld.privacy import Adjacency, Guarantee, Unit
-from flwr_kld.report import Outcome, PredictorReport, Report
-from flwr_kld.report.predictor_report import LOCAL, round_key
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.report import Outcome
+from flwr_kld.report.predictor_report import LOCAL, PredictorReport, round_key
+from flwr_kld.report.report import Report
 
 CALM, DRIFT = (decided(o, b).to_dict() for o, b in ((Outcome.NO_DRIFT, 0.0), (Outcome.DRIFT, 0.2)))
 

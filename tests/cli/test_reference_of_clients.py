@@ -12,9 +12,9 @@ from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger, State
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.cli.ledgers import checks_of
 from flwr_kld.privacy import Guarantee
-from flwr_kld.report import Outcome, ReferenceReport
+from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import CohortSeen, Outlay, Protection
-from flwr_kld.report.reference_report import Made
+from flwr_kld.report.reference_report import Made, ReferenceReport
 
 KEY = "2026-09"
 MADE = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])

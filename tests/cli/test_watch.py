@@ -15,8 +15,9 @@ from patience import HANGS
 from report.samples import decided
 
 from flwr_kld.cli import watch as watching
-from flwr_kld.report import Outcome, Report
-from flwr_kld.schedule import Slot
+from flwr_kld.report import Outcome
+from flwr_kld.report.report import Report
+from flwr_kld.schedule.loop import Slot
 
 FIRST = datetime(2026, 11, 21, 3, tzinfo=UTC)
 DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()

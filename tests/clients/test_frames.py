@@ -26,8 +26,8 @@ from flwr_kld.clients import (
     answer_predictor_queries,
 )
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.privacy import NoiseTable
 from flwr_kld.privacy.private import Private
+from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Adjacency,

@@ -8,7 +8,7 @@ from flwr.app import Context, RecordDict
 
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.errors import QueryRefused
-from flwr_kld.query import EVERYTHING, Selection
+from flwr_kld.query.selection import EVERYTHING, Selection
 
 HALF = EVERYTHING.halves()[0]
 ROTATION = Selection("records", 8, (2, 3))

@@ -8,7 +8,7 @@ from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import halves
 from flwr_kld.privacy import Unit
-from flwr_kld.query import EVERYTHING, Selection
+from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed
 
 TRUST = Distributed(1.0, min_survivors=16)

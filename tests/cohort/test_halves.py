@@ -10,7 +10,7 @@ from flwr_kld.cohort.halves import halves
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.witness import GROUPS
 from flwr_kld.privacy import Unit
-from flwr_kld.query import EVERYTHING, Selection
+from flwr_kld.query.selection import EVERYTHING, Selection
 
 IDS = np.arange(60, dtype=np.uint64)
 

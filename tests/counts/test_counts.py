@@ -7,17 +7,14 @@ import pytest
 from numbered import Numbered
 from scipy import stats
 
-from flwr_kld.counts import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply
-from flwr_kld.privacy import (
-    Adjacency,
-    Guarantee,
-    SeededBits,
-    SystemBits,
-    calibrated_laplace,
-    sample,
-)
-from flwr_kld.query import Partition
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SeededBits, SystemBits
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 
 REFERENCE = Reference.from_counts(Numbered(5), [4, 3, 2, 1, 0])

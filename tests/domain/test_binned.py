@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.domain import Binned
+from flwr_kld.domain.binned import Binned
 from flwr_kld.errors import DomainError
 
 

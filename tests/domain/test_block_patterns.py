@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from flwr_kld.domain import BlockPatterns
+from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.errors import DomainError
 
 FULL = {"uint8": 255, "digits": 16, "unit": 1}

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.domain import Binned, Categories, Labels
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
 
 TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65]), "ward": [3, 1]})

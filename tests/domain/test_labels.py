@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.domain import Labels
+from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
 
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from flwr_kld.domain import (
-    Binned,
-    BlockPatterns,
-    Categories,
-    Domain,
-    Labels,
-    domain_from_spec,
-)
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.errors import DomainError
 
 DOMAINS: list[Domain] = [

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.domain import Binned, Categories, Domain, Labels
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
 
 COLOURS = Labels(["red", "green", "7", "-3"])

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from flwr_kld.messages.question import Question
-from flwr_kld.privacy import Adjacency, Guarantee, Unit
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.guarantee import Adjacency
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
 DOMAIN, REFERENCE = "d" * 64, "e" * 64

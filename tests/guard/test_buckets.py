@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.receipts import Receipts, Spend
+from flwr_kld.guard.receipts import Claim, Receipts
 from flwr_kld.secure_aggregation import Identity
 
 KEY = Identity.generate()
@@ -16,7 +16,7 @@ BUDGET = 10
 
 
 def spend(check, partition="", residues="", epsilon=1):
-    return Spend(check, "0", "d", "r", "p", "trusted", epsilon, 0, "record", partition, residues)
+    return Claim(check, "0", "d", "r", "p", "trusted", epsilon, 0, "record", partition, residues)
 
 
 def reserve(file, asked, buckets_apart=True, epsilon=BUDGET):

@@ -12,9 +12,10 @@ from guard.files import DOMAIN, REFERENCE, guard_file, question
 from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import Guard, GuardFileError, verify
-from flwr_kld.query import Selection
-from flwr_kld.secure_aggregation import ClientPolicy
+from flwr_kld.guard import Guard, verify
+from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.query.selection import Selection
+from flwr_kld.secure_aggregation.policy import ClientPolicy
 
 
 @pytest.fixture

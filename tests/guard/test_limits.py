@@ -6,9 +6,10 @@ from fractions import Fraction
 import pytest
 from guard.files import FILE, example, guard_file
 
-from flwr_kld.guard import GuardFileError, read_limits
+from flwr_kld.guard.limits import GuardFileError, read_limits
 from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown, spent
-from flwr_kld.secure_aggregation import ClientPolicy, Collusion
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.tolerance import Collusion
 
 
 def test_the_operators_page_shows_a_file_that_loads(tmp_path):

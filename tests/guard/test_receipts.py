@@ -11,8 +11,9 @@ import pytest
 from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import ReceiptsTampered, verify
-from flwr_kld.guard.receipts import Receipts, Spend
+from flwr_kld.guard import verify
+from flwr_kld.guard.audit import ReceiptsTampered
+from flwr_kld.guard.receipts import Claim, Receipts
 from flwr_kld.secure_aggregation import Identity
 
 DAY = 86400
@@ -20,7 +21,7 @@ TERMS = {"period": 30 * DAY, "epsilon": 10, "delta": 10**6}
 
 
 def spend(check, epsilon=1, account="0", delta=0):
-    return Spend(check, account, "d", "r", "p", "trusted", epsilon, delta, "record")
+    return Claim(check, account, "d", "r", "p", "trusted", epsilon, delta, "record")
 
 
 @pytest.fixture

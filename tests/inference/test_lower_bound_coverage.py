@@ -9,12 +9,14 @@ from numbered import Numbered
 from scipy.stats import binom
 
 from flwr_kld import Reference
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.witness import GROUPS, Witness
-from flwr_kld.privacy import Guarantee, calibrated_laplace
-from flwr_kld.query import Partition, Selection
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.selection import Selection
 
 CELLS, RECORDS, THETA = 60, 6000, 0.01
 RNG = np.random.default_rng(7)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.witness import FIXED_POINT, Witness
-from flwr_kld.query import Selection
+from flwr_kld.query.selection import Selection
 
 
 def seen(witness, q, theta=0.01):

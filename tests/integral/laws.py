@@ -5,7 +5,9 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 
-from flwr_kld.integral import BoxLaw, FiniteBase, RejectionLaw
+from flwr_kld.integral import FiniteBase
+from flwr_kld.integral.integer_box import BoxLaw
+from flwr_kld.integral.rejection import RejectionLaw
 from flwr_kld.privacy.table import TOTAL
 
 

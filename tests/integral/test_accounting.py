@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 from integral.laws import finite_base, rejection_law
 
-from flwr_kld.integral import Mollifier, RejectionLaw, delta_of_draws, epsilon_of_draws
-from flwr_kld.integral.accounting import epsilon_of_zcdp, trinomial
+from flwr_kld.integral import Mollifier
+from flwr_kld.integral.accounting import (
+    delta_of_draws,
+    epsilon_of_draws,
+    epsilon_of_zcdp,
+    trinomial,
+)
+from flwr_kld.integral.rejection import RejectionLaw
 
 
 def vertices(box: Mollifier, size: int) -> np.ndarray:

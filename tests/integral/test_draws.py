@@ -5,8 +5,11 @@ import pytest
 from integral.laws import box_weights, finite_base, rejection_law
 from scipy import stats
 
-from flwr_kld.integral import BoxLaw, GaussianBase, GaussianCells, Mollifier, RejectionLaw
+from flwr_kld.integral import GaussianBase, Mollifier
 from flwr_kld.integral.categorical import Categorical, integer_weights
+from flwr_kld.integral.gaussian_cells import GaussianCells
+from flwr_kld.integral.integer_box import BoxLaw
+from flwr_kld.integral.rejection import RejectionLaw
 from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.privacy.table import TOTAL
 

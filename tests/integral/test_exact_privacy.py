@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from integral.laws import box_weights, data_sets, finite_base, largest_ratio, rejection_law
 
-from flwr_kld.integral import BoxLaw, IntegerBox, Mollifier, RejectionLaw, mbde, mollify
+from flwr_kld.integral import Mollifier, mbde, mollify
+from flwr_kld.integral.integer_box import BoxLaw, IntegerBox
+from flwr_kld.integral.rejection import RejectionLaw
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.table import TOTAL

@@ -5,7 +5,7 @@ import pytest
 from numbered import Numbered
 
 from flwr_kld import Reference
-from flwr_kld.counts import ClearSum, ClientCounts
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.integral import (
     FiniteBase,
     Mollifier,
@@ -17,14 +17,11 @@ from flwr_kld.integral import (
 )
 from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.integral.recommend import _expected_draws
-from flwr_kld.privacy import (
-    Guarantee,
-    SeededBits,
-    calibrated_gaussian,
-    calibrated_laplace,
-    sample,
-)
-from flwr_kld.query import Partition
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query.partition import Partition
 
 
 def kl(p, q) -> float:

@@ -14,16 +14,10 @@ import pytest
 from integral.laws import finite_base
 from rich.console import Console
 
-from flwr_kld.integral import (
-    BudgetSpent,
-    GaussianBase,
-    Mollifier,
-    Sampler,
-    epsilon_of_draws,
-    mbde,
-    mollify,
-)
+from flwr_kld.integral import GaussianBase, Mollifier, Sampler, mbde, mollify
+from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.fit import mbde_boosted
+from flwr_kld.integral.sampler import BudgetSpent
 from flwr_kld.privacy.bits import SeededBits
 
 BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.asymmetric(0.5, 0.2)

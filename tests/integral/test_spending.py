@@ -5,28 +5,22 @@ import pytest
 from integral.laws import finite_base
 
 from flwr_kld.accounting import (
-    AlreadyChecked,
     Budget,
     BudgetExhausted,
     Charge,
-    CheckUnfinished,
     Clients,
     Cost,
     Everyone,
     Kind,
     Ledger,
 )
-from flwr_kld.integral import (
-    BudgetSpent,
-    FiniteBase,
-    GaussianBase,
-    Mollifier,
-    Sampler,
-    WeakLearnerError,
-    mbde,
-    mollify,
-)
-from flwr_kld.privacy import Adjacency, Guarantee, SeededBits, Unit
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
+from flwr_kld.integral import FiniteBase, GaussianBase, Mollifier, Sampler, mbde, mollify
+from flwr_kld.integral.sampler import BudgetSpent
+from flwr_kld.integral.weak_learner import WeakLearnerError
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.guarantee import Adjacency
 
 BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.symmetric(0.5)
 RECORDS = np.repeat([0, 1, 2], [20, 20, 160])

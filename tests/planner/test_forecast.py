@@ -14,13 +14,15 @@ import pytest
 from scipy import stats
 
 from flwr_kld import Labels, Partition, Reference
-from flwr_kld.planner import Setting, forecast, plan, save_csv, save_json, save_plot
+from flwr_kld.planner import Setting, forecast, plan
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.cohort import draw_cohorts
 from flwr_kld.planner.detection import power_of
 from flwr_kld.planner.drift import Drift
+from flwr_kld.planner.files import save_csv, save_json, save_plot
 from flwr_kld.simulations.studies.planner_check import case, error_at, power_at
-from flwr_kld.trust import Distributed, Trusted
+from flwr_kld.trust.distributed import Distributed
+from flwr_kld.trust.trusted import Trusted
 
 RUNS = 100
 CASES = {

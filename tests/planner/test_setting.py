@@ -2,11 +2,16 @@
 
 import pytest
 
-from flwr_kld.planner import Setting, design_effect_of
+from flwr_kld.planner import Setting
+from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.planner.year import checks_per_person, epsilon_per_year
-from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.strategies import Scalar
-from flwr_kld.trust import Distributed, Trusted, TrustedAggregator
+from flwr_kld.trust.distributed import Distributed
+from flwr_kld.trust.trusted import Trusted
+from flwr_kld.trust.trusted_aggregator import TrustedAggregator
 
 RELIED = Distributed(1.0, min_survivors=80)
 

@@ -3,7 +3,8 @@
 import numpy as np
 from numbered import Numbered
 
-from flwr_kld.predictors import Hypotheses, Laws
+from flwr_kld.predictors import Hypotheses
+from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 
 

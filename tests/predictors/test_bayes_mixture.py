@@ -10,8 +10,10 @@ from numbered import Numbered
 from predictors.candidates import named, random_laws
 
 from flwr_kld.errors import InvalidReply
-from flwr_kld.predictors import DESIGNS, BayesMixture, Hypotheses, Report, Reports
+from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.designs import DESIGNS
+from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.reference import Reference
 
 TABLE = random_laws(4, 11).probabilities
@@ -39,7 +41,7 @@ def conditional():
 
 def batch(predictor, pairs, round=1, context=""):
     queries, symbols = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return Reports(round, queries, symbols[:, None], context)
+    return LocalReports(round, queries, symbols[:, None], context)
 
 
 def random_pairs(predictor, count, seed=0, context=""):
@@ -263,14 +265,14 @@ def test_impossible_reports_are_refused_and_none_of_their_batch_is_taken():
         with pytest.raises(InvalidReply):
             predictor.update(batch(predictor, [*good, bad]))
         with pytest.raises(InvalidReply):
-            predictor.check(Report(bad[0], (bad[1],)))
+            predictor.check(LocalReport(bad[0], (bad[1],)))
     assert predictor.state()["rounds"] == {}
     for symbol in ((), (0, 0), (2**70,)):
         with pytest.raises(InvalidReply):
-            predictor.check(Report(0, symbol))
+            predictor.check(LocalReport(0, symbol))
     with pytest.raises(InvalidReply, match="form"):
-        predictor.update(Reports(1, np.zeros(2, np.int64), np.zeros((2, 2), np.int64)))
-    predictor.check(Report(3, (1,)))
+        predictor.update(LocalReports(1, np.zeros(2, np.int64), np.zeros((2, 2), np.int64)))
+    predictor.check(LocalReport(3, (1,)))
 
 
 @pytest.mark.parametrize(
@@ -310,7 +312,7 @@ def test_a_change_is_followed_with_share_and_hardly_without():
             counts = np.rint(400 * often[:, true]).astype(int)  # the expected counts, no chance
             symbols = np.repeat(np.arange(len(counts)), counts)
             queries = np.zeros(len(symbols), dtype=np.int64)
-            predictor.update(Reports(number, queries, symbols[:, None]))
+            predictor.update(LocalReports(number, queries, symbols[:, None]))
             predictor.settle(number)
             if number == 50:
                 assert predictor.leader.index == 0

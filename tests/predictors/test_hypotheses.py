@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from flwr_kld.domain import Labels
-from flwr_kld.predictors import Hypotheses, Laws, drift_scenarios
+from flwr_kld.domain.labels import Labels
+from flwr_kld.predictors import Hypotheses, drift_scenarios
+from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 
 DOMAIN = Labels(["a", "b", "c"])

@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 from predictors.candidates import named, random_laws
 
-from flwr_kld.predictors import BayesMixture, Intake, PureLocalEXP3, Rejection, Report, Reports
-from flwr_kld.privacy import SystemBits
+from flwr_kld.predictors import BayesMixture, PureLocalEXP3
+from flwr_kld.predictors.intake import Intake, Rejection
+from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.privacy.bits import SystemBits
 
 HYPOTHESES = named(random_laws(4, 11).probabilities)
 
 
 def honest(predictor, client, label=3, round=1, context=""):
     query = predictor.query_of(round, client, context)
-    return Report(query, predictor.query(query, context).answer(label, SystemBits()), context)
+    return LocalReport(query, predictor.query(query, context).answer(label, SystemBits()), context)
 
 
 @pytest.fixture(params=["mixture", "exp3"])
@@ -42,12 +44,12 @@ def test_lies_that_show_are_refused_by_name_and_counted(predictor):
     for _ in range(3):
         assert intake.take("good", honest(predictor, "good")) is Rejection.REPEATED
     other = (predictor.query_of(1, "liar") + 1) % 4
-    assert intake.take("liar", Report(other, (0,))) is Rejection.WRONG_QUERY
-    assert intake.take("liar", Report(-1, (0,))) is Rejection.WRONG_QUERY
+    assert intake.take("liar", LocalReport(other, (0,))) is Rejection.WRONG_QUERY
+    assert intake.take("liar", LocalReport(-1, (0,))) is Rejection.WRONG_QUERY
     asked = predictor.query_of(1, "liar")
-    assert intake.take("liar", Report(asked, (0,), "elsewhere")) is Rejection.WRONG_QUERY
+    assert intake.take("liar", LocalReport(asked, (0,), "elsewhere")) is Rejection.WRONG_QUERY
     for symbol in ((10**9,), (2**80,), (-(10**9),), (), (0, 0)):
-        assert intake.take("liar", Report(asked, symbol)) is Rejection.IMPOSSIBLE
+        assert intake.take("liar", LocalReport(asked, symbol)) is Rejection.IMPOSSIBLE
     assert intake.rejected == {"repeated report": 3, "wrong query": 3, "impossible report": 5}
     assert len(intake) == 1
     (together,) = intake.batches()
@@ -56,7 +58,7 @@ def test_lies_that_show_are_refused_by_name_and_counted(predictor):
 
 def test_a_refused_client_may_still_report_properly(predictor):
     intake = Intake(predictor, 1)
-    intake.take("late", Report(predictor.query_of(1, "late"), ()))
+    intake.take("late", LocalReport(predictor.query_of(1, "late"), ()))
     assert intake.take("late", honest(predictor, "late")) is None
 
 
@@ -82,4 +84,4 @@ def test_batches_need_matching_shapes():
     two, three = np.zeros(2, np.int64), np.zeros((3, 1), np.int64)
     for queries, symbols in ((two, three), (two, two), (three, three)):
         with pytest.raises(ValueError, match="a batch of reports"):
-            Reports(1, queries, symbols)
+            LocalReports(1, queries, symbols)

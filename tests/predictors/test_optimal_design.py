@@ -5,8 +5,8 @@ import pytest
 from predictors.candidates import random_laws
 from scipy.optimize import linprog
 
-from flwr_kld.predictors import Laws
 from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.optimal_design import (
     best_replies,
     maximin,

@@ -11,7 +11,7 @@ from scipy.linalg import hadamard
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.predictors.designs import DESIGNS
 from flwr_kld.predictors.query import Query, named_query
-from flwr_kld.privacy import SystemBits
+from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.table import TOTAL
 

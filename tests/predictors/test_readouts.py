@@ -12,11 +12,14 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import binom
 
-from flwr_kld.predictors import BayesMixture, Laws, Leader, Reports, kl_risk_bound
+from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.designs import DESIGNS
+from flwr_kld.predictors.laws import Laws
+from flwr_kld.predictors.leader import Leader
+from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.mixture_weights import mixture_weights
-from flwr_kld.predictors.risk_bound import shared_risk_bound
+from flwr_kld.predictors.risk_bound import kl_risk_bound, shared_risk_bound
 
 LAWS = random_laws(3, 6)
 EPSILON = 1.0
@@ -27,7 +30,7 @@ def weights_after(rounds, share):
     predictor = BayesMixture(named(LAWS.probabilities), EPSILON, design="ovr", share=share)
     for number, rows in enumerate(rounds):
         queries, symbols = np.divmod(np.array(rows, dtype=np.int64), 2)
-        predictor.update(Reports(number, queries, symbols[:, None]))
+        predictor.update(LocalReports(number, queries, symbols[:, None]))
     return predictor.log_weights
 
 

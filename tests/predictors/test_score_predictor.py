@@ -8,8 +8,9 @@ import pytest
 from predictors.candidates import named, random_laws
 
 from flwr_kld.errors import DomainError, InvalidReply
-from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3, Report, Reports
-from flwr_kld.privacy import SeededBits, SystemBits
+from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.privacy.bits import SeededBits, SystemBits
 
 TABLE = random_laws(3, 8).probabilities
 HORIZON = 500
@@ -30,7 +31,7 @@ def reports(predictor, count, seed=0, round=1):
     symbols = [
         predictor.query(q).answers(labels[i : i + 1], bits)[0] for i, q in enumerate(queries)
     ]
-    return Reports(round, queries, np.array(symbols))
+    return LocalReports(round, queries, np.array(symbols))
 
 
 def losses(predictor, batch, k):
@@ -90,7 +91,7 @@ def test_batch_sequence_permutation_and_merge_agree_to_the_last_bit(make):
     together.update(batch)
     order = np.random.default_rng(1).permutation(50)
     for n, i in enumerate(order):
-        part = Reports(n, batch.queries[[i]], batch.symbols[[i]])
+        part = LocalReports(n, batch.queries[[i]], batch.symbols[[i]])
         one_by_one.update(part)
         (left if n % 2 else right).update(part)
     left.merge(right)
@@ -117,9 +118,9 @@ def test_impossible_reports_are_refused_and_none_of_their_batch_is_taken(make):
     symbols = batch.symbols.copy()
     symbols[7, 0] = 10**9
     bad = [
-        Reports(1, batch.queries, symbols),
-        Reports(1, batch.queries + 3, batch.symbols),
-        Reports(1, batch.queries, np.hstack([batch.symbols, batch.symbols])),
+        LocalReports(1, batch.queries, symbols),
+        LocalReports(1, batch.queries + 3, batch.symbols),
+        LocalReports(1, batch.queries, np.hstack([batch.symbols, batch.symbols])),
     ]
     for one in bad:
         with pytest.raises(InvalidReply):
@@ -127,10 +128,10 @@ def test_impossible_reports_are_refused_and_none_of_their_batch_is_taken(make):
     assert not any(predictor.state()["counts"])
     good = tuple(batch.symbols[0].tolist())
     query = int(batch.queries[0])
-    predictor.check(Report(query, good))
+    predictor.check(LocalReport(query, good))
     for query_, symbol in ((9, good), (query, (10**9, *good[1:])), (query, (*good, 0))):
         with pytest.raises(InvalidReply):
-            predictor.check(Report(query_, symbol))
+            predictor.check(LocalReport(query_, symbol))
 
 
 def test_only_the_same_set_up_is_merged_or_restored():

@@ -8,9 +8,10 @@ import pytest
 from predictors.candidates import COUNTER_EXAMPLE, named
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3, Reports
+from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.score_query import MOST_MOVES, ScoreQuery
-from flwr_kld.privacy import SeededBits
+from flwr_kld.privacy.bits import SeededBits
 
 EPSILON, DELTA = 2.0, 1e-4
 WMA = LocallyPrivateWMA(named(COUNTER_EXAMPLE), EPSILON, delta=DELTA, horizon=50)
@@ -93,7 +94,7 @@ def test_no_report_moves_log_odds_further_than_the_leader_says(make):
         predictor = make(named(COUNTER_EXAMPLE), 2.0, horizon=30)
         noises = predictor.query(0).noises  # of one arm, or of both
         symbol = [getattr(n, end) for n, end in zip(noises, ends, strict=False)]
-        predictor.update(Reports(1, np.array([0]), np.array([symbol])))
+        predictor.update(LocalReports(1, np.array([0]), np.array([symbol])))
         after.append(predictor.log_weights)
     moved = float(np.ptp(after[1] - after[0]))
     assert 0.9 * predictor.leader.swing < moved <= predictor.leader.swing

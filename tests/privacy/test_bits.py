@@ -9,7 +9,7 @@ import pytest
 from federation import REFERENCE, grid_of
 from privacy.forks import in_a_fork
 
-from flwr_kld.privacy import SeededBits, SystemBits
+from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.strategies import KLDrift, Trusted
 
 

@@ -4,8 +4,10 @@ import math
 
 import pytest
 
-from flwr_kld.privacy import Adjacency, Guarantee, calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
+from flwr_kld.privacy.guarantee import Adjacency
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from flwr_kld.privacy import Adjacency, SeededBits, SystemBits
+from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.privacy.clip import Ball, Clip
+from flwr_kld.privacy.guarantee import Adjacency
 
 FALSE_ALARM = 1e-7
 

@@ -8,15 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from flwr_kld.privacy import Adjacency, Guarantee, NoiseTable, Unit, calibrated_laplace
+from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.ball import pure_delta, renyi_delta
+from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.delivered import delivered_delta, delivered_epsilon
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.share_event import NotPrivateEnough, calibrate_shares
 from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 MECHANISMS = ("discrete-laplace", "skellam", "discrete-gaussian")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import flwr_kld
-from flwr_kld.privacy import Adjacency, Guarantee, Unit
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.guarantee import Adjacency
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 RELATIONS = list(product(Adjacency, Unit))

@@ -6,17 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from flwr_kld.privacy import (
-    Adjacency,
-    Guarantee,
-    NoiseTable,
-    calibrated_gaussian,
-    calibrated_laplace,
-)
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below, hockey_stick
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 SHIFTS = ((1, -1), (1,))

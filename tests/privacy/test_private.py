@@ -20,17 +20,19 @@ from secure_aggregation.summing import EASY, Sum, people, session_of
 
 import flwr_kld
 from flwr_kld.clients.own_records import Records
-from flwr_kld.counts import ClearSum, ClientCounts, SumVector
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts, SumVector
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
-from flwr_kld.integral.boosting import Boosted, Points, Round
+from flwr_kld.integral.boosting import Boosted, BoostingRound, Points
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.privacy.private import Held, OneProcess, Private
 from flwr_kld.privacy.table import TOTAL
-from flwr_kld.query import Partition
+from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.secure_aggregation import Identity, Phase, SumClient
+from flwr_kld.secure_aggregation import Identity
+from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.keys import OneUseKey
+from flwr_kld.secure_aggregation.messages import Phase
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
@@ -60,7 +62,9 @@ def summed() -> Sum:
 
 def boosted() -> Boosted:
     outcome = Boosted(1.0, 2)
-    outcome.add(1.0, lambda _: np.full(2, COUNT), np.full(2, COUNT), Round(*[float(COUNT)] * 6))
+    outcome.add(
+        1.0, lambda _: np.full(2, COUNT), np.full(2, COUNT), BoostingRound(*[float(COUNT)] * 6)
+    )
     return outcome
 
 

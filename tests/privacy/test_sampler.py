@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flwr_kld.privacy import NoiseTable, SeededBits, SystemBits, sample
+from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 DRAWS = 2_000_000
 FALSE_ALARM = 1e-7

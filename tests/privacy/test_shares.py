@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from flwr_kld.privacy import Guarantee, NoiseTable, SystemBits, sample
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
 from flwr_kld.privacy.discrete_laplace import discrete_laplace
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
+from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 DRAWS = 2_000_000
 FALSE_ALARM = 1e-7

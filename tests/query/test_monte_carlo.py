@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbered import Numbered
 
-from flwr_kld.counts import ClientCounts
-from flwr_kld.domain import Labels
-from flwr_kld.query import HEAD, MonteCarlo
+from flwr_kld.counts.private_counts import ClientCounts
+from flwr_kld.domain.labels import Labels
+from flwr_kld.query.monte_carlo import MonteCarlo
+from flwr_kld.query.plan import HEAD
 from flwr_kld.reference import Reference
 
 REFERENCE = Reference.from_counts(Numbered(6), [5, 0, 1, 2, 0, 8])

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flwr_kld.counts import ClientCounts
-from flwr_kld.domain import Binned, Categories, Labels
-from flwr_kld.query import HEAD, Partition
-from flwr_kld.query.partition import _inclusion, _systematic
+from flwr_kld.counts.private_counts import ClientCounts
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.labels import Labels
+from flwr_kld.query.partition import Partition, _inclusion, _systematic
+from flwr_kld.query.plan import HEAD
 from flwr_kld.reference import Reference
 
 DRAWS = 4000

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numbered import Numbered
 
-from flwr_kld.query import EVERYTHING, MonteCarlo, Partition, Selection, cells_from_wire
-from flwr_kld.query.plan import plan_fingerprint
+from flwr_kld.query.monte_carlo import MonteCarlo
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import cells_from_wire, plan_fingerprint
+from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.reference import Reference
 
 REFERENCE = Reference.from_counts(Numbered(40), np.arange(40))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from flwr_kld.query import EVERYTHING, MOST_GROUPS, Selection, record_ids, salted
+from flwr_kld.query.selection import EVERYTHING, MOST_GROUPS, Selection, record_ids, salted
 
 IDS = np.arange(200_000, dtype=np.uint64)
 

@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.report import Outcome, Point, PredictorReport, Report, Verdict
+from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
-from flwr_kld.report.predictor_report import Learnt
-from flwr_kld.report.report import Compared, Reading
+from flwr_kld.report.predictor_report import Learnt, PredictorReport
+from flwr_kld.report.report import Compared, Reading, Report
+from flwr_kld.report.series import Point
 
 E = TypeVar("E", bound=Envelope)
 PARTS = ("reading", "guarantee", "protection", "cohort", "compared", "cost", "verdict")

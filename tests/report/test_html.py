@@ -7,8 +7,10 @@ import pytest
 from report.samples import REPORT, altered, decided, nights
 
 from flwr_kld.cli.show import report_lines
-from flwr_kld.report import CheckSeries, Outcome, Point
-from flwr_kld.report.explanation import Movement, pattern_svg
+from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.explanation.movement import Movement
+from flwr_kld.report.explanation.pattern_svg import pattern_svg
+from flwr_kld.report.series import Point
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 

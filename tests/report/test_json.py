@@ -8,7 +8,8 @@ import pytest
 from report.samples import REPORT, altered
 
 from flwr_kld.cli.output import print_json
-from flwr_kld.report import CheckSeries, Point
+from flwr_kld.report import CheckSeries
+from flwr_kld.report.series import Point
 
 NAN, ENDLESS = float("nan"), float("inf")
 

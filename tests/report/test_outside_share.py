@@ -10,12 +10,14 @@ from report.test_html import words
 from report.test_prometheus import saved
 
 from flwr_kld.cli.show import report_lines
-from flwr_kld.inference.outside_share import Kind, OutsideShare
-from flwr_kld.report import CheckSeries, Outcome, Point, Report
+from flwr_kld.inference.outside_share import OutsideCell, OutsideShare
+from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.prometheus import MonitorState
+from flwr_kld.report.report import Report
+from flwr_kld.report.series import Point
 
-JOB = Kind("'other' in <job>", 0.2694, 0.0113)
-SHARE = OutsideShare(0.2721, 0.0114, (JOB, Kind("'missing' in age", 0.0027, 0.0021)))
+JOB = OutsideCell("'other' in <job>", 0.2694, 0.0113)
+SHARE = OutsideShare(0.2721, 0.0114, (JOB, OutsideCell("'missing' in age", 0.0027, 0.0021)))
 SAID = "27 % ± 1 %, 'other' in <job>"
 
 
@@ -87,9 +89,12 @@ def test_metrics_have_its_numbers(tmp_path):
     ("kinds", "text"),
     [
         ((), "27 % ± 1 %"),
-        ((Kind("other", 0.02, 0.02), Kind("missing", 0.01, 0.02)), "27 % ± 1 %"),
-        ((Kind("other", 0.2, 0.02), Kind("missing", 0.1, 0.02)), "27 % ± 1 %, other, missing"),
-        (tuple(Kind(x, 0.06, 0.01) for x in "abcd"), "27 % ± 1 %, a, b, c"),
+        ((OutsideCell("other", 0.02, 0.02), OutsideCell("missing", 0.01, 0.02)), "27 % ± 1 %"),
+        (
+            (OutsideCell("other", 0.2, 0.02), OutsideCell("missing", 0.1, 0.02)),
+            "27 % ± 1 %, other, missing",
+        ),
+        (tuple(OutsideCell(x, 0.06, 0.01) for x in "abcd"), "27 % ± 1 %, a, b, c"),
     ],
 )
 def test_kinds_that_are_clear_are_named(kinds, text):

@@ -9,7 +9,8 @@ from matplotlib.image import imread
 from report.browser import CHROMIUM, browser
 from report.samples import REPORT, altered, learnt, mornings, nights
 
-from flwr_kld.report import CheckSeries, Point, RoundSeries
+from flwr_kld.report import CheckSeries, RoundSeries
+from flwr_kld.report.series import Point
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
 WIDTHS = (390, 1280)

@@ -7,7 +7,8 @@ import pytest
 from matplotlib.collections import PolyCollection
 from report.samples import REPORT, altered, decided, nights
 
-from flwr_kld.report import CheckSeries, Outcome, Point, panels
+from flwr_kld.report import CheckSeries, Outcome, panels
+from flwr_kld.report.series import Point
 
 
 @pytest.fixture

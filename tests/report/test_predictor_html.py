@@ -7,7 +7,9 @@ import re
 import pytest
 from report.samples import learnt, mornings
 
-from flwr_kld.report import Point, PredictorReport, RoundSeries
+from flwr_kld.report import RoundSeries
+from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.report.series import Point
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from report.samples import altered, learnt, mornings
 
-from flwr_kld.report import Point, RoundSeries, round_plot
+from flwr_kld.report import RoundSeries, round_plot
+from flwr_kld.report.series import Point
 
 
 @pytest.fixture

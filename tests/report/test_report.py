@@ -11,7 +11,8 @@ from report.samples import REPORT, altered, decided
 
 from flwr_kld.check.report_parts import metrics
 from flwr_kld.cli.show import report_lines
-from flwr_kld.report import CheckSeries, Outcome, Point
+from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.series import Point
 
 CHECKS = [
     Point(1, REPORT, truth=0.26),

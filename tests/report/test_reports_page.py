@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from report.samples import nights
 
-from flwr_kld.report import CheckSeries, PredictorReport, ReferenceReport, Report
+from flwr_kld.report import CheckSeries
+from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.report.reference_report import ReferenceReport
+from flwr_kld.report.report import Report
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text()
 

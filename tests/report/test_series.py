@@ -6,8 +6,8 @@ import pytest
 from report.samples import REPORT, decided, learnt, mornings, nights
 from rich.console import Console
 
-from flwr_kld.report import CheckSeries, Outcome, Point, RoundSeries
-from flwr_kld.report.series import FORMATS
+from flwr_kld.report import CheckSeries, Outcome, RoundSeries
+from flwr_kld.report.series import FORMATS, Point
 
 CHECKS, ROUNDS = CheckSeries(nights(6, drift_from=5)), RoundSeries(mornings(6, change_at=5))
 

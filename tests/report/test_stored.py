@@ -8,8 +8,11 @@ from report.samples import REPORT, learnt
 
 from flwr_kld.cli.show import report_lines
 from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.report import CheckSeries, Outcome, PredictorReport, ReferenceReport, Report
+from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Outlay
+from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.report.reference_report import ReferenceReport
+from flwr_kld.report.report import Report
 
 STORED = Path(__file__).parent / "stored"
 CHECKS = sorted(path.stem for path in STORED.glob("check-*.json"))

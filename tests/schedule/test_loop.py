@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flwr_kld.schedule import Slot, Stop, parse_schedule, run_schedule, stop_on_signals
+from flwr_kld.schedule.loop import Slot, run_schedule
+from flwr_kld.schedule.stop import Stop, stop_on_signals
+from flwr_kld.schedule.times import parse_schedule
 
 START = datetime(2026, 11, 20, 22, 0, 30, tzinfo=UTC)
 

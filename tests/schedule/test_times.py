@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.schedule import Cron, Every, parse_schedule
+from flwr_kld.schedule.times import Cron, Every, parse_schedule
 
 MINUTE = timedelta(minutes=1)
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -13,7 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from secure_aggregation.summing import Sum, session_of
 
-from flwr_kld.secure_aggregation import Phase, SecureSumError, Shape, decode
+from flwr_kld.secure_aggregation.errors import SecureSumError
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.messages import Phase, decode
 
 FILE = Path(__file__).with_name("vectors.json")
 CLIENTS, LENGTH, DROPPED = 4, 3, 2

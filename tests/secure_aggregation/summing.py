@@ -8,20 +8,14 @@ from functools import cache
 import numpy as np
 
 from flwr_kld.privacy.private import Held
-from flwr_kld.secure_aggregation import (
-    ClientPolicy,
-    Identity,
-    Phase,
-    Roster,
-    SecureSumError,
-    Session,
-    Shape,
-    SumClient,
-    SumServer,
-    decode,
-)
-from flwr_kld.secure_aggregation.errors import TooFewSurvivors
-from flwr_kld.secure_aggregation.messages import signed_text
+from flwr_kld.secure_aggregation import Identity, Roster
+from flwr_kld.secure_aggregation.client import SumClient
+from flwr_kld.secure_aggregation.errors import SecureSumError, TooFewSurvivors
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.messages import Phase, decode, signed_text
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.server import SumServer
+from flwr_kld.secure_aggregation.session import Session
 
 PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.AGREE, Phase.UNMASK)
 NEVER = 5

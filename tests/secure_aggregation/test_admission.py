@@ -5,17 +5,13 @@ from dataclasses import replace
 import pytest
 from secure_aggregation.summing import CLIENTS, EASY, at, fresh, majority, people, session_of
 
-from flwr_kld.secure_aggregation import (
-    ClientPolicy,
-    Collusion,
-    Identity,
-    Phase,
-    Roster,
-    Session,
-    Shape,
-    SumClient,
-    errors,
-)
+from flwr_kld.secure_aggregation import Identity, Roster, errors
+from flwr_kld.secure_aggregation.client import SumClient
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.messages import Phase
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.secure_aggregation.tolerance import Collusion
 
 
 def join(session, policy=EASY, plan="plan", length=4, bits=32, client=0):

@@ -17,16 +17,13 @@ from secure_aggregation.summing import (
 )
 
 from flwr_kld import secure_aggregation
-from flwr_kld.secure_aggregation import (
-    ClientPolicy,
-    Phase,
-    Session,
-    Shape,
-    SumClient,
-    Tolerance,
-    decode,
-)
+from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.errors import OutOfOrder, TooFewSurvivors
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.messages import Phase, decode
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.secure_aggregation.tolerance import Tolerance
 
 RNG = np.random.default_rng()
 SLOW = pytest.mark.slow

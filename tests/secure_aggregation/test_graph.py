@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flwr_kld.secure_aggregation import Collusion, Shape, Tolerance, choose_shape
 from flwr_kld.secure_aggregation.errors import ThresholdTooLow, TooFewNeighbours
-from flwr_kld.secure_aggregation.graph import neighbour_table, neighbours_of, ring_order
+from flwr_kld.secure_aggregation.graph import Shape, neighbour_table, neighbours_of, ring_order
 from flwr_kld.secure_aggregation.tolerance import (
     FEWEST_NEIGHBOURS,
+    Collusion,
+    Tolerance,
     abort_probability,
+    choose_shape,
     leak_probability,
     require_secure,
     tail,

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from secure_aggregation.summing import CLIENTS, PHASES, ask, at, fresh, session_of, signed_again
 
-from flwr_kld.secure_aggregation import Phase, Shape, decode, errors
-from flwr_kld.secure_aggregation.messages import Advert, signed_text
+from flwr_kld.secure_aggregation import errors
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.messages import Advert, Phase, decode, signed_text
 from flwr_kld.secure_aggregation.wire import Slots
 
 

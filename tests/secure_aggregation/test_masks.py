@@ -7,8 +7,9 @@ import pytest
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from secure_aggregation.summing import Sum, session_of
 
-from flwr_kld.secure_aggregation import Phase, masks
+from flwr_kld.secure_aggregation import masks
 from flwr_kld.secure_aggregation.masks import apply_masks
+from flwr_kld.secure_aggregation.messages import Phase
 
 KEY = bytes(range(32))
 

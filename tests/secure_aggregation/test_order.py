@@ -5,7 +5,10 @@ from dataclasses import replace
 import pytest
 from secure_aggregation.summing import CLIENTS, EASY, PHASES, at, fresh, session_of, signed_again
 
-from flwr_kld.secure_aggregation import Phase, Shape, SumClient, decode, errors
+from flwr_kld.secure_aggregation import errors
+from flwr_kld.secure_aggregation.client import SumClient
+from flwr_kld.secure_aggregation.graph import Shape
+from flwr_kld.secure_aggregation.messages import Phase, decode
 
 
 @pytest.mark.parametrize("phase", PHASES[1:])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from secure_aggregation.summing import Sum, session_of
 
-from flwr_kld.secure_aggregation import Phase, from_ring, require_room, to_ring
+from flwr_kld.secure_aggregation.messages import Phase
+from flwr_kld.secure_aggregation.ring import from_ring, require_room, to_ring
 
 
 @pytest.mark.parametrize("bits", [32, 64])

@@ -4,8 +4,9 @@ import numpy as np
 from scipy import stats
 from secure_aggregation.summing import PHASES, Sum, session_of
 
-from flwr_kld.secure_aggregation import Phase, decode, keys
+from flwr_kld.secure_aggregation import keys
 from flwr_kld.secure_aggregation.masks import apply_masks
+from flwr_kld.secure_aggregation.messages import Phase, decode
 from flwr_kld.secure_aggregation.shamir import combine
 
 FALSE_ALARM = 1e-8

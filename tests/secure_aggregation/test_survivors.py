@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from secure_aggregation.summing import CLIENTS, ask, at, fresh, majority, session_of
 
-from flwr_kld.secure_aggregation import Phase, decode, errors
-from flwr_kld.secure_aggregation.messages import Survivors
+from flwr_kld.secure_aggregation import errors
+from flwr_kld.secure_aggregation.messages import Phase, Survivors, decode
 from flwr_kld.secure_aggregation.wire import Slots, pack_bits
 
 

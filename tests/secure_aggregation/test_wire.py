@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from secure_aggregation.summing import PHASES, at, session_of
 
-from flwr_kld.secure_aggregation import Session, decode, errors
-from flwr_kld.secure_aggregation.messages import Survivors
+from flwr_kld.secure_aggregation import errors
+from flwr_kld.secure_aggregation.messages import Survivors, decode
+from flwr_kld.secure_aggregation.session import Session
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -10,11 +10,13 @@ from federation import FRUIT, REFERENCE, app_of, basket, grid_of, keep_secrets
 from flwr.app import ArrayRecord
 
 from flwr_kld import Reference
-from flwr_kld.accounting import AlreadyChecked, Budget, BudgetExhausted, CheckUnfinished, Ledger
+from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
 from flwr_kld.check.decider import Decider
 from flwr_kld.clients import AggregatorKey, FirstUse, aggregate_drift_checks
 from flwr_kld.errors import CheckFailed
-from flwr_kld.report import Outcome, Report
+from flwr_kld.report import Outcome
+from flwr_kld.report.report import Report
 from flwr_kld.strategies import (
     Adjacency,
     Alarm,

@@ -24,7 +24,8 @@ from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.errors import CheckFailed
 from flwr_kld.guard import verify
 from flwr_kld.privacy import Unit
-from flwr_kld.secure_aggregation import ClientPolicy, Session
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies import (
     Adjacency,
     Clip,

@@ -14,7 +14,7 @@ from killed_predictor import NODES, REMEMBERED, mixture
 from patience import HANGS
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.predictors import Reports
+from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.privacy import Unit
 from flwr_kld.strategies import PrivatePredictor
 
@@ -42,13 +42,15 @@ def url(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="module")
-def notes(url: str) -> dict[int, Reports]:
+def notes(url: str) -> dict[int, LocalReports]:
     """What each round's clients reported, the one that was learnt and lost included."""
     lines = map(json.loads, Path(url.removeprefix("sqlite:///")).with_name("notes").open())
-    return {r: Reports(r, np.array(queries), np.array(symbols)) for r, queries, symbols in lines}
+    return {
+        r: LocalReports(r, np.array(queries), np.array(symbols)) for r, queries, symbols in lines
+    }
 
 
-def test_every_round_is_in_the_ledger_and_paid(url: str, notes: dict[int, Reports]):
+def test_every_round_is_in_the_ledger_and_paid(url: str, notes: dict[int, LocalReports]):
     ledger = Ledger(url)
     states = {entry.key: entry.state for entry in ledger.history()}
     assert states == {
@@ -59,7 +61,7 @@ def test_every_round_is_in_the_ledger_and_paid(url: str, notes: dict[int, Report
     assert all(len(reports) == NODES for reports in notes.values())
 
 
-def test_it_goes_on_to_the_last_bit(url: str, notes: dict[int, Reports]):
+def test_it_goes_on_to_the_last_bit(url: str, notes: dict[int, LocalReports]):
     """As if one process had learnt from the settled rounds alone."""
     twin = mixture()
     for number in SETTLED:
@@ -69,7 +71,7 @@ def test_it_goes_on_to_the_last_bit(url: str, notes: dict[int, Reports]):
     assert (again.rounds, again.taken) == (8, len(SETTLED) * NODES)
     assert json.dumps(again.predictor.state()) == json.dumps(twin.state())
     assert again.predictor.log_weights.tobytes() == twin.log_weights.tobytes()
-    reports = Reports(9, notes[5].queries, notes[5].symbols)
+    reports = LocalReports(9, notes[5].queries, notes[5].symbols)
     for one in (again.predictor, twin):
         one.update(reports)
     assert again.predictor.log_weights.tobytes() == twin.log_weights.tobytes()

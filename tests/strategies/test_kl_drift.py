@@ -16,9 +16,9 @@ from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators import paper
+from flwr_kld.inference.estimators.paper import paper
 from flwr_kld.messages.question import COUNTS_FORMAT, Answer
-from flwr_kld.report import Report
+from flwr_kld.report.report import Report
 from flwr_kld.strategies import (
     Adjacency,
     Alarm,

@@ -14,13 +14,8 @@ from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
-from flwr_kld.predictors import (
-    BayesMixture,
-    Hypotheses,
-    LocallyPrivateWMA,
-    PureLocalEXP3,
-    Reports,
-)
+from flwr_kld.predictors import BayesMixture, Hypotheses, LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.privacy import Unit
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, RotatingCohort, Trusted
@@ -238,7 +233,7 @@ def test_the_papers_algorithms_learn_through_the_same_rounds(name):
         )
         sent = [next(iter(reply.content["phase"].values())) for reply in grid.replies]
         symbols = np.array([symbol for _, *symbol in sent])
-        twin.update(Reports(number, np.array([query for query, *_ in sent]), symbols))
+        twin.update(LocalReports(number, np.array([query for query, *_ in sent]), symbols))
     assert learning.predictor.state() == twin.state()
     assert list(report.reading.weights.values()) == twin.weights.tolist()
     assert (report.reading.leader, report.reading.swing) == (twin.leader.name, twin.leader.swing)

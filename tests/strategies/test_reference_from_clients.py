@@ -7,12 +7,14 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Binned, BlockPatterns, Categories, Labels, Reference
-from flwr_kld.accounting import AlreadyChecked, Budget, Ledger
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.accounting.kept_reference import kept_as, kept_reference
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.report import Outcome, ReferenceReport
+from flwr_kld.report import Outcome
+from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Adjacency,

@@ -5,19 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from flwr_kld.accounting import (
-    Budget,
-    BudgetExhausted,
-    Charge,
-    Clients,
-    Cost,
-    Failure,
-    FailureKind,
-    Kind,
-    Ledger,
-    LedgerUnavailable,
-    State,
-)
+from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Kind, Ledger, State
+from flwr_kld.accounting.entry import Failure, FailureKind
+from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.cohort.cohort import Participant, UniformCohort
 from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Guarantee

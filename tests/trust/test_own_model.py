@@ -16,9 +16,9 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.traffic import traffic_of
-from flwr_kld.query import Partition
-from flwr_kld.report import CheckSeries, who_saw_what
-from flwr_kld.report.sight import views
+from flwr_kld.query.partition import Partition
+from flwr_kld.report import CheckSeries
+from flwr_kld.report.sight import views, who_saw_what
 from flwr_kld.strategies import Distributed, KLDrift, PlainSum, SealedSum, SecureSum
 
 DOCS = Path(__file__).parents[2] / "docs/trust-models.md"

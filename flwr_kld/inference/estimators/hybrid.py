@@ -23,7 +23,7 @@ from flwr_kld.inference.estimators.smooth_law import SmoothLaw, Sums, hats
 from flwr_kld.privacy.guarantee import Adjacency
 
 if TYPE_CHECKING:
-    from flwr_kld.counts import NoisyCounts
+    from flwr_kld.counts.noisy_counts import NoisyCounts
 
 NAME = "hybrid"
 _SPACING = 0.1

@@ -13,7 +13,7 @@ from flwr_kld.inference.estimators.score import Floats, score
 from flwr_kld.query.plan import HEAD
 
 if TYPE_CHECKING:
-    from flwr_kld.query import QueryPlan
+    from flwr_kld.query.plan import QueryPlan
 
 Target = Literal["cohort", "population"]
 

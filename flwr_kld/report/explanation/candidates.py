@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.optimize import nnls
 
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.reference import Reference
 
 REFERENCE = "as the reference"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.query import HEAD, QueryPlan
+from flwr_kld.query.plan import HEAD, QueryPlan
 
 
 def only_symbol(plan: QueryPlan) -> NDArray[np.int64]:

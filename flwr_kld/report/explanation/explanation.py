@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from flwr_kld.arguments import real, whole
-from flwr_kld.counts import NoisyCounts
-from flwr_kld.inference.estimators import Estimate
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.report.explanation.cell_names import cell_name, only_symbol
 from flwr_kld.report.explanation.movement import Movement

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from flwr_kld.counts import NoisyCounts
-from flwr_kld.inference.outside_share import Kind, OutsideShare
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.outside_share import OutsideCell, OutsideShare
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.report.explanation.cell_names import only_symbol, outside_name
 
@@ -44,6 +44,8 @@ def outside_share(counts: NoisyCounts, *, design_effect: float = 1.0) -> Outside
         return share, math.sqrt(sampling + max(noise, 0.0) / total**2)
 
     symbols = only_symbol(plan)
-    kinds = [Kind(outside_name(plan, c, int(symbols[c])), *estimate([c])) for c in cells.tolist()]
+    kinds = [
+        OutsideCell(outside_name(plan, c, int(symbols[c])), *estimate([c])) for c in cells.tolist()
+    ]
     kinds.sort(key=lambda kind: -kind.share)
     return OutsideShare(*estimate(cells.tolist()), tuple(kinds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flwr_kld.arguments import whole
-from flwr_kld.domain import BlockPatterns
+from flwr_kld.domain.block_patterns import BlockPatterns
 
 
 def pattern_svg(symbol: int, *, side: int = 40) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 

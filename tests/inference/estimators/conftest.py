@@ -2,9 +2,13 @@ import numpy as np
 import pytest
 from numbered import Numbered
 
-from flwr_kld.counts import NoisyCounts
-from flwr_kld.privacy import Guarantee, NoiseTable, PrivacyEvent, calibrated_laplace
-from flwr_kld.query import Partition, QueryPlan
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 
 _EVENTS = {}

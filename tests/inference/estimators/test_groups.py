@@ -4,7 +4,8 @@ import pytest
 from flwr_kld.inference.estimators.groups import group_cells
 from flwr_kld.inference.estimators.likelihood import Likelihood
 from flwr_kld.inference.estimators.mixture import Mixture
-from flwr_kld.privacy import Guarantee, calibrated_laplace
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_laplace
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators import ESTIMATORS, estimate
-from flwr_kld.privacy import Adjacency
-from flwr_kld.query import MonteCarlo
+from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.monte_carlo import MonteCarlo
 
 
 def hybrid(counts, theta=0.01):

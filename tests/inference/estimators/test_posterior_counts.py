@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flwr_kld.inference.estimators import estimate
-from flwr_kld.query import MonteCarlo
+from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.query.monte_carlo import MonteCarlo
 
 
 def drifted(p, amount, records, seed):

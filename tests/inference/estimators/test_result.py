@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from flwr_kld.inference.estimators import ESTIMATORS, ErrorSplit, estimate
+from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
+from flwr_kld.inference.estimators.result import ErrorSplit
 from flwr_kld.inference.estimators.score import score
-from flwr_kld.query import MonteCarlo
+from flwr_kld.query.monte_carlo import MonteCarlo
 
 
 def test_total_is_the_root_of_the_sum_of_squares():

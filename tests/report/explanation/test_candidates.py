@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from numbered import Numbered
 
 from flwr_kld import Labels, Reference
-from flwr_kld.counts import ClearSum, ClientCounts
-from flwr_kld.privacy import Guarantee, SeededBits, calibrated_laplace
-from flwr_kld.query import Partition
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation.candidates import REFERENCE, fit_candidates
 
 LABELS = Numbered(50)

@@ -8,13 +8,17 @@ from numbered import Numbered
 from scipy import stats
 
 from flwr_kld import Binned, BlockPatterns, Categories, Labels, MonteCarlo, Partition, Reference
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators import estimate
-from flwr_kld.privacy import Adjacency, Guarantee, NoiseTable, PrivacyEvent, calibrated_laplace
+from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
-from flwr_kld.report.explanation import explain
+from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.report.explanation.explanation import explain
 from flwr_kld.report.explanation.share_interval import share_intervals
 
 NONE = PrivacyEvent("none", NoiseTable((1, (1 << 128) - 2, 1)), (1, -1), Guarantee(1.0))

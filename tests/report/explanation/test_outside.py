@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from flwr_kld import Binned, Categories, Labels, Partition, Reference
-from flwr_kld.counts import NoisyCounts
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.outside_share import percent
-from flwr_kld.privacy import Adjacency, Guarantee, calibrated_laplace
+from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.report.explanation.outside import outside_share
 

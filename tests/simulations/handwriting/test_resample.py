@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.simulations.handwriting import StylePopulation, WriterResampler, WriterStyle
-from flwr_kld.simulations.handwriting.style import restyle
+from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle, restyle
 
 STILL: dict[str, float] = {"shift_spread": 0, "thickness_spread": 0, "slant_spread": 0}
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.simulations.handwriting import load_digits, load_source
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.source import load_source
 
 partitioners = pytest.importorskip("flwr_datasets.partitioner")
 sklearn_datasets = pytest.importorskip("sklearn.datasets")

@@ -15,7 +15,7 @@ from flwr_kld.arguments import keep, several, whole
 
 
 @dataclass(frozen=True)
-class Report:
+class LocalReport:
     """One client's privatised label.
 
     Parameters
@@ -41,7 +41,7 @@ class Report:
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
+class LocalReports:
     """A batch of reports from one round and context.
 
     Parameters
@@ -77,13 +77,13 @@ class Reports:
         return len(self.queries)
 
 
-def batches(round: int, reports: Iterable[Report]) -> list[Reports]:
+def batches(round: int, reports: Iterable[LocalReport]) -> list[LocalReports]:
     """Group a round's reports by context."""
-    grouped: dict[str, list[Report]] = {}
+    grouped: dict[str, list[LocalReport]] = {}
     for report in reports:
         grouped.setdefault(report.context, []).append(report)
     return [
-        Reports(
+        LocalReports(
             round,
             np.array([report.query for report in own], dtype=np.int64),
             np.array([report.symbol for report in own], dtype=np.int64),

@@ -1,0 +1,57 @@
+"""Estimators of D_θ from noisy counts. They read public data only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from flwr_kld.inference.estimators.hybrid import hybrid
+from flwr_kld.inference.estimators.paper import paper
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.result import Estimate
+from flwr_kld.inference.estimators.skew_plugin import skew_plugin
+
+if TYPE_CHECKING:
+    from flwr_kld.counts.noisy_counts import NoisyCounts
+
+
+Estimator = Callable[..., Estimate]
+"""Takes ``(counts, *, theta)``."""
+
+ESTIMATORS: MappingProxyType[str, Estimator] = MappingProxyType(
+    {
+        "posterior_counts": posterior_counts,
+        "hybrid": hybrid,
+        "skew_plugin": skew_plugin,
+        "paper": paper,
+    }
+)
+"""Estimators by name."""
+
+
+def estimate(
+    counts: NoisyCounts, *, estimator: str | Estimator = "posterior_counts", theta: float = 0.01
+) -> Estimate:
+    """Estimate D_θ = KL(Π || (1 - θ) P + θ Π) in nats from noisy counts.
+
+    Parameters
+    ----------
+    counts : NoisyCounts
+        Public counts of one check.
+    estimator : str or Estimator
+        A name in `ESTIMATORS`, or an estimator with options of its own, such as
+        ``functools.partial(paper, lam=0.1)``.
+    theta : float
+        In [0, 1). D_θ is at most ln(1/θ). Default 0.01.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, theta is out of range, or D_θ has no finite estimate.
+    """
+    if callable(estimator):
+        return estimator(counts, theta=theta)
+    if estimator not in ESTIMATORS:
+        raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
+    return ESTIMATORS[estimator](counts, theta=theta)

@@ -1,0 +1,48 @@
+"""The public face: few names, each of which `docs/api.md` says in a line."""
+
+import ast
+import importlib
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "setuptools"
+]["packages"]
+MOST = 90
+
+
+def exported() -> dict[str, list[str]]:
+    found = {name: getattr(importlib.import_module(name), "__all__", []) for name in PACKAGES}
+    return {package: names for package, names in found.items() if names}
+
+
+def told() -> dict[str, list[str]]:
+    """Names of each package's table."""
+    sections = re.split(r"^## `([\w.]+)`.*$", (ROOT / "docs/api.md").read_text(), flags=re.M)[1:]
+    return {
+        package: re.findall(r"^\| `(\w+)` \| .{10,} \|$", table, flags=re.M)
+        for package, table in zip(sections[::2], sections[1::2], strict=True)
+    }
+
+
+def test_every_public_name_has_its_line_and_no_other():
+    assert told() == exported()
+
+
+def test_public_names_are_few_and_in_one_place():
+    names = [name for of_package in exported().values() for name in of_package]
+    assert len(names) <= MOST
+    assert len(names) == len(set(names))
+
+
+def test_no_two_classes_share_a_name():
+    """One word has one meaning: who reads a name need not ask of which module it is."""
+    places: dict[str, list[str]] = {}
+    for folder in ("flwr_kld", "clients", "strategies"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
