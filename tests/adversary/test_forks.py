@@ -31,5 +31,5 @@ def test_two_processes_of_one_strategy_share_no_noise(name):
     """The same noise on two cohorts would show the exact difference of their counts."""
     app = app_of(secure_sum=FirstUse(), aggregator=KEY.public)
     grid = federation(app) if name == "sealed" else grid_of(app, nodes=8)
-    checked = lambda: repr(MONITORS[name].check(grid).estimate).encode()  # noqa: E731
+    checked = lambda: repr(MONITORS[name].check(grid).reading.estimate).encode()  # noqa: E731
     assert in_a_fork(checked) != checked()
