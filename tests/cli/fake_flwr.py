@@ -42,7 +42,7 @@ if does == "misconnect":
     sys.exit(1)
 if does == "no budget":
     print("Traceback (most recent call last):\\n  File x, line 1")
-    from flwr_kld.accounting import NoBudget
+    from flwr_kld.accounting.errors import NoBudget
     print(f"{{NoBudget.__module__}}.{{NoBudget.__qualname__}}: {{NoBudget('us')}}", flush=True)
 if does == "break":
     print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
@@ -50,11 +50,13 @@ if does == "fail aloud":
     print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
     print(plan["exception"] + ": no room until [Sunday]", flush=True)
 if does == "refuse":
-    from flwr_kld.accounting import Failure, FailureKind, Ledger
+    from flwr_kld.accounting import Ledger
+    from flwr_kld.accounting.entry import Failure, FailureKind
     why = Failure(FailureKind(plan["refusal"]), "no room until [Sunday]")
     Ledger(plan["ledger"]).refuse(key, why, population=plan["population"])
 if does in ("settle", "make", "fail", "fail oddly", "crash", "crash aloud"):
-    from flwr_kld.accounting import Charge, Cost, Everyone, Failure, FailureKind, Kind, Ledger
+    from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
+    from flwr_kld.accounting.entry import Failure, FailureKind
     from flwr_kld.privacy import Guarantee
     ledger = Ledger(plan["ledger"])
     cost = Cost.claimed("discrete-laplace", Guarantee(0.1))

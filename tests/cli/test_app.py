@@ -58,7 +58,7 @@ def test_a_reader_who_leaves_early_is_no_drift(tmp_path, more):
     Reference.from_counts(Labels(["bus", "car"]), [1, 1]).save(file)
     reading, writing = os.pipe()
     os.close(reading)
-    code = "from flwr_kld.cli import main; main()"
+    code = "from flwr_kld.cli.app import main; main()"
     command = [sys.executable, "-c", code, "reference", "show", str(file), *more]
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)

@@ -160,7 +160,7 @@ def test_what_was_ignored_at_the_start_stays_ignored_and_handlers_come_back():
 
 def test_a_process_ends_so_on_sigterm(flwr, flower_app, url):
     flwr.will("hang")
-    code = "from flwr_kld.cli import main; main()"
+    code = "from flwr_kld.cli.app import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "check", str(flower_app), "--key", "a", "--ledger", url],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

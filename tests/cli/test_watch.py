@@ -74,7 +74,7 @@ def test_metrics_keep_the_last_number_and_say_how_the_last_check_ended(
 
 
 def test_sigterm_ends_it_at_once_and_cleanly(url, flower_app):
-    code = "from flwr_kld.cli import main; main()"
+    code = "from flwr_kld.cli.app import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "watch", str(flower_app), "--schedule", "0 3 1 1 *",
          "--ledger", url],

@@ -33,4 +33,4 @@ def no_plots(monkeypatch):
     def blank(series, file, **options):
         file.write_text("<svg/>", encoding="utf-8")
 
-    monkeypatch.setattr("flwr_kld.report.Series.plot", blank)
+    monkeypatch.setattr("flwr_kld.report.series.Series.plot", blank)

@@ -70,6 +70,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, flower_proces
     try:
         give_up = time.monotonic() + HANGS
         while not any("raylet" in p for p in flower_processes()):
+            assert demo.poll() is None, "the demo ended"
             assert time.monotonic() < give_up, "Ray did not start"
             time.sleep(0.2)
         demo.send_signal(signal.SIGINT)
