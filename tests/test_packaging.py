@@ -57,7 +57,7 @@ else:
     from flwr_kld.accounting import Ledger
     Ledger(URL)
     stage("ledger")
-    import flwr_kld.cli
+    import flwr_kld.cli.app
     stage("command line")
     for path in pathlib.Path("flwr_kld").rglob("*.py"):
         parts = path.with_suffix("").parts

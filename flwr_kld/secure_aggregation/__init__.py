@@ -6,6 +6,9 @@ reads it.
 
 >>> import numpy as np
 >>> from flwr_kld.privacy.private import Held
+>>> from flwr_kld.secure_aggregation.client import SumClient
+>>> from flwr_kld.secure_aggregation.server import SumServer
+>>> from flwr_kld.secure_aggregation.session import Session
 >>> who = {name: Identity.generate() for name in ("ayr", "bern", "como", "delft")}
 >>> roster = Roster({name: identity.public for name, identity in who.items()})
 >>> session = Session.open(roster, list(who), check="c1", plan="p1", length=2)

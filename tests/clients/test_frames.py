@@ -181,11 +181,11 @@ def test_no_frame_of_a_check_through_an_aggregator_does(name):
 
 COUNTING, SUMMING = "flwr_kld.counts.private_counts", "flwr_kld.secure_aggregation.client"
 STEPS = [
-    *(f"flwr_kld.domain.Labels.{name}" for name in ("encode", "holds")),
+    *(f"flwr_kld.domain.labels.Labels.{name}" for name in ("encode", "holds")),
     "flwr_kld.clients.own_records.Records.label",
     "flwr_kld.clients.own_records.record_ids",
-    "flwr_kld.query.Selection.selected",
-    "flwr_kld.query.Selection.group_of",
+    "flwr_kld.query.selection.Selection.selected",
+    "flwr_kld.query.selection.Selection.group_of",
     *(f"{COUNTING}.{name}" for name in ("sample", "to_ring", "from_ring", "to_counts")),
     *(f"{COUNTING}.ClientCounts.{name}" for name in ("count", "from_wire", "to_wire", "noised")),
     *(f"{COUNTING}.ClearSum.{name}" for name in ("is_empty", "public_total")),
