@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flower_deployment import Certificates, Deployment, node_key, wait_for
@@ -213,12 +214,19 @@ def test_every_check_gave_a_report_and_nothing_raised(story: Story):
 )
 def test_each_trust_model_reads_the_truth(story: Story, name, trust, aggregation, epsilon):
     check = story.checks[name]
-    assert (check["trust"], check["aggregation"]) == (trust, aggregation)
-    assert check["private"]
-    assert check["delivered"] <= check["epsilon"] == epsilon
-    shares = [COUNTS[label] / EACH for label in sorted(COUNTS)]
+    protection, reading = check["protection"], check["reading"]
+    assert (protection["trust"], protection["aggregation"]) == (trust, aggregation)
+    assert protection["private"]
+    assert check["cost"]["epsilon"] <= check["guarantee"]["epsilon"] == epsilon
+    shares = [*(COUNTS[label] / EACH for label in sorted(COUNTS)), 0.0, 0.0]  # none other, missing
     truth = skewed_divergence(REFERENCE.probabilities, shares, 0.01)
-    assert abs(check["estimate"] - truth) < 6 * check["privacy"] + 0.02
+    assert abs(reading["estimate"] - truth) < 6 * reading["privacy"] + 0.02
+
+
+def cohort_of(check: dict[str, Any]) -> tuple[int, int, float]:
+    """Clients that were asked, those that answered, and their records."""
+    cohort = check["cohort"]
+    return cohort["asked"], cohort["survivors"], check["reading"]["records"]
 
 
 REFUSED = "refused: epsilon 4; this client's limit for a check is 3"
@@ -228,22 +236,23 @@ SILENT = {"no reply", "client error (Flower code 3)"}
 
 def test_a_refusal_of_the_guard_is_survived_and_said(story: Story):
     check = story.checks["trusted"]
-    assert (check["asked"], check["survivors"], check["records"]) == (5, 4, 4 * EACH)
-    assert check["dropouts"] == {REFUSED: 1}
+    assert cohort_of(check) == (5, 4, 4 * EACH)
+    assert check["cohort"]["dropouts"] == {REFUSED: 1}
 
 
 def test_the_aggregator_hears_all_hospitals_and_is_none(story: Story):
     check = story.checks["aggregated"]
-    assert (check["asked"], check["survivors"], check["records"]) == (5, 5, 5 * EACH)
-    assert check["dropouts"] == {}
+    assert cohort_of(check) == (5, 5, 5 * EACH)
+    assert check["cohort"]["dropouts"] == {}
 
 
 def test_a_secure_sum_survives_a_stopped_and_a_killed_node(story: Story):
     """The sum holds exactly the survivors' records."""
     check = story.checks["distributed"]
-    assert (check["asked"], check["survivors"], check["records"]) == (5, 3, 3 * EACH)
-    assert set(check["dropouts"]) <= SILENT
-    assert sum(check["dropouts"].values()) == 2
+    assert cohort_of(check) == (5, 3, 3 * EACH)
+    dropouts = check["cohort"]["dropouts"]
+    assert set(dropouts) <= SILENT
+    assert sum(dropouts.values()) == 2
 
 
 def test_the_guard_leaves_a_signed_receipt_of_each_check_that_it_let_through(
@@ -252,7 +261,7 @@ def test_the_guard_leaves_a_signed_receipt_of_each_check_that_it_let_through(
     audit = verify(operators.folder / "receipts.db", operators.public[GUARDED])
     answered = [check for name, check in story.checks.items() if name != "trusted"]
     assert [(receipt.check, receipt.trust) for receipt in audit.receipts] == [
-        (check["check"], check["trust"]) for check in answered
+        (check["check"], check["protection"]["trust"]) for check in answered
     ]
     assert sum(receipt.epsilon for receipt in audit.receipts) == 6 * 10**9  # the whole budget
 
@@ -261,8 +270,8 @@ def test_the_aggregator_remembers_the_one_check_that_it_published(
     story: Story, operators: Operators
 ):
     with closing(sqlite3.connect(operators.file(AGGREGATOR, "memory"))) as memory:
-        found = memory.execute("SELECT id FROM checks").fetchall()
-    assert found == [(story.checks["aggregated"]["check"],)]
+        ((claimed,),) = memory.execute("SELECT answer FROM claims").fetchall()
+    assert story.checks["aggregated"]["check"] in claimed.split()
 
 
 def test_an_unregistered_node_is_refused(story: Story):
