@@ -13,9 +13,13 @@ from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.detection import smallest_drift
 from flwr_kld.planner.drift import Drift, Shape
+from flwr_kld.planner.outlay import (
+    checks_per_person,
+    epsilon_per_year,
+    seconds_of,
+    traffic_of,
+)
 from flwr_kld.planner.setting import Setting
-from flwr_kld.planner.traffic import traffic_of
-from flwr_kld.planner.year import checks_per_person, epsilon_per_year
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
@@ -116,7 +120,7 @@ def forecast(
         epsilon_per_year=epsilon_per_year(setting),
         bytes_down=traffic.down,
         bytes_up=traffic.up,
-        seconds=traffic.seconds,
+        seconds=seconds_of(setting),
     )
 
 

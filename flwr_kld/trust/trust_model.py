@@ -11,6 +11,7 @@ from flwr_kld.accounting import Cost
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
+from flwr_kld.messages.question import Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Guarantee, Unit
@@ -25,6 +26,7 @@ from flwr_kld.privacy.sight import (
     Sight,
 )
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.trust.traffic import Traffic, plain_traffic, sealed_traffic, secure_traffic
 
 
 class Trust(ABC):
@@ -32,7 +34,7 @@ class Trust(ABC):
 
     A model in which the server adds the noise says three things: its `name`, its `guarantee`, and
     the `event` of a release. One in which others do also has `noise_terms` or `release_terms`, from
-    which the messages of a check follow: what these weigh, a planner adds up from them.
+    which the messages of a check follow, and what these weigh.
     """
 
     @property
@@ -112,6 +114,38 @@ class Trust(ABC):
         if self.noise_terms is not None:
             return CLIENTS_ADD_NOISE
         return SERVER_SEES_SUM if hides_parts else SERVER_SEES_PARTS
+
+    def traffic(self, plan: QueryPlan, *, aggregation: str, clients: int, known: int) -> Traffic:
+        """Return what a client is sent and sends in one exchange in which everybody answers.
+
+        Parameters
+        ----------
+        aggregation : str
+            One of `aggregations`.
+        clients : int
+            That are asked.
+        known : int
+            That might be: clients of a secure sum know everybody's key.
+        """
+        question = Question(
+            check="0" * 16,
+            domain=plan.reference.domain.fingerprint,
+            reference=plan.reference.fingerprint,
+            plan=plan.fingerprint,
+            cells=plan.cells,
+            wire=plan.wire,
+            members=[0],
+            trust=self.noise_source,
+            guarantee=self.guarantee,
+            clip=self.most_records,
+            asked=clients,
+            selection=plan.selection,
+        )
+        if self.release_terms is not None:
+            return sealed_traffic(question, self.release_terms)
+        if aggregation == "secure-sum":
+            return secure_traffic(question, self.noise_terms, clients, known)
+        return plain_traffic(question)
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; `survivors` in the sum, by default the fewest."""

@@ -3,8 +3,8 @@
 import pytest
 
 from flwr_kld.planner import Setting
+from flwr_kld.planner.outlay import checks_per_person, epsilon_per_year
 from flwr_kld.planner.setting import design_effect_of
-from flwr_kld.planner.year import checks_per_person, epsilon_per_year
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.guarantee import Adjacency

@@ -10,7 +10,7 @@ from sealed_federation import federation, monitor
 from flwr_kld import Partition
 from flwr_kld.clients import FirstUse
 from flwr_kld.planner import Setting
-from flwr_kld.planner.traffic import traffic_of
+from flwr_kld.planner.outlay import seconds_of, traffic_of
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
 
 
@@ -28,7 +28,7 @@ def test_plain_sum():
 
 @pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_survivors=16)])
 def test_secure_sum(trust, monkeypatch):
-    monkeypatch.setattr("flwr_kld.planner.traffic._NAME", len("1000:0"))
+    monkeypatch.setattr("flwr_kld.trust.traffic._NAME", len("1000:0"))
     app = partial(app_of, secure_sum=FirstUse())()
     report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(app))
     told = predicted(trust, aggregation="secure-sum")
@@ -47,10 +47,11 @@ def test_sealed_sum():
 def test_what_makes_it_more():
     def told(**options):
         setting = Setting(**{"clients": 100, "records": 100, "trust": Trusted(3.0), **options})
-        return traffic_of(setting, Partition().draw(REFERENCE, np.random.default_rng(0)))
+        plan = Partition().draw(REFERENCE, np.random.default_rng(0))
+        return traffic_of(setting, plan), seconds_of(setting)
 
-    plain, secure = told(), told(aggregation="secure-sum")
+    (plain, fast), (secure, slow) = told(), told(aggregation="secure-sum")
     assert secure.up - plain.up > 3000  # 24 neighbours' boxes and shares
-    assert secure.seconds > 4 * plain.seconds
-    listed = told(aggregation="secure-sum", population=1000)
+    assert slow > 4 * fast
+    listed, _ = told(aggregation="secure-sum", population=1000)
     assert 80 < (listed.down - secure.down) / 900 < 120  # the list of clients, name and key
