@@ -102,6 +102,7 @@ def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) 
         raise QueryRefused(
             f"the server claims trust model {question.trust!r} and asks as in {', '.join(trusts)}"
         )
+    # Not `covers`: an honest server writes one guarantee, and counts are bounded by the question's.
     if noise is not None and question.guarantee != noise.guarantee:
         raise QueryRefused(
             f"the server claims {question.guarantee}, and the noise delivers {noise.guarantee}"

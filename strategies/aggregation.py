@@ -12,6 +12,7 @@ from flwr_kld.strategies.exchange import Collected, Exchange
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.trust import Trust
+from flwr_kld.trust.trust_model import require_kept
 
 
 class Aggregation(Protocol):
@@ -41,19 +42,18 @@ class Aggregation(Protocol):
         ...
 
 
-def usual_aggregation(trust: Trust) -> Aggregation:
-    """Return the one that is used if none is given."""
-    return PlainSum() if trust.release_terms is None else SealedSum()
-
-
-def require_pair(trust: Trust, aggregation: Aggregation) -> None:
-    """Refuse an aggregation under which the trust model's promise would not hold.
+def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
+    """Return the aggregation that is given, or else the usual one of a trust model.
 
     Raises
     ------
     ValueError
-        Which one to take.
+        If the promise would not hold under it, and which one to take; or if the trust model
+        promises more than its own release keeps.
     """
+    require_kept(trust)
+    usual = PlainSum() if trust.release_terms is None else SealedSum()
+    aggregation = aggregation or usual
     mine = f"trust={type(trust).__name__}(…)"
     if trust.release_terms is not None and not aggregation.adds_noise:
         raise ValueError(
@@ -70,3 +70,4 @@ def require_pair(trust: Trust, aggregation: Aggregation) -> None:
             f"{mine} needs aggregation=SecureSum(): a client's share of the noise does not hide "
             "its own counts"
         )
+    return aggregation

@@ -38,7 +38,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import CohortSeen
 from flwr_kld.report.explanation.candidates import require_candidates
 from flwr_kld.report.report import Reading, Report
-from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_aggregation
+from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
@@ -142,8 +142,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             )
         if seed is not None:
             seed = whole("seed", seed, least=0)
-        aggregation = aggregation or usual_aggregation(trust)
-        require_pair(trust, aggregation)
+        aggregation = fitting(trust, aggregation)
         if not callable(estimator) and estimator not in ESTIMATORS:
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
         theta = check_theta(theta)

@@ -27,7 +27,7 @@ from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import CohortSeen
 from flwr_kld.report.reference_report import Made, ReferenceReport
-from flwr_kld.strategies.aggregation import Aggregation, require_pair, usual_aggregation
+from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
@@ -76,8 +76,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
                 f"ReferenceFromClients needs a Domain, got a {type(domain).__name__}: say what "
                 "records mean, such as Labels([…])"
             )
-        aggregation = aggregation or usual_aggregation(trust)
-        require_pair(trust, aggregation)
+        aggregation = fitting(trust, aggregation)
         require_counts(trust)
         self.domain, self.trust, self.aggregation = domain, trust, aggregation
         super().__init__(

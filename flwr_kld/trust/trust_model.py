@@ -179,6 +179,26 @@ def require_counts(trust: Trust) -> None:
         raise ValueError('a threshold needs release="counts": one number gives no bound')
 
 
+def require_kept(trust: Trust) -> None:
+    """Refuse a trust model whose promise does not cover what its own release keeps.
+
+    A release may lose less than is promised, or hide more, and never the other way round. That of a
+    single number depends on the plan, and makes its event from the promise itself.
+
+    Raises
+    ------
+    ValueError
+        Both.
+    """
+    if not trust.releases_counts:
+        return
+    kept = trust.event(trust.least_clients).guarantee
+    if not trust.guarantee.covers(kept):
+        raise ValueError(
+            f"{type(trust).__name__}(…) promises {trust.guarantee}, and its event keeps {kept}"
+        )
+
+
 def require_known_sizes(trust: Trust) -> None:
     """Refuse a limit on clients' records where their number is hidden.
 

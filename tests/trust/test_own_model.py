@@ -16,10 +16,18 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.outlay import traffic_of
+from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 from flwr_kld.query.partition import Partition
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.sight import views, who_saw_what
-from flwr_kld.strategies import Distributed, KLDrift, PlainSum, SealedSum, SecureSum
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    PlainSum,
+    ReferenceFromClients,
+    SealedSum,
+    SecureSum,
+)
 
 DOCS = Path(__file__).parents[2] / "docs/trust-models.md"
 (CODE,) = re.findall(
@@ -40,6 +48,19 @@ class OurShares(Distributed):
     name = "our-shares"
 
 
+class Boasting(Bounded):
+    """Promises more than its event keeps, or less."""
+
+    boast = Guarantee(0.5, 1e-6)
+
+    @property
+    def guarantee(self):
+        return self.boast
+
+    def event(self, clients):
+        return TRUST.event(clients)
+
+
 def grid(**options):
     return grid_of(partial(app_of, **options)())
 
@@ -58,6 +79,30 @@ def test_the_noise_is_its_own_and_within_its_bound():
 def test_a_claim_that_its_own_table_does_not_keep_is_refused():
     with pytest.raises(ValueError, match=r"at most 10 counts cannot promise ε = 1"):
         Bounded(epsilon=1.0, delta=1e-6, bound=10)
+
+
+@pytest.mark.parametrize(
+    "boast",
+    [
+        Guarantee(0.5, 1e-6),
+        Guarantee(1.0),
+        Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE),
+        Guarantee(1.0, 1e-6, unit=Unit.CLIENT),
+    ],
+)
+@pytest.mark.parametrize(
+    "monitor", [partial(KLDrift, REFERENCE), partial(ReferenceFromClients, REFERENCE.domain)]
+)
+def test_a_promise_that_its_own_event_does_not_keep_is_refused(boast, monitor, monkeypatch):
+    monkeypatch.setattr(Boasting, "boast", boast)
+    said = re.escape(f"promises {boast}, and its event keeps {TRUST.guarantee}")
+    with pytest.raises(ValueError, match=said):
+        monitor(Boasting(1.0, 1e-6, BOUND))
+
+
+def test_a_promise_may_be_looser_than_its_event(monkeypatch):
+    monkeypatch.setattr(Boasting, "boast", Guarantee(2.0, 1e-5))
+    assert KLDrift(REFERENCE, Boasting(1.0, 1e-6, BOUND)).trust.guarantee.epsilon == 2.0
 
 
 def test_it_decides():
