@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -10,6 +11,9 @@ from flwr.serverapp import Grid
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed, InvalidReply
 from flwr_kld.messages.question import ANSWER, HOSTED_ACTION, QUESTION, Hosted
+from flwr_kld.strategies.exchange import NO_REPLY, failure
+
+logger = logging.getLogger("flwr_kld")
 
 
 class Population(Protocol):
@@ -31,31 +35,57 @@ class Nodes:
 class HostedClients:
     """Each node hosts many virtual clients: large simulations on few Flower nodes.
 
-    Nodes are asked once which clients they host.
+    Nodes are asked once which clients they host, and believed: a node that invents clients is none
+    of this simulation's.
+
+    Attributes
+    ----------
+    left_out : dict[int, str]
+        Why nodes are left out that do not say which clients they host, by node; each is asked
+        again when the next round begins.
     """
 
     def __init__(self) -> None:
-        self._hosted: dict[int, list[int]] = {}
+        self._hosted: dict[int, tuple[int, ...]] = {}
+        self.left_out: dict[int, str] = {}
 
     def present(self, grid: Grid, timeout: float) -> list[Participant]:
-        """Return everybody connected now."""
+        """Return everybody connected now.
+
+        Raises
+        ------
+        CheckFailed
+            If no node says which clients it hosts.
+        """
         nodes = sorted(grid.get_node_ids())
+        self.left_out = {}
         unknown = [node for node in nodes if node not in self._hosted]
         if unknown:
-            self._hosted.update(_ask_hosted(grid, unknown, timeout))
-        return [Participant(node, m) for node in nodes for m in self._hosted.get(node, [])]
-
-
-def _ask_hosted(grid: Grid, nodes: list[int], timeout: float) -> dict[int, list[int]]:
-    content = RecordDict({QUESTION: ConfigRecord()})
-    questions = [Message(content, node, f"query.{HOSTED_ACTION}", ttl=timeout) for node in nodes]
-    hosted = {}
-    for reply in grid.send_and_receive(questions, timeout=timeout):
-        try:
-            told = Hosted.from_config(reply.content.get(ANSWER) if reply.has_content() else None)
-        except InvalidReply as error:
+            self._ask(grid, unknown, timeout)
+        if self.left_out and self.left_out.keys() == set(nodes):
             raise CheckFailed(
-                f"a node does not say which clients it hosts: host_drift_queries? ({error})"
-            ) from None
-        hosted[reply.metadata.src_node_id] = list(told.members)
-    return hosted
+                "no node says which clients it hosts: host_drift_queries? "
+                f"({next(iter(self.left_out.values()))})"
+            )
+        for node, why in self.left_out.items():
+            logger.warning("node %s is left out: %s", node, why)
+        return [Participant(node, m) for node in nodes for m in self._hosted.get(node, ())]
+
+    def _ask(self, grid: Grid, nodes: list[int], timeout: float) -> None:
+        """Learn from each node once; the first reply of a node stands."""
+        content = RecordDict({QUESTION: ConfigRecord()})
+        asked = [Message(content, node, f"query.{HOSTED_ACTION}", ttl=timeout) for node in nodes]
+        silent = set(nodes)
+        for reply in grid.send_and_receive(asked, timeout=timeout):
+            node = reply.metadata.src_node_id
+            if node not in silent:
+                continue
+            silent.remove(node)
+            if reply.has_error():
+                self.left_out[node] = failure(reply.error)
+                continue
+            try:
+                self._hosted[node] = Hosted.from_config(reply.content.get(ANSWER)).members
+            except InvalidReply as error:
+                self.left_out[node] = f"invalid reply: {error}"
+        self.left_out |= dict.fromkeys(sorted(silent), NO_REPLY)

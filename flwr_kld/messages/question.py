@@ -52,6 +52,7 @@ VERSION = 5
 _LONGEST_ID = 64
 _LONGEST_REASON = 10_000
 _MOST_MEMBERS = 2**24
+_MOST_HOSTED = 2**20
 _MOST_NUMBERS = 2**31 - 1
 """Largest whole number of a question: what travels and is multiplied stays within 64 bits."""
 
@@ -76,6 +77,7 @@ _Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
 _Member = Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,9})$")]
 _Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Reason = Annotated[str, Field(max_length=_LONGEST_REASON)]
+_EACH_ONCE = must("name nobody twice", lambda members: len(members) == len(set(members)))
 _Positive = Annotated[int, Field(ge=1, le=_MOST_NUMBERS)]
 
 
@@ -116,7 +118,7 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     members: Annotated[
         list[_Number],
         Field(max_length=_MOST_MEMBERS),
-        must("name nobody twice", lambda members: len(members) == len(set(members))),
+        _EACH_ONCE,
     ]
     trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
     guarantee: Flat[Guarantee]
@@ -137,10 +139,10 @@ class Hosted(Model, what="the list of hosted clients", version=VERSION, refused=
     Parameters
     ----------
     members : tuple[int, ...]
-        Their numbers.
+        Number of each, at most 2**20 of them.
     """
 
-    members: Json[Annotated[tuple[_Number, ...], Field(max_length=_MOST_MEMBERS)]]
+    members: Json[Annotated[tuple[_Number, ...], Field(max_length=_MOST_HOSTED), _EACH_ONCE]]
 
 
 @dataclass(frozen=True)

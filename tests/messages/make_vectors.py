@@ -234,6 +234,7 @@ KINDS = {
             "a list of the record's own": {"members": [0, 3]},
             "a number as a real number": {"members": "[0.0,3]"},
             "a number below zero": {"members": "[-1]"},
+            "a client twice": {"members": "[0,3,0]"},
         },
     ),
     "signers": Kind(
