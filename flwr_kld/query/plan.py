@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.reference import Reference
 
@@ -50,6 +51,8 @@ class QueryPlan:
         T for Monte-Carlo plans.
     selection : Selection
         Which records are counted, and in how many groups.
+    scores : Scores or None
+        What clients add up and answer with; None if they answer with the counts.
     """
 
     reference: Reference
@@ -59,6 +62,11 @@ class QueryPlan:
     stratum: NDArray[np.int64]
     draws: int | None = None
     selection: Selection = EVERYTHING
+    scores: Scores | None = None
+
+    def __post_init__(self) -> None:
+        if self.scores is not None and self.scores.cells != self.cells:
+            raise ValueError("a plan has one score for each cell")
 
     @property
     def cells(self) -> int:
@@ -67,8 +75,8 @@ class QueryPlan:
 
     @property
     def length(self) -> int:
-        """C · J, the length of the count vector: entry ``cell * groups + group``."""
-        return self.cells * self.selection.groups
+        """Length of a client's vector: C · J counts, ``cell * groups + group``; or its sums."""
+        return self.cells * self.selection.groups if self.scores is None else len(NUMBERS)
 
     def over(self, selection: Selection) -> QueryPlan:
         """Return the same cells, counted over other records."""
@@ -92,8 +100,10 @@ class QueryPlan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the reference's fingerprint, the cells and the selection."""
-        return plan_fingerprint(self.reference.fingerprint, self.cell_of, self.selection)
+        """SHA-256 (hex) of the reference's fingerprint, the cells, the selection and the scores."""
+        return plan_fingerprint(
+            self.reference.fingerprint, self.cell_of, self.selection, self.scores
+        )
 
     @cached_property
     def wire(self) -> bytes:
@@ -127,10 +137,16 @@ def outside_cells(reference: Reference, cell_of: NDArray[np.int32], inside: int)
     return inside + len(ways)
 
 
-def plan_fingerprint(reference: str, cell_of: NDArray[np.int32], selection: Selection) -> str:
+def plan_fingerprint(
+    reference: str,
+    cell_of: NDArray[np.int32],
+    selection: Selection,
+    scores: Scores | None = None,
+) -> str:
     """SHA-256 (hex) of what a plan asks, as both sides compute it."""
-    digest = hashlib.sha256(b"flwr-kld plan 2\n")
-    digest.update(f"{reference}\n{selection.to_json()}\n".encode())
+    digest = hashlib.sha256(b"flwr-kld plan 3\n")
+    asked = "" if scores is None else scores.to_json()
+    digest.update(f"{reference}\n{selection.to_json()}\n{asked}\n".encode())
     digest.update(cell_of.astype("<i4").tobytes())
     return digest.hexdigest()
 
@@ -143,6 +159,7 @@ def cells_from_wire(
     reference: str,
     fingerprint: str,
     selection: Selection,
+    scores: Scores | None = None,
 ) -> NDArray[np.int32]:
     """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint.
 
@@ -158,6 +175,8 @@ def cells_from_wire(
     """
     if cells > domain_size:  # counting would take memory for cells that are empty
         raise ValueError("the query plan has more cells than the domain has symbols")
+    if scores is not None and scores.cells != cells:
+        raise ValueError("the query has another number of scores than of cells")
     if cells * selection.groups > LONGEST:
         raise ValueError(f"the query asks for more than {LONGEST} counts")
     inflater = zlib.decompressobj()
@@ -170,7 +189,7 @@ def cells_from_wire(
     cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
     if cell_of.min() < 0 or cell_of.max() >= cells:
         raise ValueError("the query plan names a cell that it does not have")
-    if plan_fingerprint(reference, cell_of, selection) != fingerprint:
+    if plan_fingerprint(reference, cell_of, selection, scores) != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)
     return cell_of

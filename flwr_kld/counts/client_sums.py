@@ -1,0 +1,67 @@
+"""Sums over clients with their noise: public, and all that a check decides from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.scores import NUMBERS
+
+
+@dataclass(frozen=True, eq=False)
+class ClientSums:
+    """Public: sums over a cohort's clients after the noise, with the law of that noise.
+
+    Parameters
+    ----------
+    steps : NDArray[np.int64]
+        Shape [6], in the order of `NUMBERS`, in steps of `units`; may be negative.
+    clients : int
+        In the sums.
+    event : PrivacyEvent
+        What the release cost, and its noise table: of each number, in steps.
+    plan : QueryPlan
+        What was asked, with its `scores`.
+    private : bool
+        False if the noise came from a seed.
+    """
+
+    steps: NDArray[np.int64]
+    clients: int
+    event: PrivacyEvent
+    plan: QueryPlan
+    private: bool
+
+    @property
+    def noise(self) -> NoiseTable:
+        """Law of the noise in each number, in steps."""
+        return self.event.table
+
+    def unit(self, number: str) -> float:
+        """Return what one step of a number is worth, in score steps, nats or records."""
+        return float(self._units[NUMBERS.index(number)])
+
+    def value(self, number: str) -> float:
+        """Return one of `NUMBERS` in score steps, their squares, nats or records."""
+        return float(self.steps[NUMBERS.index(number)]) * self.unit(number)
+
+    def deviation(self, number: str) -> float:
+        """Return the standard deviation of the noise in a number, in the same units."""
+        return math.sqrt(self.noise.variance) * self.unit(number)
+
+    @property
+    def records(self) -> float:
+        """Records in the sums, exact or estimated, at least 1."""
+        return max(self.value("records"), 1.0)
+
+    @property
+    def _units(self) -> NDArray[np.float64]:
+        if self.plan.scores is None:
+            raise ValueError("a plan of counts has no sums over clients")
+        return self.plan.scores.units(self.event.guarantee)

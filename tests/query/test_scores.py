@@ -1,0 +1,149 @@
+"""What a client is asked to add up, and how far a record or a client moves it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS, Scores
+
+_CELLS, _MOST = 3, 4
+
+score = st.integers(-20, 20)
+tables = st.tuples(*[score] * _CELLS)
+
+
+@st.composite
+def any_scores(draw):
+    rule = draw(st.sampled_from(["client", "record"]))
+    table = draw(tables)
+    lowest = (_MOST if rule == "client" else 1) * -min(*table, 0)
+    stake = draw(st.floats(0, 1)) * (0.5 / lowest if lowest else 0.3)
+    return Scores(table, draw(tables), stake, _MOST, rule)
+
+
+def counts_of(most):
+    """All clients with at most so many records in three cells."""
+    every = itertools.product(range(most + 1), repeat=_CELLS)
+    return [np.array(c, dtype=np.int64) for c in every if sum(c) <= most]
+
+
+def neighbours(adjacency, unit):
+    """All pairs of what may be counted of a client, capped, that differ in what is protected."""
+    every = counts_of(_MOST)
+    if unit is Unit.CLIENT:
+        if adjacency is Adjacency.REPLACE_ONE:
+            return list(itertools.product(every, every))
+        return [(np.zeros(_CELLS, dtype=np.int64), c) for c in every]
+    pairs = []
+    for one, other in itertools.product(every, every):
+        moved = np.abs(one - other).sum()
+        same_size = one.sum() == other.sum()
+        if same_size and moved == 2 and adjacency is Adjacency.REPLACE_ONE:
+            pairs.append((one, other))
+        if adjacency is Adjacency.ADD_REMOVE:
+            comes = moved == 1
+            takes_a_place = same_size and moved == 2 and one.sum() == _MOST
+            if comes or takes_a_place:
+                pairs.append((one, other))
+    return pairs
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("unit", list(Unit))
+@given(scores=any_scores())
+def test_nothing_protected_moves_a_number_further_than_is_said(adjacency, unit, scores):
+    guarantee = Guarantee(1.0, 0.0, adjacency, unit)
+    units = scores.units(guarantee)
+    for one, other in neighbours(adjacency, unit):
+        moved = np.abs(scores.numbers(one) - scores.numbers(other)) / units
+        assert (moved <= np.array(MOVES) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("unit", list(Unit))
+def test_the_units_are_the_smallest(adjacency, unit):
+    """Some pair moves each number that can move by all of what is said."""
+    scores = Scores((7, -5, 1), (9, -1, -1), 0.01, _MOST, "client")
+    guarantee = Guarantee(1.0, 0.0, adjacency, unit)
+    units = scores.units(guarantee)
+    pairs = neighbours(adjacency, unit)
+    moved = [np.abs(scores.numbers(a) - scores.numbers(b)) / units for a, b in pairs]
+    reached = np.max(moved, axis=0)
+    still = adjacency is Adjacency.REPLACE_ONE and unit is Unit.RECORD
+    for number, steps, most in zip(NUMBERS, reached, MOVES, strict=True):
+        if number == "records" and still:
+            assert steps == 0
+        elif number != "log_wealth":  # the worst record is not always there to replace
+            assert steps == pytest.approx(most, rel=1e-6)
+
+
+@given(scores=any_scores(), seed=st.integers(0, 2**32))
+def test_answers_are_whole_steps_beside_the_numbers_and_within_limits(scores, seed):
+    guarantee = Guarantee(1.0)
+    low, high = scores.limits(guarantee)
+    for counts in counts_of(_MOST):
+        exact = scores.numbers(counts) / scores.units(guarantee)
+        steps = scores.answer(counts, guarantee, SeededBits(seed))
+        assert (np.abs(steps - exact) < 1).all()
+        assert (steps >= low).all()
+        assert (steps <= high).all()
+
+
+def test_rounding_keeps_the_mean():
+    scores = Scores((7, -5, 1), (9, -1, -1), 0.01, _MOST, "client")
+    guarantee, counts = Guarantee(1.0), np.array([1, 2, 0])
+    bits, runs = SeededBits(3), 4000
+    mean = np.mean([scores.answer(counts, guarantee, bits) for _ in range(runs)], axis=0)
+    exact = scores.numbers(counts) / scores.units(guarantee)
+    assert np.abs(mean - exact).max() < 6 * 0.5 / runs**0.5
+
+
+def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
+    """The rounding is private: neighbours' answers differ by no more steps than is said."""
+    scores = Scores((20, -20, 3), (9, -1, -1), 0.006, _MOST, "client")
+    guarantee = Guarantee(1.0)
+    for one, other in neighbours(Adjacency.REPLACE_ONE, Unit.RECORD):
+        for seed in range(20):
+            a, b = (scores.answer(c, guarantee, SeededBits(seed)) for c in (one, other))
+            assert (np.abs(a - b) <= np.array(MOVES)).all()
+
+
+@given(scores=any_scores())
+def test_scores_are_read_as_they_were_written(scores):
+    assert Scores.from_json(scores.to_json()) == scores
+
+
+def test_records_are_each_a_client_of_one_record():
+    table, other = (7, -5, 1), (9, -1, -1)
+    each = Scores(table, other, 0.01, _MOST, "record")
+    alone = Scores(table, other, 0.01, 1, "client")
+    counts = np.array([2, 1, 1])
+    sums = sum(count * alone.numbers(row) for count, row in zip(counts, np.eye(3), strict=True))
+    np.testing.assert_allclose(each.numbers(counts), sums)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"divergence": ()}, "outside"),
+        ({"outside": (0,)}, "outside"),
+        ({"stake": float("nan")}, "stake"),
+        ({"stake": -1.0}, "stake"),
+        ({"stake": 0.5 / 19}, "stake"),
+        ({"most_records": 0}, "most_records"),
+        ({"most_records": MOST_RECORDS + 1}, "most_records"),
+        ({"by": "node"}, "by"),
+        ({"divergence": (2**15, 0, 0)}, "divergence"),
+    ],
+)
+def test_odd_scores_are_refused(changed, words):
+    fields = {"divergence": (7, -5, 1), "outside": (0, 0, 0), "stake": 0.02, "most_records": 4,
+              "by": "client"} | changed  # fmt: skip
+    with pytest.raises(ValueError, match=words):
+        Scores(**fields)
