@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 from accounting.books import pure
-from dp_accounting.pld import privacy_loss_distribution as pld
-from dp_accounting.pld.common import DifferentialPrivacyParameters
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -23,6 +21,14 @@ from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 RATE = 1 - 2**-20
 """Of a discrete Laplace table, times its scale."""
+
+
+@pytest.fixture(scope="module")
+def pld():
+    """Independent compositions; imported by these tests alone, as it takes seconds."""
+    from dp_accounting.pld import privacy_loss_distribution
+
+    return privacy_loss_distribution
 
 
 def outcomes(table, shift):
@@ -117,7 +123,7 @@ def test_mixed_releases_against_every_outcome(kinds, delta):
 @pytest.mark.parametrize(
     ("epsilon", "times"), [(0.05, 21), (0.05, 365), (0.0125, 365), (0.3, 50), (1.0, 8)]
 )
-def test_discrete_laplace_agrees_with_dp_accounting(epsilon, times):
+def test_discrete_laplace_agrees_with_dp_accounting(pld, epsilon, times):
     """Independent: dp-accounting's own discrete Laplace, on a grid that its losses lie on."""
     cost = Cost.of(calibrated_laplace(Guarantee(epsilon)))
     rate = RATE * epsilon / 2
@@ -129,7 +135,7 @@ def test_discrete_laplace_agrees_with_dp_accounting(epsilon, times):
 
 
 @pytest.mark.parametrize(("sigma", "times"), [(4.0, 30), (20.0, 365)])
-def test_discrete_gaussian_agrees_with_dp_accounting(sigma, times):
+def test_discrete_gaussian_agrees_with_dp_accounting(pld, sigma, times):
     cost = event(discrete_gaussian(sigma), (1, -1))
     # The closed form. Losses are (2k - 1) / 2 sigma**2, on the grid but for float64: dp-accounting
     # rounds up, so they are lowered by a hair.
@@ -150,9 +156,10 @@ def test_discrete_gaussian_agrees_with_dp_accounting(sigma, times):
     ("epsilon", "delta", "times", "at"),
     [(0.1, 0.0, 30, 1e-6), (0.25, 1e-8, 12, 1e-6), (0.5, 0.01, 5, 0.1)],
 )
-def test_a_bare_guarantee_agrees_with_dp_accounting(epsilon, delta, times, at):
+def test_a_bare_guarantee_agrees_with_dp_accounting(pld, epsilon, delta, times, at):
     other = pld.from_privacy_parameters(
-        DifferentialPrivacyParameters(epsilon, delta), value_discretization_interval=epsilon
+        pld.common.DifferentialPrivacyParameters(epsilon, delta),
+        value_discretization_interval=epsilon,
     )
     expected = other.self_compose(times).get_epsilon_for_delta(at)
     got = composed_epsilon(((pure(epsilon, delta=delta), times),), at)
@@ -167,7 +174,7 @@ def test_many_releases_are_composed_from_above(each, times):
     assert 1e-6 * (1 - 1e-8) - 2 * taken <= binomial_delta(each, times, got) <= 1e-6
 
 
-def test_a_training_and_many_checks_are_composed_closely_and_quickly(monkeypatch):
+def test_a_training_and_many_checks_are_composed_closely_and_quickly(pld, monkeypatch):
     """The training's loss lies between grid points: the grid stays small, and close."""
     costs = ((pure(0.7), 1), (pure(0.0003), 100_000))
     points = []
@@ -184,11 +191,11 @@ def test_a_training_and_many_checks_are_composed_closely_and_quickly(monkeypatch
     assert alone + 0.6 < got <= alone + 0.7
 
 
-def test_training_and_monitoring_kinds_add_up():
+def test_training_and_monitoring_kinds_add_up(pld):
     """Three kinds at once, by dp-accounting on a grid that all three lie on."""
     step = 1e-3
     bare = pld.from_privacy_parameters(
-        DifferentialPrivacyParameters(0.4, 1e-7), value_discretization_interval=step
+        pld.common.DifferentialPrivacyParameters(0.4, 1e-7), value_discretization_interval=step
     )
     laplace = [
         pld.from_discrete_laplace_mechanism(rate, value_discretization_interval=step)
@@ -264,7 +271,7 @@ def test_nothing_is_promised_where_nothing_is_known():
     assert composed_epsilon(((gaussian, 1),), 1e-6) == pytest.approx(0.5, rel=1e-3)
 
 
-def test_a_composition_of_wide_losses_stays_small():
+def test_a_composition_of_wide_losses_stays_small(pld):
     """365 releases at 3 nats: the grid is coarser, and the answer still an upper bound."""
     cost = Cost.of(calibrated_laplace(Guarantee(3.0)))
     rate = RATE * 1.5

@@ -1,6 +1,6 @@
 """Partitions and FEMNIST: what goes through flwr-datasets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,20 @@ import pytest
 from flwr_kld._extras import require
 from flwr_kld.clients.handwriting import Handwriting, femnist, load_femnist, partitioned
 
-OfflineModeIsEnabled = pytest.importorskip("huggingface_hub.errors").OfflineModeIsEnabled
-datasets = pytest.importorskip("datasets")
-partitioners = pytest.importorskip("flwr_datasets.partitioner")
+
+@pytest.fixture(scope="module")
+def datasets() -> Any:
+    """Imported only where it is asked for, as it takes seconds."""
+    return pytest.importorskip("datasets")
 
 
-def test_partitions_become_writers_and_rows_stay_whole() -> None:
+@pytest.fixture(scope="module")
+def partitioners() -> Any:
+    """Slow to import too."""
+    return pytest.importorskip("flwr_datasets.partitioner")
+
+
+def test_partitions_become_writers_and_rows_stay_whole(partitioners: Any) -> None:
     images = np.arange(6, dtype=np.uint8)[:, None, None] * np.ones((1, 4, 4), dtype=np.uint8)
     data = Handwriting(images, np.arange(6), np.array([5, 2, 5, 2, 2, 9]))
     result = partitioned(data, partitioners.NaturalIdPartitioner("writer"))
@@ -22,7 +30,7 @@ def test_partitions_become_writers_and_rows_stay_whole() -> None:
     assert np.array_equal(result.images[:, 0, 0], result.labels)
 
 
-def test_a_used_partitioner_is_refused() -> None:
+def test_a_used_partitioner_is_refused(partitioners: Any) -> None:
     data = Handwriting(np.zeros((2, 4, 4), np.uint8), np.arange(2), np.arange(2))
     partitioner = partitioners.IidPartitioner(2)
     partitioned(data, partitioner)
@@ -43,30 +51,36 @@ def _reopen() -> Iterator[None]:
     femnist._partitioner.cache_clear()
 
 
-def fake_hub(monkeypatch: pytest.MonkeyPatch, grey: Any, feature: Any) -> None:
-    table = datasets.Dataset.from_dict(
-        {
-            "image": list(grey),
-            "writer_id": ["f2", "f1", "f2", "f1"],
-            "hsf_id": [0] * 4,
-            "character": [3, 40, 9, 0],
-        },
-        features=datasets.Features(
-            image=feature,
-            writer_id=datasets.Value("string"),
-            hsf_id=datasets.Value("int64"),
-            character=datasets.ClassLabel(num_classes=62),
-        ),
-    )
-    hub = datasets.DatasetDict(train=table)
-    monkeypatch.setattr(datasets, "load_dataset", lambda **_: hub)
+@pytest.fixture
+def hub_of(datasets: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Serve grey images as FEMNIST."""
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
 
+    def serve(grey: Any) -> None:
+        table = datasets.Dataset.from_dict(
+            {
+                "image": list(grey),
+                "writer_id": ["f2", "f1", "f2", "f1"],
+                "hsf_id": [0] * 4,
+                "character": [3, 40, 9, 0],
+            },
+            features=datasets.Features(
+                image=datasets.Image(),
+                writer_id=datasets.Value("string"),
+                hsf_id=datasets.Value("int64"),
+                character=datasets.ClassLabel(num_classes=62),
+            ),
+        )
+        hub = datasets.DatasetDict(train=table)
+        monkeypatch.setattr(datasets, "load_dataset", lambda **_: hub)
 
-def test_femnist_by_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    return serve
+
+
+def test_femnist_by_writer(hub_of: Callable[[Any], None]) -> None:
     grey = np.full((4, 28, 28), 255, dtype=np.uint8)
     grey[:, 5, 6] = [10, 20, 30, 40]
-    fake_hub(monkeypatch, grey, datasets.Image())
+    hub_of(grey)
     data = load_femnist([1, 0])
     assert data.writer.tolist() == [1, 1, 0]
     assert data.labels.tolist() == [3, 9, 0]
@@ -79,15 +93,21 @@ def test_femnist_by_writer(monkeypatch: pytest.MonkeyPatch) -> None:
             load_femnist([partition])
 
 
-def test_femnist_of_another_shape_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_hub(monkeypatch, np.zeros((4, 28, 28, 3), dtype=np.uint8), datasets.Image())
+def test_femnist_of_another_shape_is_refused(hub_of: Callable[[Any], None]) -> None:
+    hub_of(np.zeros((4, 28, 28, 3), dtype=np.uint8))
     with pytest.raises(ValueError, match="28x28 and 8-bit"):
         load_femnist([0])
 
 
-def test_femnist_without_a_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_femnist_without_a_network_says_what_to_do(
+    datasets: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = pytest.importorskip("huggingface_hub.errors")
+
     def offline(**_: Any) -> None:
-        raise OfflineModeIsEnabled("Cannot reach https://huggingface.co: offline mode is enabled")
+        raise errors.OfflineModeIsEnabled(
+            "Cannot reach https://huggingface.co: offline mode is enabled"
+        )
 
     monkeypatch.setattr(datasets, "load_dataset", offline)
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")

@@ -10,16 +10,14 @@ from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.source import load_source
 
-partitioners = pytest.importorskip("flwr_datasets.partitioner")
-sklearn_datasets = pytest.importorskip("sklearn.datasets")
-
 
 def as_set(data: Handwriting) -> set[tuple[int, bytes]]:
     return {(int(y), x.tobytes()) for x, y in zip(data.images, data.labels, strict=True)}
 
 
 def test_digits_are_scikit_learns_and_cut_evenly() -> None:
-    data, bunch = load_digits(4), sklearn_datasets.load_digits()
+    bunch = pytest.importorskip("sklearn.datasets").load_digits()
+    data = load_digits(4)
     assert np.array_equal(data.images, bunch.images)
     assert np.array_equal(data.labels, bunch.target)
     assert np.unique(data.writer, return_counts=True)[1].tolist() == [450, 449, 449, 449]
@@ -28,6 +26,7 @@ def test_digits_are_scikit_learns_and_cut_evenly() -> None:
 
 
 def test_digits_can_be_cut_unevenly() -> None:
+    partitioners = pytest.importorskip("flwr_datasets.partitioner")
     dirichlet = partitioners.DirichletPartitioner(
         num_partitions=5, partition_by="label", alpha=0.1, min_partition_size=1, seed=3
     )
