@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli.fake_flwr import FakeFlwr
+from cli.fake_flwr import FakeFlwr, fake_flwr
 from typer.testing import CliRunner
 
 from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Ledger
@@ -23,15 +24,15 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def flwr(tmp_path: Path, url: str, monkeypatch) -> FakeFlwr:
+def flwr(tmp_path: Path, url: str, monkeypatch) -> Iterator[FakeFlwr]:
     """The flwr command on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "calls").touch()
-    fake = FakeFlwr(folder, url)
-    monkeypatch.setenv("PATH", fake.path)
-    monkeypatch.setenv("FLWR_KLD_LEDGER", url)
-    return fake
+    with fake_flwr(folder, url) as fake:
+        monkeypatch.setenv("PATH", fake.path)
+        monkeypatch.setenv("FLWR_KLD_LEDGER", url)
+        yield fake
 
 
 @pytest.fixture

@@ -1,20 +1,31 @@
-"""A ``flwr`` command that does to the ledger what a ServerApp with a monitor would do."""
+"""A ``flwr`` command; what a ServerApp with a monitor does to the ledger, the test's process does.
+
+The command would import what is loaded here already, which takes a second each time.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import socketserver
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
-from flwr_kld.accounting.entry import FailureKind
-from flwr_kld.accounting.errors import LedgerUnavailable
+from flwr_kld import Labels, Reference
+from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
+from flwr_kld.accounting.entry import Failure, FailureKind
+from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
+from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.privacy import Guarantee
 
-_SCRIPT = """#!{python}
-import json, os, sys, time
+_SCRIPT = """#!{python} -SE
+import json, os, socket, sys, time
 plan = json.loads(open({plan!r}).read())
 with open({log!r}, "a") as log:
     log.write(json.dumps(sys.argv[1:]) + "\\n")
@@ -42,48 +53,50 @@ if does == "misconnect":
     sys.exit(1)
 if does == "no budget":
     print("Traceback (most recent call last):\\n  File x, line 1")
-    from flwr_kld.accounting.errors import NoBudget
-    print(f"{{NoBudget.__module__}}.{{NoBudget.__qualname__}}: {{NoBudget('us')}}", flush=True)
-if does == "break":
+    print(plan["no budget"], flush=True)
+if does in {deeds}:
+    with socket.create_connection(("127.0.0.1", {port})) as test:
+        test.sendall(key.encode() + b"\\n")
+        assert test.recv(1), "the test's process has raised"
+if does in ("break", "crash aloud"):
     print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
 if does == "fail aloud":
     print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
     print(plan["exception"] + ": no room until [Sunday]", flush=True)
-if does == "refuse":
-    from flwr_kld.accounting import Ledger
-    from flwr_kld.accounting.entry import Failure, FailureKind
-    why = Failure(FailureKind(plan["refusal"]), "no room until [Sunday]")
-    Ledger(plan["ledger"]).refuse(key, why, population=plan["population"])
-if does in ("settle", "make", "fail", "fail oddly", "crash", "crash aloud"):
-    from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
-    from flwr_kld.accounting.entry import Failure, FailureKind
-    from flwr_kld.privacy import Guarantee
-    ledger = Ledger(plan["ledger"])
-    cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
-    reservation = ledger.reserve(
-        key, [Charge(cost, Everyone())], population=plan["population"],
-        kind=Kind.REFERENCE if does == "make" else Kind.CHECK,
-    )
+"""
+
+_DEEDS = ("refuse", "settle", "make", "fail", "fail oddly", "crash", "crash aloud")
+"""What changes the ledger."""
+
+
+def _do(plan: dict[str, Any], key: str) -> None:
+    """Do to the ledger what a ServerApp would do."""
+    does, ledger = plan["does"], Ledger(plan["ledger"])
+    if does == "refuse":
+        why = Failure(FailureKind(plan["refusal"]), "no room until [Sunday]")
+        ledger.refuse(key, why)
+        return
+    charges = [Charge(Cost.claimed("discrete-laplace", Guarantee(0.1)), Everyone())]
+    kind = Kind.REFERENCE if does == "make" else Kind.CHECK
+    reservation = ledger.reserve(key, charges, kind=kind)
+    report = plan["report"]
     if does == "settle":
-        cost_of = {{**plan["report"]["cost"], "population": plan["population"]}}
-        report = {{**plan["report"], "key": key, "cost": cost_of}}
-        ledger.settle(reservation, report)
+        cost = {**report["cost"], "population": "default"}
+        ledger.settle(reservation, {**report, "key": key, "cost": cost})
     elif does == "make":
-        from flwr_kld import Labels, Reference
-        from flwr_kld.accounting.kept_reference import kept_as
         made = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
-        reading = {{**plan["report"]["reading"], "reference": made.fingerprint}}
-        report = {{**plan["report"], "reading": reading}}
-        states = [kept_as(made, key, plan["population"])]
-        ledger.settle(reservation, report, states=states)
+        reading = {**report["reading"], "reference": made.fingerprint}
+        states = [kept_as(made, key, "default")]
+        ledger.settle(reservation, {**report, "reading": reading}, states=states)
     elif does == "fail":
         why = Failure(FailureKind.UNANSWERED, "3 clients answered and 5 are needed")
         ledger.fail(reservation, why)
-    elif does == "crash aloud":
-        print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
     elif does == "fail oddly":
         ledger.fail(reservation, Failure(FailureKind.ERROR, "ZeroDivisionError"))
-"""
+
+
+def _named(exception: type[Exception]) -> str:
+    return f"{exception.__module__}.{exception.__qualname__}"
 
 
 @dataclass(frozen=True)
@@ -94,13 +107,15 @@ class FakeFlwr:
     ----------
     folder : Path
         To be put on PATH.
-    ledger, population : str
-        What it writes to.
+    ledger : str
+        What is written to.
+    port : int
+        Where this process listens; see `fake_flwr`.
     """
 
     folder: Path
     ledger: str
-    population: str = "default"
+    port: int
 
     def will(
         self,
@@ -110,20 +125,24 @@ class FakeFlwr:
         exception: type[Exception] = LedgerUnavailable,
     ) -> None:
         """Say what the next runs do."""
-        plan = self.folder / "plan.json"
         content = {
             "does": does,
             "ledger": self.ledger,
-            "population": self.population,
             "report": report,
             "refusal": str(refusal),
-            "exception": f"{exception.__module__}.{exception.__qualname__}",
+            "exception": _named(exception),
+            "no budget": f"{_named(NoBudget)}: {NoBudget('us')}",
         }
-        plan.write_text(json.dumps(content))
+        self._plan.write_text(json.dumps(content))
         script = self.folder / "flwr"
         script.write_text(
             _SCRIPT.format(
-                python=sys.executable, plan=str(plan), log=str(self._log), pid=str(self._pid)
+                python=sys.executable,
+                plan=str(self._plan),
+                log=str(self._log),
+                pid=str(self._pid),
+                port=self.port,
+                deeds=_DEEDS,
             )
         )
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -148,9 +167,33 @@ class FakeFlwr:
         return f"{self.folder}{os.pathsep}{os.environ['PATH']}"
 
     @property
+    def _plan(self) -> Path:
+        return self.folder / "plan.json"
+
+    @property
     def _log(self) -> Path:
         return self.folder / "calls"
 
     @property
     def _pid(self) -> Path:
         return self.folder / "pid"
+
+
+@contextmanager
+def fake_flwr(folder: Path, ledger: str) -> Iterator[FakeFlwr]:
+    """Make a command, and do what it asks for while it is used."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            plan = json.loads((folder / "plan.json").read_text())
+            _do(plan, self.rfile.readline().decode().rstrip("\n"))
+            self.wfile.write(b".")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield FakeFlwr(folder, ledger, server.server_address[1])
+        finally:
+            server.shutdown()
+            thread.join()
