@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from flwr_kld.arguments import whole
 from flwr_kld.privacy.ball import pure_delta, renyi_delta
@@ -77,6 +78,7 @@ def delivered_delta(
     return min(pure, hockey_stick(law, tuple(grid * s for s in moves), epsilon))
 
 
+@lru_cache(maxsize=32)
 def delivered_epsilon(
     share: NoiseTable,
     survivors: int,
