@@ -184,3 +184,7 @@ def test_a_client_loads_nothing_of_the_server(loaded):
 def test_client_and_server_need_no_extra(loaded):
     extras = {"ray", "matplotlib", "jinja2", "sklearn", "flwr_datasets"}
     assert not extras & packages(loaded["strategies"])
+
+
+def test_a_server_loads_what_takes_seconds_only_when_it_is_used(loaded):
+    assert not {"scipy.stats", "scipy.signal", "dp_accounting"} & loaded["strategies"]

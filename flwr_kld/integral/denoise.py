@@ -14,7 +14,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
 from flwr_kld.integral.base import Floats
@@ -58,6 +57,8 @@ def denoised_shares(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
 
 def _posterior_rates(values: NDArray[np.int64], noise: NoiseTable, deviation: float) -> Floats:
     """Posterior mean of the expected count behind each value, shape [cells]."""
+    from scipy.signal import fftconvolve  # imported here: it takes a second
+
     top = _SHARP * max(deviation, 1.0)
     rate = np.exp(np.arange(math.log(_RAREST), math.log(2 * top) + _SPACING, _SPACING))
     counts = np.arange(math.ceil(rate[-1] + 10 * math.sqrt(rate[-1])))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import betainccinv, betaincinv, ndtri
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.privacy.guarantee import Adjacency
@@ -40,7 +40,7 @@ def share_intervals(
         # The number of records is the sum of the noisy cells: half of the error is its.
         error /= 2
         deviation = (counts.plan.cells * counts.noise.variance) ** 0.5
-        away = float(stats.norm.isf(error / 2)) * deviation
+        away = float(-ndtri(error / 2)) * deviation
         fewest, most = max(counts.records - away, 1.0), counts.records + away
     each = error / counts.plan.cells / 4  # noise and sampling, above and below
     reach = _noise_quantile(counts.noise, each)
@@ -48,8 +48,8 @@ def share_intervals(
     h_high = np.maximum(counts.values + reach, 0) / design_effect
     fewest, most = fewest / design_effect, most / design_effect
     with np.errstate(invalid="ignore"):
-        low = stats.beta.ppf(each, h_low, np.maximum(most - h_low, 0) + 1)
-        high = stats.beta.isf(each, h_high + 1, fewest - h_high)
+        low = betaincinv(h_low, np.maximum(most - h_low, 0) + 1, each)
+        high = betainccinv(h_high + 1, fewest - h_high, each)
     return np.where(h_low > 0, low, 0.0), np.where(h_high < fewest, high, 1.0)
 
 
