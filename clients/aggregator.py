@@ -15,7 +15,12 @@ from flwr_kld.clients.aggregator_limits import AggregatorLimits
 from flwr_kld.clients.check_memory import use_once
 from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.role import is_aggregator
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.counts.private_counts import (
+    LARGEST_CLIENT,
+    ClearSum,
+    ClientVector,
+    vector_from_wire,
+)
 from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.messages.plan_wire import PlanMessage, plan_of
 from flwr_kld.messages.published import Published
@@ -34,6 +39,7 @@ from flwr_kld.messages.question import (
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.trusted import Trusted
 from flwr_kld.trust.trusted_aggregator import trusted_of
 
@@ -114,7 +120,7 @@ def _aggregate(
     except ValueError as error:
         raise QueryRefused(f"no noise serves these terms: {error}") from None
     use_once(context, _USED, question.check, limits.memory)  # before anything is opened
-    opened = _Opened(key, question, order.terms, context.run_id)
+    opened = _Opened(key, question, plan, order.terms, context.run_id)
     clear = ClearSum(opened.read(boxes), plan)
     why = "".join(f", {n}: {why}" for why, n in Counter(opened.rejected.values()).items())
     limits.require(clear.clients, least, f"are left{why}")
@@ -135,11 +141,14 @@ def _central(terms: ReleaseTerms) -> Trusted:
 class _Opened:
     """Opens boxes one by one; a bad one is left out by reason."""
 
-    def __init__(self, key: AggregatorKey, question: Question, terms: str, run: int) -> None:
+    def __init__(
+        self, key: AggregatorKey, question: Question, plan: QueryPlan, terms: str, run: int
+    ) -> None:
         self._key, self._question, self._terms, self._run = key, question, terms, run
+        self._plan = plan
         self.rejected: dict[str, str] = {}
 
-    def read(self, boxes: Mapping[str, bytes]) -> Iterator[ClientCounts]:
+    def read(self, boxes: Mapping[str, bytes]) -> Iterator[ClientVector]:
         """Yield every client's valid counts. A sender is a key of `boxes`: nobody counts twice."""
         often = Counter(boxes.values())
         for sender, box in boxes.items():
@@ -152,14 +161,15 @@ class _Opened:
                 name = "NotOpened: " if isinstance(error, NotOpened) else ""
                 self.rejected[sender] = f"{name}{error}"
 
-    def _counts(self, sender: str, box: bytes) -> ClientCounts:
+    def _counts(self, sender: str, box: bytes) -> ClientVector:
         asked = self._question
         sealed_for = SealContext(
             self._run, asked.check, asked.reference, asked.plan, self._terms, sender
         )
-        return ClientCounts.from_wire(
+        return vector_from_wire(
             open_sealed(self._key, box, sealed_for),
-            cells=asked.length,
+            self._plan,
+            asked.guarantee,
             most=asked.clip or LARGEST_CLIENT,
         )
 

@@ -21,7 +21,7 @@ from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.counts.private_counts import ClientCounts, SumVector
+from flwr_kld.counts.private_counts import ClientVector, SumVector
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.messages.question import (
@@ -130,7 +130,7 @@ def host_drift_queries(
 
     def count(
         context: Context, member: int, question: Question, cell_of: NDArray[np.int32]
-    ) -> ClientCounts:
+    ) -> ClientVector:
         if member not in present(context):
             raise QueryRefused("this node does not host the client that is asked")
         admit(context, question, member)
@@ -168,11 +168,8 @@ def host_drift_queries(
         _agree(terms.question, domain(context), agreed)
         trust = "trusted" if terms.noise is None else "distributed"
         hold_to_channel(terms.question, terms.noise, trust)
-        if (
-            terms.noise is not None
-            and terms.count_records
-            and not terms.question.guarantee.total_is_public
-        ):
+        hidden = not terms.question.guarantee.total_is_public
+        if terms.count_records and (terms.question.scores is not None or (hidden and terms.noise)):
             raise QueryRefused("the server asks for an exact number of records, which is hidden")
 
     def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:
@@ -209,12 +206,13 @@ def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np
             question.reference,
             question.plan,
             question.selection,
+            question.scores,
         )
     except ValueError as error:
         raise QueryRefused(str(error)) from None
 
 
-def _reply(message: Message, answer: Answer, rows: list[ClientCounts], cells: int) -> Message:
+def _reply(message: Message, answer: Answer, rows: list[ClientVector], cells: int) -> Message:
     content = RecordDict({ANSWER: ConfigRecord(answer.to_config())})
     if rows:
         shape, joined = (len(rows), cells), b"".join

@@ -13,10 +13,11 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.clients.record_secret import record_secret
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientCounts
+from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientCounts, ClientVector
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.messages.question import Question
+from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.private import Held, Private
 from flwr_kld.query.selection import Selection, record_ids, salted
@@ -52,8 +53,8 @@ class OwnRecords:
 
     def count(
         self, context: Context, member: int, question: Question, cell_of: NDArray[np.int32]
-    ) -> ClientCounts:
-        """Count one member's records as the question selects and groups them.
+    ) -> ClientVector:
+        """Count one member's records as the question selects and groups them, or add up scores.
 
         Raises
         ------
@@ -73,7 +74,10 @@ class OwnRecords:
         records = Records(self.symbols(context, member))
         records.name(self._ids(context, member, records), salt)
         records.keep(selection, question.clip or LARGEST_CLIENT)
-        return records.counted(cell_of, question.cells, selection)
+        counts = records.counted(cell_of, question.cells, selection)
+        if question.scores is None:
+            return counts
+        return counts.scored(question.scores, question.guarantee, SystemBits())
 
     def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
         """Load and encode one member's records, shape [records].

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import unexpected
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.counts.private_counts import ClientCounts
+from flwr_kld.counts.private_counts import ClientVector
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
@@ -30,7 +30,7 @@ _USED = "flwr_kld.sealed"
 
 Agree = Callable[[Question, Context], NDArray[np.int32]]
 """Refuses a question that this node does not mean; returns the cell of each symbol."""
-Count = Callable[[Context, int, Question, NDArray[np.int32]], ClientCounts]
+Count = Callable[[Context, int, Question, NDArray[np.int32]], ClientVector]
 """One member's counts, or its refusal."""
 
 

@@ -10,6 +10,7 @@ from flwr.app import Error
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
@@ -72,6 +73,7 @@ class Exchange:
             guarantee=self.guarantee,
             asked=len(self.chosen),
             clip=self.clip,
+            scores=self.plan.scores,
         )
 
 
@@ -83,12 +85,12 @@ class NoisySum:
     ----------
     clients : int
         In the sum.
-    published : NoisyCounts or NoisyScalar
+    published : NoisyCounts, NoisyScalar or ClientSums
         What an aggregator published.
     """
 
     clients: int
-    published: NoisyCounts | NoisyScalar
+    published: NoisyCounts | NoisyScalar | ClientSums
 
 
 @dataclass(frozen=True)

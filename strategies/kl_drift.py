@@ -260,14 +260,14 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             else self._decider.decide(measured, self.budget, contradiction)
         )
         reading = read(
-            measured.first.values,
+            measured.published,
             estimator=self.estimator,
             theta=self.theta,
             candidates=self.candidates,
             design_effect=decided.design_effect,
         )
         decided, note = self._doubt(decided, reading, contradiction)
-        published = measured.first.values
+        published = measured.published
         down, up = measured.traffic
         report = Report(
             check=opening.check,

@@ -9,7 +9,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.counts.private_counts import (
+    LARGEST_CLIENT,
+    ClearSum,
+    ClientVector,
+    vector_from_wire,
+)
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import (
     ANSWER,
@@ -97,13 +102,14 @@ class _Replies:
             for node, members in asked.items()
         }
         self._check, self._plan = exchange.check, exchange.plan
+        self._guarantee = exchange.guarantee
         self._most = exchange.clip or LARGEST_CLIENT
         self.counted: set[Participant] = set()
         self.heard: dict[Participant, str] = {}
         """What was wrong with the latest that came of a participant."""
         self.bytes = 0
 
-    def read(self, replies: Iterable[Message]) -> Iterable[ClientCounts]:
+    def read(self, replies: Iterable[Message]) -> Iterable[ClientVector]:
         """Yield the counts of every participant that answered properly."""
         for reply in replies:
             node = reply.metadata.src_node_id
@@ -117,7 +123,7 @@ class _Replies:
             except InvalidReply as error:
                 self._leave_out(node, f"invalid reply: {error}")
 
-    def _rows(self, node: int, content: RecordDict) -> Iterable[ClientCounts]:
+    def _rows(self, node: int, content: RecordDict) -> Iterable[ClientVector]:
         record = content.get(ANSWER)
         config = record if isinstance(record, ConfigRecord) else {}
         answer = Answer.from_config(config)
@@ -135,7 +141,9 @@ class _Replies:
             if participant is None:
                 continue  # not asked, or already counted
             try:
-                counts = ClientCounts.from_wire(row.into(bytes), cells=cells, most=self._most)
+                counts = vector_from_wire(
+                    row.into(bytes), self._plan, self._guarantee, most=self._most
+                )
             except InvalidReply as error:
                 self.heard[participant] = f"invalid reply: {error}"
             else:

@@ -10,6 +10,7 @@ from flwr.serverapp import Grid
 from flwr_kld.check.measured import Measured, Released
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.cohort.halves import Part
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
@@ -89,7 +90,7 @@ class Publisher:
             timeout=timeout,
             release=trust.release_terms,
         )
-        collected = self.aggregation.collect(exchange, trust.noise_terms, self.least)
+        collected = self.aggregation.collect(exchange, trust.terms_of(plan), self.least)
         why = by_reason(collected.left_out)
         require_clients(collected.total.clients, self.least, "answered", why)
         return Released(
@@ -157,7 +158,7 @@ class Publisher:
             return Measured(found, parts, witness, None, str(error))
         return Measured(found, parts, witness, counted)
 
-    def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar:
+    def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar | ClientSums:
         if isinstance(total, NoisySum):
             return total.published
         if self._counts_nothing(total):

@@ -90,7 +90,8 @@ class SecureSum:
         strangers = people.keys() - set(roster.names)
         for name in strangers:
             refused[people.pop(name)] = "not in the server's list of clients"
-        counted = noise is not None and noise.guarantee.total_is_public
+        counts = exchange.plan.scores is None
+        counted = counts and noise is not None and noise.guarantee.total_is_public
         # A pinned list is known to clients: some 100 bytes a client are not sent to each of them.
         shown = roster.to_json() if self.roster is None else roster.fingerprint.hex()
         terms = SumTerms(exchange.question([0]), noise, counted, self.bits, shown)

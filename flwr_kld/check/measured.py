@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.inference.contradictions import contradiction
@@ -19,7 +20,7 @@ class Released:
 
     Parameters
     ----------
-    values : NoisyCounts or NoisyScalar
+    values : NoisyCounts, NoisyScalar or ClientSums
         After the noise.
     asked, survivors : int
         Clients in the cohort and in the sum.
@@ -29,7 +30,7 @@ class Released:
         Payload for each client asked, mean.
     """
 
-    values: NoisyCounts | NoisyScalar
+    values: NoisyCounts | NoisyScalar | ClientSums
     asked: int
     survivors: int
     left_out: dict[Participant, str]
@@ -60,6 +61,14 @@ class Measured:
     witness: Witness | None = None
     second: Released | None = None
     failure: str | None = None
+
+    @property
+    def published(self) -> NoisyCounts | NoisyScalar:
+        """What the estimate is made of."""
+        values = self.first.values
+        if isinstance(values, ClientSums):
+            raise TypeError("the first exchange asks for counts or one number")
+        return values
 
     @property
     def _done(self) -> list[Released]:

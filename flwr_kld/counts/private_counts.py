@@ -1,4 +1,4 @@
-"""Exact counts: private, they exist only until noise is added and never show a value."""
+"""Exact counts and scores: private, they exist only until noise is added, and show no value."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import InvalidReply
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.convolve import to_counts
 from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.privacy.guarantee import Adjacency, Guarantee
 from flwr_kld.privacy.private import Held, Private
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
 from flwr_kld.secure_aggregation.ring import from_ring, to_ring
@@ -29,7 +31,77 @@ LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
 
 
-class ClientCounts(Private):
+class ClientVector(Private):
+    """What one client answers with, before any noise. Private: shows no value."""
+
+    __slots__ = ("_values",)
+
+    _values: NDArray[np.int32]
+
+    def to_wire(self) -> bytes:
+        """Write four bytes a number, little-endian, for a message to those who may see them."""
+        return self._values.astype("<i4").tobytes()
+
+    def sealed(self, seal: Callable[[bytes], bytes]) -> bytes:
+        """Return the box that a seal makes of `to_wire`, for whoever holds its key."""
+        return seal(self.to_wire())
+
+    def noised(
+        self,
+        share: ShareEvent | None,
+        bits: BitSource,
+        *,
+        clip: Clip | None = None,
+        counted: bool = False,
+    ) -> SumVector:
+        """Clip the numbers and add a share of noise to each, for a secure sum.
+
+        Parameters
+        ----------
+        share : ShareEvent or None
+            Whose share, in its grid steps; None where another adds the noise: exact then.
+        bits : BitSource
+            The client's own randomness.
+        clip : Clip, optional
+            Bound of counts, for client-level privacy.
+        counted : bool
+            Whether the exact sum of the numbers follows as a last one: of counts, the number of
+            records.
+        """
+        vector = SumVector(self._values.astype(np.int64))
+        if clip is not None:
+            vector._values = clip.apply(vector._values, bits)
+        if share is not None:
+            noise = sample(share.share, len(vector._values), bits)
+            vector._values = share.grid * vector._values + noise
+        if counted:
+            vector._values = np.append(vector._values, self._values.sum(dtype=np.int64))
+        return vector
+
+
+def vector_from_wire(
+    row: bytes, plan: QueryPlan, guarantee: Guarantee, *, most: int = LARGEST_CLIENT
+) -> ClientVector:
+    """Read `ClientVector.to_wire` of a client that was asked for this plan.
+
+    Parameters
+    ----------
+    most : int
+        Most records that the client may have counted.
+
+    Raises
+    ------
+    InvalidReply
+        If no honest client answers so, without saying any value.
+    """
+    if plan.scores is None:
+        return ClientCounts.from_wire(row, cells=plan.length, most=most)
+    if len(row) != 4 * len(NUMBERS):
+        raise InvalidReply("sums have the wrong shape: one number each is expected")
+    return ClientScores(np.frombuffer(row, dtype="<i4").astype(np.int32), plan.scores, guarantee)
+
+
+class ClientCounts(ClientVector):
     """One client's exact counts over a plan's cells. Private: shows no value.
 
     Parameters
@@ -47,7 +119,7 @@ class ClientCounts(Private):
         If shape, dtype or range is wrong, without saying any value.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ()
 
     def __init__(self, values: NDArray[Any], *, cells: int, most: int = LARGEST_CLIENT) -> None:
         if values.dtype != np.int32:
@@ -58,7 +130,7 @@ class ClientCounts(Private):
             raise InvalidReply("counts must not be negative")
         if int(values.sum(dtype=np.int64)) > most:
             raise InvalidReply("counts exceed the most records that a client may have")
-        self._values: NDArray[np.int32] = values
+        self._values = values
 
     @classmethod
     def count(
@@ -89,44 +161,37 @@ class ClientCounts(Private):
             raise InvalidReply("counts have the wrong shape: one number a cell is expected")
         return cls(np.frombuffer(row, dtype="<i4").astype(np.int32), cells=cells, most=most)
 
-    def to_wire(self) -> bytes:
-        """Write four bytes a cell, little-endian, for a message to those who may see them."""
-        return self._values.astype("<i4").tobytes()
+    def scored(self, scores: Scores, guarantee: Guarantee, bits: BitSource) -> ClientScores:
+        """Add up the scores of the records, in steps that fit what is promised."""
+        steps = scores.answer(self._values.astype(np.int64), guarantee, bits)
+        return ClientScores(steps.astype(np.int32), scores, guarantee)
 
-    def sealed(self, seal: Callable[[bytes], bytes]) -> bytes:
-        """Return the box that a seal makes of `to_wire`, for whoever holds its key."""
-        return seal(self.to_wire())
 
-    def noised(
-        self,
-        share: ShareEvent | None,
-        bits: BitSource,
-        *,
-        clip: Clip | None = None,
-        counted: bool = False,
-    ) -> SumVector:
-        """Clip the counts and add a share of noise to each, for a secure sum.
+class ClientScores(ClientVector):
+    """One client's sums of scores, in steps. Private: shows no value.
 
-        Parameters
-        ----------
-        share : ShareEvent or None
-            Whose share, in its grid steps; None where another adds the noise: exact then.
-        bits : BitSource
-            The client's own randomness.
-        clip : Clip, optional
-            Bound of the vector, for client-level privacy.
-        counted : bool
-            Whether the exact number of records follows as a last number.
-        """
-        vector = SumVector(self._values.astype(np.int64))
-        if clip is not None:
-            vector._values = clip.apply(vector._values, bits)
-        if share is not None:
-            noise = sample(share.share, len(vector._values), bits)
-            vector._values = share.grid * vector._values + noise
-        if counted:
-            vector._values = np.append(vector._values, self._values.sum(dtype=np.int64))
-        return vector
+    Parameters
+    ----------
+    steps : NDArray[np.int32]
+        Shape [6].
+    scores : Scores
+        What was added up.
+    guarantee : Guarantee
+        Which the steps fit.
+
+    Raises
+    ------
+    InvalidReply
+        If no honest client answers so, without saying any value.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, steps: NDArray[Any], scores: Scores, guarantee: Guarantee) -> None:
+        low, high = scores.limits(guarantee)
+        if (steps < low).any() or (steps > high).any():
+            raise InvalidReply("sums are beyond what a client may answer")
+        self._values = steps
 
 
 class SumVector(Private):
@@ -153,7 +218,7 @@ class ClearSum(Private):
 
     Parameters
     ----------
-    clients : Iterable[ClientCounts or SumVector]
+    clients : Iterable[ClientVector or SumVector]
         At least one, all over the same plan, without the number of records at the end.
     plan : QueryPlan
         What was asked.
@@ -161,7 +226,7 @@ class ClearSum(Private):
 
     __slots__ = ("_plan", "_values", "clients", "records")
 
-    def __init__(self, clients: Iterable[ClientCounts | SumVector], plan: QueryPlan) -> None:
+    def __init__(self, clients: Iterable[ClientVector | SumVector], plan: QueryPlan) -> None:
         self._values = np.zeros(plan.length, dtype=np.int64)
         self.clients = 0
         """Number of clients in the sum. Public."""
@@ -169,7 +234,7 @@ class ClearSum(Private):
         """Number of records, where it is public and came by itself."""
         for client in clients:
             if client._values.shape != self._values.shape:  # numpy would spread one cell over all
-                raise InvalidReply("counts have the wrong shape: one number a cell is expected")
+                raise InvalidReply("an answer has the wrong shape: one number each is expected")
             self._values += client._values
             self.clients += 1
         self._plan = plan
@@ -202,13 +267,15 @@ class ClearSum(Private):
         """What was asked. Public."""
         return self._plan
 
-    def release(self, event: PrivacyEvent, bits: BitSource) -> NoisyCounts:
-        """Add the event's noise to every cell.
+    def release(self, event: PrivacyEvent, bits: BitSource) -> NoisyCounts | ClientSums:
+        """Add the event's noise to every number.
 
         Under replace-one adjacency the number of records is public and exact; under add-remove it
         is estimated by the sum of the noisy cells (post-processing, no further cost).
         """
         noisy = self._values + sample(event.table, len(self._values), bits)
+        if self._plan.scores is not None:
+            return ClientSums(noisy, self.clients, event, self._plan, bits.private)
         exact_total = event.guarantee.adjacency is Adjacency.REPLACE_ONE
         records = float((self._values if exact_total else noisy).sum())
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)
@@ -219,7 +286,7 @@ class ClearSum(Private):
         """Add the event's noise to one whole number that is computed from the cells."""
         return score(self._values) + int(sample(event.table, 1, bits)[0])
 
-    def release_noised(self, event: PrivacyEvent, *, grid: int = 1) -> NoisyCounts:
+    def release_noised(self, event: PrivacyEvent, *, grid: int = 1) -> NoisyCounts | ClientSums:
         """Show the sum of vectors to which the clients added the event's noise themselves.
 
         Parameters
@@ -230,6 +297,8 @@ class ClearSum(Private):
             Grid steps a count.
         """
         noisy = to_counts(self._values, grid)
+        if self._plan.scores is not None:
+            return ClientSums(noisy, self.clients, event, self._plan, private=True)
         records = float(noisy.sum()) if self.records is None else float(self.records)
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, private=True)
 

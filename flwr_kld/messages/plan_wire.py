@@ -69,6 +69,7 @@ def plan_of(message: PlanMessage, question: Question) -> QueryPlan:
             question.reference,
             question.plan,
             question.selection,
+            question.scores,
         )
     except (TypeError, ValueError, RecursionError):
         raise QueryRefused("the aggregator cannot read the query plan") from None
@@ -83,6 +84,7 @@ def plan_of(message: PlanMessage, question: Question) -> QueryPlan:
         inclusion=np.ones(question.cells),
         stratum=np.full(question.cells, HEAD),
         selection=question.selection,
+        scores=question.scores,
     )
     if (plan.mass[weight > 0] <= 0).any():
         raise QueryRefused("the query plan scores a cell that the reference says is impossible")

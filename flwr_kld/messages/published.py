@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, Json
 
 from flwr_kld.codec.model import Model
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import InvalidReply
@@ -31,7 +32,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     records : float
         As in `NoisyCounts` and `NoisyScalar`.
     values : bytes
-        Noised counts, little-endian int64, or the one noised number, little-endian float64.
+        Noised counts or sums, little-endian int64, or the one noised number, little-endian float64.
     rejected : dict[str, str]
         Why the sealed counts of each client that is not in the sum are not, by the name that they
         were sealed under.
@@ -51,13 +52,15 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     def of(
         cls,
         check: str,
-        published: NoisyCounts | NoisyScalar,
+        published: NoisyCounts | NoisyScalar | ClientSums,
         clients: int,
         rejected: Mapping[str, str],
     ) -> Published:
         """Take what was published."""
         if isinstance(published, NoisyScalar):
             values = np.array([published.value], dtype="<f8").tobytes()
+        elif isinstance(published, ClientSums):
+            values = published.steps.astype("<i8").tobytes()
         else:
             values = published.values.astype("<i8").tobytes()
         plan, records = published.plan.fingerprint, float(published.records)

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, Json, Strict
 
+from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.privacy.guarantee import Guarantee
+from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING, Selection
 
 DRIFT_ACTION = "drift"
@@ -47,7 +49,7 @@ COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "local")
 """Who adds the noise: the server, the clients, a node that is trusted to, or each client alone."""
-VERSION = 5
+VERSION = 6
 """Of the messages of a check. Each says it, and is read by the same version only."""
 _LONGEST_ID = 64
 _LONGEST_REASON = 10_000
@@ -107,6 +109,9 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
         What the check claims to spend, and to hide.
     asked : int
         Clients in the cohort, as the server says.
+    scores : Scores or None
+        What clients add up and answer with, over at most ``clip`` records each; None if they answer
+        with the counts.
     """
 
     check: _Id
@@ -125,11 +130,20 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     asked: _Positive
     selection: Json[Selection] = EVERYTHING
     clip: _Number = 0
+    scores: Json[Scores | None] = None
+
+    def __post_init__(self) -> None:
+        if self.scores is None:
+            return
+        if self.scores.most_records != self.clip:
+            raise Unfit("clip", "the most records of the scores", self.clip)
+        if self.selection.groups > 1:
+            raise Unfit("selection", "in one group where scores are added up", "more")
 
     @property
     def length(self) -> int:
-        """Length of a client's vector: one number a cell and group."""
-        return self.cells * self.selection.groups
+        """Length of a client's vector: one number a cell and group, or its sums."""
+        return self.cells * self.selection.groups if self.scores is None else len(NUMBERS)
 
 
 @dataclass(frozen=True)

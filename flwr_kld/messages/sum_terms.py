@@ -14,6 +14,7 @@ from flwr_kld.messages.question import VERSION, Question
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
+from flwr_kld.query.scores import SUMS_MOVE
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,17 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
     mechanism : str
         Law that the shares add up to.
     clip : int
-        Bound of a client's vector; 0 for record-level privacy.
+        Bound of a client's counts; 0 for record-level privacy.
     norm : int
         Norm of that bound, 1 or 2.
+    sums : bool
+        Whether the shares are for sums of scores, whose steps bound all moves; no clip then.
 
     Raises
     ------
     ValueError
-        If whole clients are hidden without a clip, or single records with one. `event` tells
-        whether the terms serve.
+        If whole clients are hidden in counts without a clip, or single records with one. `event`
+        tells whether the terms serve.
     """
 
     guarantee: Flat[Guarantee]
@@ -45,6 +48,7 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
     mechanism: Mechanism
     clip: Annotated[int, Field(ge=0)] = 0
     norm: Literal[1, 2] = 1
+    sums: bool = False
 
     @property
     def clipped(self) -> Clip | None:
@@ -52,8 +56,10 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
         return Clip(self.clip, self.norm) if self.clip else None
 
     def __post_init__(self) -> None:
-        if bool(self.clip) is not (self.guarantee.unit is Unit.CLIENT):
+        if bool(self.clip) is not (self.guarantee.unit is Unit.CLIENT and not self.sums):
             raise Unfit("clip", "above 0 where whole clients are hidden, and else 0", self.clip)
+        if self.sums and self.mechanism != "discrete-laplace":
+            raise Unfit("mechanism", "discrete-laplace for sums of scores", self.mechanism)
 
     def event(self) -> ShareEvent:
         """Return the verified share law.
@@ -68,6 +74,7 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
             n_min=self.n_min,
             mechanism=self.mechanism,
             clip=self.clipped,
+            ball=SUMS_MOVE if self.sums else None,
         )
 
 

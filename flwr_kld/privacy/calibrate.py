@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -69,6 +70,25 @@ def calibrated_gaussian(
     shifts = check_shifts(shifts or guarantee.adjacency.count_shifts)
     table = _gaussian_table(epsilon, delta, shifts)
     return PrivacyEvent("discrete-gaussian", table, shifts, guarantee)
+
+
+def pure_laplace(guarantee: Guarantee, norm: int) -> PrivacyEvent:
+    """Discrete Laplace noise that hides every move of a 1-norm, with delta = 0.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What is promised; its delta stays unused.
+    norm : int
+        Largest 1-norm of a move, in steps.
+
+    Raises
+    ------
+    ValueError
+        If no table of reasonable size can serve.
+    """
+    pure = replace(guarantee, delta=0.0)
+    return replace(calibrated_laplace(pure, shifts=(norm,)), any_l1_move=True)
 
 
 @lru_cache(maxsize=64)

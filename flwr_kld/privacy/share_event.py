@@ -103,6 +103,7 @@ def calibrate_shares(
     n_min: int,
     mechanism: Mechanism = "discrete-laplace",
     clip: Clip | None = None,
+    ball: Ball | None = None,
 ) -> ShareEvent:
     """Find shares of which `n_min` deliver `guarantee`.
 
@@ -116,7 +117,9 @@ def calibrate_shares(
     mechanism : {"discrete-laplace", "skellam", "discrete-gaussian"}
         Discrete Laplace (default) for single records or l1 clips, the others also for l2 clips.
     clip : Clip, optional
-        How whole clients' vectors are clipped; needed if they are what is hidden, and only then.
+        How whole clients' vectors of counts are clipped; needed if they are what is hidden.
+    ball : Ball, optional
+        All moves of a vector that is no vector of counts, whatever is hidden.
 
     Raises
     ------
@@ -127,8 +130,10 @@ def calibrate_shares(
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
     n_min = whole("n_min", n_min, least=1, unit="clients")
-    moves = adjacency.count_shifts if clip is None else clip.moves(adjacency)
-    if (guarantee.unit is Unit.CLIENT) != (clip is not None):
+    moves: Moves = adjacency.count_shifts if clip is None else clip.moves(adjacency)
+    if ball is not None:
+        moves = ball
+    elif (guarantee.unit is Unit.CLIENT) != (clip is not None):
         raise ValueError("clip= and unit=Unit.CLIENT go together: give both, or neither")
 
     def event(share: NoiseTable, grid: int) -> ShareEvent:

@@ -22,6 +22,7 @@ from pydantic import Field
 from flwr_kld.arguments import Unfit, keep, whole
 from flwr_kld.codec.model import Model
 from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 
 Floats = NDArray[np.float64]
@@ -32,6 +33,8 @@ MOVES = (12, 3, 12, 1, 3, 2)
 """Steps by which what is protected moves each number at most: the noise is shared out so."""
 MOST_RECORDS = 2**20
 """Records that a client counts at most, whatever is asked: the numbers fit 32 bits."""
+SUMS_MOVE = Ball(1, sum(MOVES), max(MOVES))
+"""All moves of a client's numbers."""
 LARGEST_SCORE = 2**15 - 1
 """Scores are whole steps within this, to both sides."""
 LARGEST_LOSS = 0.5

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep, whole
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.errors import CheckFailed
@@ -16,7 +17,7 @@ from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import on_coarser_grid
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.share_event import Mechanism
+from flwr_kld.privacy.share_event import Mechanism, ShareEvent
 from flwr_kld.trust.trust_model import Trust
 
 
@@ -83,6 +84,11 @@ class Distributed(Trust):
         )
 
     @property
+    def sums_terms(self) -> NoiseTerms:
+        """From which clients compute their share for sums of scores: always discrete Laplace."""
+        return NoiseTerms(self.guarantee, self.min_survivors, "discrete-laplace", sums=True)
+
+    @property
     def guarantee(self) -> Guarantee:
         """What each check promises."""
         unit = Unit.RECORD if self.clip is None else Unit.CLIENT
@@ -95,7 +101,13 @@ class Distributed(Trust):
 
     def event(self, clients: int) -> PrivacyEvent:
         """Return what the noise shares of so many clients add up to."""
-        share = self.noise_terms.event()
+        return self._event(self.noise_terms.event(), clients)
+
+    def sums_event(self, clients: int) -> PrivacyEvent:
+        """Return what their shares for sums of scores add up to."""
+        return self._event(self.sums_terms.event(), clients)
+
+    def _event(self, share: ShareEvent, clients: int) -> PrivacyEvent:
         honest, table = clients - self.corrupted, share.noise(clients)
         if share.grid > 1:
             table = on_coarser_grid(table, share.grid)
@@ -114,12 +126,19 @@ class Distributed(Trust):
         They are rounded down to an eighth of the fewest: more noise is post-processing, and a
         ledger composes checks of a few kinds better than of one kind for each number of survivors.
         """
+        return self._cost(self.noise_terms.event(), survivors)
+
+    def sums_cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release of sums of scores costs, as `cost` does."""
+        return self._cost(self.sums_terms.event(), survivors)
+
+    def _cost(self, share: ShareEvent, survivors: int | None) -> Cost:
         least = self.least_clients
         more = 0 if survivors is None else survivors - least
         counted = least + more - more % max(least // 8, 1)
-        return Cost.of_shares(self.noise_terms.event(), counted, self.corrupted)
+        return Cost.of_shares(share, counted, self.corrupted)
 
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts:
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | ClientSums:
         """State what the clients' own noise delivers; add none.
 
         Raises
@@ -131,5 +150,6 @@ class Distributed(Trust):
             raise CheckFailed(
                 f"{clear.clients} clients survived; the noise needs {self.least_clients}"
             )
-        event = self.event(clear.clients)
-        return clear.release_noised(event, grid=self.noise_terms.event().grid)
+        terms = self.noise_terms if clear.plan.scores is None else self.sums_terms
+        event = self.event_of(clear.plan, clear.clients)
+        return clear.release_noised(event, grid=terms.event().grid)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from flwr_kld.accounting import Cost
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
@@ -16,6 +17,7 @@ from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.calibrate import pure_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sight import (
@@ -26,6 +28,7 @@ from flwr_kld.privacy.sight import (
     Sight,
 )
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.scores import SUMS_MOVE
 from flwr_kld.trust.traffic import Traffic, plain_traffic, sealed_traffic, secure_traffic
 
 
@@ -62,10 +65,36 @@ class Trust(ABC):
             If the release depends on more than that: a single number's, on the plan.
         """
 
+    def sums_event(self, clients: int) -> PrivacyEvent:
+        """Return the release of sums of scores, in their steps.
+
+        By default the pure discrete Laplace law: of a few numbers, other laws hide no more of
+        what they cost.
+
+        Parameters
+        ----------
+        clients : int
+            Clients in the sum.
+        """
+        return pure_laplace(self.guarantee, SUMS_MOVE.power)
+
+    def event_of(self, plan: QueryPlan, clients: int) -> PrivacyEvent:
+        """Return the release of what a plan asks; the errors are those of `event`."""
+        return self.event(clients) if plan.scores is None else self.sums_event(clients)
+
     @property
     def noise_terms(self) -> NoiseTerms | None:
-        """Noise that clients add; None if they add none."""
+        """Noise that clients add to counts; None if they add none."""
         return None
+
+    @property
+    def sums_terms(self) -> NoiseTerms | None:
+        """Noise that clients add to sums of scores; None if they add none."""
+        return None
+
+    def terms_of(self, plan: QueryPlan) -> NoiseTerms | None:
+        """Return the noise that clients add to what a plan asks; None if they add none."""
+        return self.noise_terms if plan.scores is None else self.sums_terms
 
     @property
     def release_terms(self) -> ReleaseTerms | None:
@@ -151,6 +180,10 @@ class Trust(ABC):
         """Return what one release costs; `survivors` in the sum, by default the fewest."""
         return Cost.of(self.event(self.least_clients if survivors is None else survivors))
 
+    def sums_cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release of sums of scores costs; `survivors` as in `cost`."""
+        return Cost.of(self.sums_event(self.least_clients if survivors is None else survivors))
+
     def prepare(self, plan: QueryPlan, clients: int) -> None:  # noqa: B027  (nothing to refuse)
         """Refuse, before anything is counted, a plan whose release could fail for some counts.
 
@@ -162,9 +195,9 @@ class Trust(ABC):
             Why; from public numbers only.
         """
 
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar | ClientSums:
         """Turn a cohort's sum into something public: the one place where privacy is spent."""
-        return clear.release(self.event(clear.clients), bits)
+        return clear.release(self.event_of(clear.plan, clear.clients), bits)
 
 
 def require_counts(trust: Trust) -> None:

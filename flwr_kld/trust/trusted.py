@@ -7,6 +7,7 @@ from typing import Literal
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep, whole
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar, Scalar, ScalarRelease
@@ -126,13 +127,13 @@ class Trusted(Trust):
         if isinstance(self.release, Scalar):
             self._scalar(self.release).prepare(plan, clients)
 
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar | ClientSums:
         """Add the noise: the one place where privacy is spent."""
         if isinstance(self.release, Scalar):
             return self._scalar(self.release).release(clear, bits)
-        return clear.release(self._counts_event(), bits)
+        return super().publish(clear, bits)
 
-    def restore(self, told: Published, plan: QueryPlan) -> NoisyCounts | NoisyScalar:
+    def restore(self, told: Published, plan: QueryPlan) -> NoisyCounts | NoisyScalar | ClientSums:
         """Rebuild what `publish` returned at an aggregator from the numbers that travelled.
 
         Raises
@@ -144,6 +145,9 @@ class Trusted(Trust):
             scalar = self._scalar(self.release)
             return scalar.describe(told.number(), told.records, plan, private=told.private)
         counts = told.counts(plan.length)
+        if plan.scores is not None:
+            event = self.sums_event(told.clients)
+            return ClientSums(counts, told.clients, event, plan, told.private)
         return NoisyCounts(counts, told.records, self._counts_event(), plan, told.private)
 
     def _scalar(self, options: Scalar) -> ScalarRelease:

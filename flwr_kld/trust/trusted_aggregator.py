@@ -7,6 +7,7 @@ from typing import Literal
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar, Scalar
@@ -105,7 +106,7 @@ class TrustedAggregator(Trust):
         """Refuse what the aggregator would."""
         trusted_of(self.release_terms).prepare(plan, clients)
 
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar:
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar | ClientSums:
         """Do what the aggregator does; the server never holds a clear sum."""
         return trusted_of(self.release_terms).publish(clear, bits)
 

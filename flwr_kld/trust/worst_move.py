@@ -11,6 +11,7 @@ from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.guarantee import Adjacency, Unit
+from flwr_kld.query.scores import SUMS_MOVE
 
 Move = tuple[int, ...] | Ball
 """Of single records: the cells that move and by how much; of whole clients: a ball."""
@@ -36,6 +37,8 @@ def worst_move(question: Question, noise: NoiseTerms | None) -> Move:
     QueryRefused
         If whole clients are to be hidden and nothing bounds their vectors.
     """
+    if question.scores is not None:
+        return SUMS_MOVE  # the client computes the steps of its numbers from what is claimed
     adjacency = question.guarantee.adjacency
     if question.guarantee.unit is Unit.CLIENT:
         clip = noise.clipped if noise else Clip(question.clip) if question.clip else None
@@ -54,6 +57,8 @@ def hidden_move(question: Question, noise: NoiseTerms | None) -> Move:
     """
     if noise is not None:
         return noise.event().moves
+    if question.scores is not None:
+        return SUMS_MOVE
     if question.guarantee.unit is Unit.CLIENT:
         return Clip(question.clip).moves(Adjacency.ADD_REMOVE)
     return question.guarantee.adjacency.count_shifts
@@ -69,6 +74,7 @@ def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
     """
     if (
         noise is not None
+        and question.scores is None
         and question.clip
         and question.guarantee.adjacency is not Adjacency.REPLACE_ONE
     ):

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from scipy.stats import norm
 
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.domain.labels import Labels
@@ -133,11 +134,11 @@ class Federation:
         parts = [self._count(number, plan) for number in range(clients)]
         terms = setting.trust.noise_terms
         if terms is None:
-            return ClearSum(parts, plan).release(setting.event, bits)
+            return _counts(ClearSum(parts, plan).release(setting.event, bits))
         share = terms.event()
         clear = ClearSum([part.noised(share, bits) for part in parts], plan)
         clear.records = int(ClearSum(parts, plan).public_total(setting.trust.guarantee.adjacency))
-        return replace(clear.release_noised(setting.event), private=bits.private)
+        return replace(_counts(clear.release_noised(setting.event)), private=bits.private)
 
     def _count(self, number: int, plan: QueryPlan) -> ClientCounts:
         """Count a new client's records; their order, which groups go by, says nothing of them."""
@@ -260,6 +261,12 @@ class Row:
             f"{self.setting:<28} smallest {self.smallest:.4f} / {self.measured_smallest:.4f} "
             f"= {drift:.2f}   error {self.error:.4f} / {self.measured_error:.4f} = {error:.2f}"
         )
+
+
+def _counts(published: NoisyCounts | ClientSums) -> NoisyCounts:
+    if isinstance(published, ClientSums):
+        raise TypeError("a forecast is held against counts")
+    return published
 
 
 def main() -> None:

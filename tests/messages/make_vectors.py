@@ -22,6 +22,7 @@ from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.scores import Scores
 from flwr_kld.query.selection import Selection
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
@@ -76,6 +77,11 @@ OF_CLIENTS = Question(
     wire=WIRE, members=[0], trust="distributed", guarantee=CLIENTS, asked=20,
     selection=SELECTION, clip=100,
 )  # fmt: skip
+OF_SUMS = Question(
+    check="00f1e2d3c4b5a699", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
+    wire=WIRE, members=[0], trust="trusted", guarantee=Guarantee(0.5), asked=20, clip=100,
+    scores=Scores((3, -2, 0, 1), (-51, -51, -51, 973), 0.0025, 100, "client"),
+)  # fmt: skip
 NOISE = NoiseTerms(Guarantee(0.5), 5, "discrete-laplace")
 
 PLAN = PlanMessage(
@@ -89,11 +95,12 @@ KINDS = {
         {
             "every record; two clients of a node": QUESTION,
             "half of the records; whole clients are hidden": OF_CLIENTS,
+            "sums of scores": OF_SUMS,
         },
         {
             "another version": {"version": 4},
             "no version": {"version": GONE},
-            "the version is a real number": {"version": 5.0},
+            "the version is a real number": {"version": 6.0},
             "a field too many": {"more": 1},
             "a field too few, though it has a usual value": {"clip": GONE},
             "epsilon is a whole number": {"epsilon": 1},
@@ -114,6 +121,20 @@ KINDS = {
             "a selection with spaces": {"selection": '{"by": "client"}'},
             "a selection that names a bucket twice": {
                 "selection": '{"by":"client","groups":1,"key":"","modulus":2,"residues":[0,0]}'
+            },
+            "scores that are a list": {"scores": "[]"},
+            "scores of another length than their mates": {
+                "scores": '{"by":"client","divergence":[1],"most_records":1,'
+                '"outside":[],"stake":0.0}'
+            },
+            "scores over more records than are counted": {
+                "scores": '{"by":"client","divergence":[1],"most_records":2,"outside":[0],'
+                '"stake":0.0}'
+            },
+            "a stake that could lose everything": {
+                "clip": 1,
+                "scores": '{"by":"client","divergence":[-1],"most_records":1,"outside":[0],'
+                '"stake":1.0}',
             },
             "a selection that is not JSON": {"selection": "[" * 50},
         },

@@ -20,14 +20,23 @@ from secure_aggregation.summing import EASY, Sum, people, session_of
 
 import flwr_kld
 from flwr_kld.clients.own_records import Records
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts, SumVector
+from flwr_kld.counts.private_counts import (
+    ClearSum,
+    ClientCounts,
+    ClientScores,
+    ClientVector,
+    SumVector,
+)
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.boosting import Boosted, BoostingRound, Points
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.messages.sealing import AggregatorKey
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.private import Held, OneProcess, Private
 from flwr_kld.privacy.table import TOTAL
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.scores import Scores
 from flwr_kld.reference import Reference
 from flwr_kld.secure_aggregation import Identity
 from flwr_kld.secure_aggregation.client import SumClient
@@ -44,6 +53,14 @@ KEY = 2 * NEEDLE
 
 def counts() -> ClientCounts:
     return ClientCounts(np.array([COUNT, 1, 0, 2], dtype=np.int32), cells=4)
+
+
+def scored() -> ClientScores:
+    one = ClientCounts(np.array([1, 0, 0, 0], dtype=np.int32), cells=4)
+    scores = Scores((1, -1, 0, 0), (0, 0, 0, 0), 0.1, 1, "client")
+    found = one.scored(scores, Guarantee(1.0), SystemBits())
+    found._values = np.array([COUNT] * 6, dtype=np.int32)
+    return found
 
 
 def advertised() -> SumClient:
@@ -81,6 +98,7 @@ def private_objects() -> list[Private]:
         counted,
         SumVector(np.array([COUNT, 0])),
         counts(),
+        scored(),
         ClearSum([counts()], PLAN),
         Categorical([COUNT, TOTAL - COUNT]),
         box,
@@ -112,7 +130,7 @@ def test_every_private_type_is_looked_at():
         if ".cli" not in module.name and ".ledger" not in module.name:
             importlib.import_module(module.name)
     kinds = {k for k in descendants(Private) if k.__module__.startswith("flwr_kld.")}
-    assert kinds - {Private, OneProcess} == {type(private) for private in OBJECTS}
+    assert kinds - {Private, OneProcess, ClientVector} == {type(private) for private in OBJECTS}
 
 
 def inspected(private: Private) -> str:
