@@ -1,5 +1,7 @@
 """For all tests: a busy machine is slow, and that is no failure; the longest files come first."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,3 +19,18 @@ LONGEST = ("test_superlink.py", "test_ray.py", "test_packaging.py", "test_foreca
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: Path(item.path).name not in LONGEST)
+
+
+@pytest.fixture(scope="session")
+def ledger_at(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+    """Put an empty ledger in a place and return its URL: a copy, as migrations take a while."""
+    from flwr_kld.accounting import Ledger
+
+    first = tmp_path_factory.mktemp("ledger") / "drift.db"
+    Ledger(f"sqlite:///{first}")
+
+    def put(path: Path) -> str:
+        shutil.copy(first, path)
+        return f"sqlite:///{path}"
+
+    return put

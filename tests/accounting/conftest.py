@@ -44,8 +44,10 @@ def url(request, quick_folder) -> Iterator[str]:
 
 
 @pytest.fixture
-def ledger(url) -> Ledger:
+def ledger(url, ledger_at) -> Ledger:
     """A ledger with a budget of 1 nat in 30 days, added up."""
+    if url.startswith("sqlite"):
+        ledger_at(Path(str(sa.make_url(url).database)))
     made = Ledger(url)
     made.set_budget(Budget(epsilon=1.0, delta=1e-6, window_days=30, composition="sum"), now=NOW)
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +16,9 @@ from flwr_kld.privacy import Guarantee
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def url(tmp_path: Path, ledger_at: Callable[[Path], str]) -> str:
     """A ledger with a budget."""
-    url = f"sqlite:///{tmp_path / 'drift.db'}"
+    url = ledger_at(tmp_path / "drift.db")
     Ledger(url).set_budget(Budget(epsilon=1.0, delta=1e-6, window_days=30))
     return url
 
