@@ -39,6 +39,7 @@ from flwr_kld.messages.question import (
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.privacy.private import Held
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.trusted import Trusted
 from flwr_kld.trust.trusted_aggregator import trusted_of
@@ -167,7 +168,7 @@ class _Opened:
             self._run, asked.check, asked.reference, asked.plan, self._terms, sender
         )
         return vector_from_wire(
-            open_sealed(self._key, box, sealed_for),
+            Held(open_sealed(self._key, box, sealed_for)),
             self._plan,
             asked.guarantee,
             most=asked.clip or LARGEST_CLIENT,

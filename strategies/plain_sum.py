@@ -141,9 +141,7 @@ class _Replies:
             if participant is None:
                 continue  # not asked, or already counted
             try:
-                counts = vector_from_wire(
-                    row.into(bytes), self._plan, self._guarantee, most=self._most
-                )
+                counts = vector_from_wire(row, self._plan, self._guarantee, most=self._most)
             except InvalidReply as error:
                 self.heard[participant] = f"invalid reply: {error}"
             else:

@@ -80,7 +80,7 @@ class ClientVector(Private):
 
 
 def vector_from_wire(
-    row: bytes, plan: QueryPlan, guarantee: Guarantee, *, most: int = LARGEST_CLIENT
+    row: Held[bytes], plan: QueryPlan, guarantee: Guarantee, *, most: int = LARGEST_CLIENT
 ) -> ClientVector:
     """Read `ClientVector.to_wire` of a client that was asked for this plan.
 
@@ -95,10 +95,8 @@ def vector_from_wire(
         If no honest client answers so, without saying any value.
     """
     if plan.scores is None:
-        return ClientCounts.from_wire(row, cells=plan.length, most=most)
-    if len(row) != 4 * len(NUMBERS):
-        raise InvalidReply("sums have the wrong shape: one number each is expected")
-    return ClientScores(np.frombuffer(row, dtype="<i4").astype(np.int32), plan.scores, guarantee)
+        return row.into(partial(ClientCounts.from_wire, cells=plan.length, most=most))
+    return row.into(partial(ClientScores.from_wire, scores=plan.scores, guarantee=guarantee))
 
 
 class ClientCounts(ClientVector):
@@ -192,6 +190,13 @@ class ClientScores(ClientVector):
         if (steps < low).any() or (steps > high).any():
             raise InvalidReply("sums are beyond what a client may answer")
         self._values = steps
+
+    @classmethod
+    def from_wire(cls, row: bytes, scores: Scores, guarantee: Guarantee) -> ClientScores:
+        """Read `to_wire`; the errors are those of the constructor."""
+        if len(row) != 4 * len(NUMBERS):
+            raise InvalidReply("sums have the wrong shape: one number each is expected")
+        return cls(np.frombuffer(row, dtype="<i4").astype(np.int32), scores, guarantee)
 
 
 class SumVector(Private):
