@@ -7,12 +7,14 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Json, Strict
 
 from flwr_kld.arguments import real
+from flwr_kld.codec.model import Model
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.rebuild import domain_from_spec
 
@@ -140,15 +142,30 @@ class Reference:
         """
         try:
             with np.load(path, allow_pickle=False) as file:
-                form, p = int(file["format"]), file["probabilities"]
-                spec = json.loads(str(file["domain"]))
+                read = _File.from_file({name: _as_value(file[name]) for name in file.files})
         except FileNotFoundError:
             raise
-        except Exception as error:  # whatever numpy, zipfile, zlib and json make of other bytes
+        except Exception as error:  # whatever numpy, zipfile and zlib make of other bytes
             raise ValueError(f"{path} is not a flwr-kld reference file") from error
-        if form != _FORMAT:
-            raise ValueError(f"{path} has reference format {form}; this version reads {_FORMAT}")
-        return cls(domain_from_spec(spec), p)
+        if read.format != _FORMAT:
+            raise ValueError(
+                f"{path} has reference format {read.format}; this version reads {_FORMAT}"
+            )
+        return cls(domain_from_spec(read.domain), np.frombuffer(read.probabilities, "<f8"))
+
+
+@dataclass(frozen=True)
+class _File(Model, what="the reference file"):
+    format: Annotated[int, Strict()]
+    domain: Json[dict[str, Any]]
+    probabilities: bytes
+
+
+def _as_value(array: NDArray[Any]) -> object:
+    """Return one whole number or text, or the bytes of a list of float64; None for all else."""
+    if array.ndim == 1 and array.dtype == np.float64:
+        return array.astype("<f8").tobytes()
+    return array.item() if array.ndim == 0 and array.dtype.kind in "iU" else None
 
 
 def _of_all(domain: Domain, given: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -187,6 +187,17 @@ FOREIGN = {
     "pickled domain": npz(format=1, domain=np.array([Bomb()], dtype=object), probabilities=[1.0]),
     "no domain": npz(format=1, probabilities=[1.0]),
     "several formats": npz(format=[1, 1], domain=SPEC, probabilities=[1.0]),
+    "another array": npz(format=1, domain=SPEC, probabilities=[1.0], more=[1.0]),
+    "a real number's format": npz(format=1.0, domain=SPEC, probabilities=[1.0]),
+    "a truth's format": npz(format=True, domain=SPEC, probabilities=[1.0]),
+    "a domain in bytes": npz(format=1, domain=np.array(str(SPEC).encode()), probabilities=[1.0]),
+    "two domains": npz(format=1, domain=np.array([str(SPEC)] * 2), probabilities=[1.0]),
+    "a domain that is a list": npz(format=1, domain=np.array("[]"), probabilities=[1.0]),
+    "deep JSON": npz(format=1, domain=np.array("[" * 100_000), probabilities=[1.0]),
+    "whole numbers": npz(format=1, domain=SPEC, probabilities=[1, 0, 0]),
+    "short numbers": npz(format=1, domain=SPEC, probabilities=np.ones(1, dtype=np.float32)),
+    "a table": npz(format=1, domain=SPEC, probabilities=[[1.0]]),
+    "texts": npz(format=1, domain=SPEC, probabilities=["1.0"]),
     "no JSON": npz(format=1, domain=np.array("{"), probabilities=[1.0]),
 }
 

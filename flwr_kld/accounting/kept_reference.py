@@ -6,11 +6,22 @@ read has the fingerprint of the one that was kept.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Any
+
 import numpy as np
+from pydantic import Strict
 
 from flwr_kld.accounting import Ledger, State
+from flwr_kld.codec.model import Model
 from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.reference import Reference
+
+
+@dataclass(frozen=True)
+class _Kept(Model, what="the kept reference"):
+    domain: dict[str, Any]
+    probabilities: list[Annotated[float, Strict()]]
 
 
 def kept_as(reference: Reference, key: str, population: str = "default") -> State:
@@ -25,8 +36,8 @@ def kept_as(reference: Reference, key: str, population: str = "default") -> Stat
     population : str
         Whose budget paid for it.
     """
-    value = {"domain": reference.domain.spec(), "probabilities": reference.probabilities.tolist()}
-    return State(_name(key, population), value)
+    kept = _Kept(reference.domain.spec(), reference.probabilities.tolist())
+    return State(_name(key, population), vars(kept))
 
 
 def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> Reference:
@@ -48,9 +59,9 @@ def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> 
     if state is None:
         raise ValueError(f"the ledger keeps no reference under key {key!r} of {population!r}")
     try:
-        domain = domain_from_spec(state.value["domain"])
-        return Reference(domain, np.asarray(state.value["probabilities"], dtype=np.float64))
-    except (KeyError, TypeError, ValueError) as error:
+        kept = _Kept.from_file(state.value)
+        return Reference(domain_from_spec(kept.domain), np.array(kept.probabilities))
+    except ValueError as error:
         raise ValueError(f"the reference that the ledger keeps as {key!r} is damaged") from error
 
 

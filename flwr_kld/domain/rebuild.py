@@ -1,7 +1,13 @@
 """From the JSON form of a domain back to the domain."""
 
-from typing import Any
+from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Strict
+
+from flwr_kld.codec.model import Model
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
@@ -9,9 +15,64 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
 
-_KINDS: dict[str, type[Labels | Binned | BlockPatterns | Categories]] = {
-    domain.kind: domain for domain in (Labels, Binned, BlockPatterns, Categories)
+_Text = Annotated[str, Strict()]
+_Whole = Annotated[int, Strict()]
+_Number = Annotated[float, Strict()]
+"""A spec that somebody wrote by hand may say 1 for 1.0."""
+
+
+class _Spec(Model, what="the domain spec", refused=DomainError):
+    """What stands in a spec beside its kind and version."""
+
+    def domain(self) -> Domain:
+        """Build it; the domain's own constructor says which values it takes."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Labels(_Spec, what="the domain spec of labels", refused=DomainError):
+    names: tuple[_Text, ...] | tuple[_Whole, ...]
+
+    def domain(self) -> Domain:
+        return Labels(self.names)
+
+
+@dataclass(frozen=True)
+class _Binned(_Spec, what="the domain spec of bins", refused=DomainError):
+    edges: tuple[_Number, ...]
+
+    def domain(self) -> Domain:
+        return Binned(self.edges)
+
+
+@dataclass(frozen=True)
+class _BlockPatterns(_Spec, what="the domain spec of block patterns", refused=DomainError):
+    threshold: _Number
+    ink: Literal["bright", "dark"]
+    pixels: Literal["uint8", "digits", "unit"]
+    side: _Whole
+    faint: _Number
+    crop: Annotated[bool, Strict()]
+
+    def domain(self) -> Domain:
+        return BlockPatterns(**vars(self))
+
+
+@dataclass(frozen=True)
+class _Categories(_Spec, what="the domain spec of categories", refused=DomainError):
+    features: tuple[tuple[_Text, dict[str, Any]], ...]
+
+    def domain(self) -> Domain:
+        return Categories({name: _rebuilt(spec, _OF_ONE) for name, spec in self.features})
+
+
+_OF_ONE: dict[str, type[_Spec]] = {
+    Labels.kind: _Labels,
+    Binned.kind: _Binned,
+    BlockPatterns.kind: _BlockPatterns,
 }
+"""Of one feature; only these are features."""
+_VERSION = Domain.version
 
 
 def domain_from_spec(spec: Any) -> Domain:
@@ -32,31 +93,26 @@ def domain_from_spec(spec: Any) -> Domain:
     DomainError
         If the spec is malformed, or of a kind or version this release does not know.
     """
+    return _rebuilt(spec, {**_OF_ONE, Categories.kind: _Categories})
+
+
+def _rebuilt(spec: Any, kinds: dict[str, type[_Spec]]) -> Domain:
     if not isinstance(spec, dict) or not isinstance(spec.get("kind"), str):
         raise DomainError("a domain spec is a mapping with a 'kind'")
-    kind = _KINDS.get(spec["kind"])
-    if kind is not None and spec.get("version") == 1:
+    kind, version = kinds.get(spec["kind"]), spec.get("version")
+    if kind is not None and version == 1:
         raise DomainError(
             "the domain spec has version 1, whose domains had no symbol for records that do not "
             "fit: build the domain and its reference anew with this release of flwr-kld, and "
             "install the same release on server and clients"
         )
-    if kind is None or spec.get("version") != kind.version:
+    if kind is None or type(version) is not int or version != _VERSION:
         raise DomainError(
             "the domain spec has a kind or version this release of flwr-kld does not know; "
             "install the same release on server and clients"
         )
     fields = {key: value for key, value in spec.items() if key not in ("kind", "version")}
-    try:
-        if kind is Categories:
-            fields = {
-                "features": {name: domain_from_spec(inner) for name, inner in fields["features"]}
-            }
-        domain = kind(**fields)
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, DomainError):
-            raise
-        raise DomainError("the domain spec has missing, unknown or malformed fields") from None
+    domain = kind.from_file(fields).domain()
     if domain.spec() != spec:
         raise DomainError("the domain spec is not in the form that spec() writes")
     return domain

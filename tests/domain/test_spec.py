@@ -80,6 +80,12 @@ def test_a_domain_is_frozen() -> None:
         BlockPatterns().side = 8  # type: ignore[misc]
 
 
+LABELS = Labels(["a"]).spec()
+OLD = LABELS | {"version": 1}
+NESTED = Categories({"x": ["a"]}).spec()
+BLOCKS = BlockPatterns().spec()
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -91,19 +97,51 @@ def test_a_domain_is_frozen() -> None:
         ({"kind": "labels", "names": ["a"]}, "kind or version"),
         ({"kind": "labels", "version": 3, "names": ["a"]}, "kind or version"),
         ({"kind": "labels", "version": 1, "names": ["a"]}, "build the domain and its reference"),
-        ({"kind": "labels", "version": 2}, "malformed"),
-        ({"kind": "labels", "version": 2, "names": ["a"], "more": 1}, "malformed"),
+        ({"kind": "labels", "version": True, "names": ["a"]}, "build the domain and its reference"),
+        ({"kind": "labels", "version": 2.0, "names": ["a"]}, "kind or version"),
+        ({"kind": "labels", "version": 2}, "spec of labels: names is missing"),
+        ({"kind": "labels", "version": 2, "names": ["a"], "more": 1}, "unknown key more"),
+        ({"kind": "labels", "version": 2, "names": "ab"}, "names is not of its type"),
+        ({"kind": "labels", "version": 2, "names": ["a", 1]}, "names is not of its type"),
+        ({"kind": "labels", "version": 2, "names": [True]}, "names is not of its type"),
+        ({"kind": "labels", "version": 2, "names": [1.0]}, "names is not of its type"),
+        ({"kind": "labels", "version": 2, "names": [None]}, "names is not of its type"),
+        ({"kind": "labels", "version": 2, "names": [2**63]}, "64 signed bits"),
+        ({"kind": "labels", "version": 2, "names": []}, "at least one name"),
         ({"kind": "labels", "version": 2, "names": ["a", "a"]}, "distinct"),
-        ({"kind": "categories", "version": 2}, "malformed"),
-        ({"kind": "categories", "version": 2, "features": [["x"]]}, "malformed"),
+        ({"kind": "categories", "version": 2}, "features is missing"),
+        ({"kind": "categories", "version": 2, "features": [["x"]]}, "features is missing"),
+        ({"kind": "categories", "version": 2, "features": {"x": LABELS}}, "features is not of"),
+        ({"kind": "categories", "version": 2, "features": [["x", LABELS, 1]]}, "features is"),
+        ({"kind": "categories", "version": 2, "features": [[1, LABELS]]}, "features is not of"),
+        ({"kind": "categories", "version": 2, "features": [["x", [LABELS]]]}, "features is not of"),
+        ({"kind": "categories", "version": 2, "features": [["x", {}]]}, "'kind'"),
+        ({"kind": "categories", "version": 2, "features": [["x", OLD]]}, "build the domain and"),
+        ({"kind": "categories", "version": 2, "features": [["x", NESTED]]}, "kind or version"),
         ({"kind": "categories", "version": 2, "features": []}, "at least one"),
-        ({"kind": "binned", "version": 2, "edges": {"a": 1}}, "edge"),
-        ({"kind": "block_patterns", "version": 2, "threshold": 0.0}, "not in the form"),
+        ({"kind": "binned", "version": 2, "edges": {"a": 1}}, "edges is not of its type"),
+        ({"kind": "binned", "version": 2, "edges": ["1"]}, "edges is not of its type"),
+        ({"kind": "binned", "version": 2, "edges": [False, True]}, "edges is not of its type"),
+        ({"kind": "binned", "version": 2, "edges": [None]}, "edges is not of its type"),
+        ({"kind": "binned", "version": 2, "edges": [float("nan")]}, "edges is out of range"),
+        ({"kind": "binned", "version": 2, "edges": [2, 1]}, "strictly increasing"),
+        ({"kind": "block_patterns", "version": 2, "threshold": 0.0}, "ink is missing"),
+        (BLOCKS | {"crop": 0}, "crop is not of its type"),
+        (BLOCKS | {"side": 28.0}, "side is not of its type"),
+        (BLOCKS | {"side": "28"}, "side is not of its type"),
+        (BLOCKS | {"side": 27}, "multiple of 4"),
+        (BLOCKS | {"ink": "blue"}, "ink is out of range"),
+        (BLOCKS | {"threshold": "0"}, "threshold is not of its type"),
+        (BLOCKS | {"faint": 1}, "faint must be"),
     ],
 )
 def test_a_bad_spec_is_refused(spec: Any, message: str) -> None:
     with pytest.raises(DomainError, match=message):
         domain_from_spec(spec)
+
+
+def test_whole_numbers_may_stand_for_real_ones_in_a_spec() -> None:
+    assert domain_from_spec({"kind": "binned", "version": 2, "edges": [0, 10]}) == Binned([0, 10])
 
 
 def test_a_feature_named_twice_is_refused() -> None:

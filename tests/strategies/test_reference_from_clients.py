@@ -1,8 +1,10 @@
 """A reference made from one period's clients serves the next one's checks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from federation import FRUIT, SHARES, app_of, basket, grid_of
+from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
@@ -133,6 +135,35 @@ def test_what_was_settled_is_what_was_made(tmp_path):
         assert kept.fingerprint == made.fingerprint == report.reading.reference
     with pytest.raises(ValueError, match="not the report of a reference"):
         ReferenceReport.from_dict({**report.to_dict(), "schema": "reference 0"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"probabilities": ["1.0", "0", "0", "0", "0", "0"]},
+        {"probabilities": [True, False, False, False, False, False]},
+        {"probabilities": {}},
+        {"probabilities": [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]},
+        {"probabilities": [0.5, 0.5]},
+        {"probabilities": [2.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
+        {"domain": "labels"},
+        {"domain": {}},
+        {"more": 1},
+        None,
+    ],
+)
+def test_a_damaged_reference_in_the_ledger_is_refused(tmp_path, change):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    kept = kept_as(REFERENCE, "june")
+    assert kept_reference(_keeping(ledger, kept), "june").fingerprint == REFERENCE.fingerprint
+    damaged = None if change is None else kept.value | change
+    with pytest.raises(ValueError, match="keeps as 'june' is damaged"):
+        kept_reference(_keeping(ledger, replace(kept, value=damaged, version=1)), "june")
+
+
+def _keeping(ledger, state):
+    ledger.keep_state(state)
+    return ledger
 
 
 def test_what_fails_is_spent_and_releases_nothing(tmp_path):
