@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from flwr_kld.arguments import keep, real, whole
+from flwr_kld.codec.exact import NotNegative, Real, Text
+from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import Question
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NodeConfig(
+    Model,
+    what="the aggregator's limits in its node config are not readable",
+    refused=QueryRefused,
+):
+    min_clients: NotNegative = 0
+    most_epsilon: Annotated[Real, Field(gt=0)] | None = None
+    reference: Annotated[Text, Field(min_length=1)] | None = None
+    memory: Annotated[Text, must("be an absolute path", os.path.isabs)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,25 +67,16 @@ class AggregatorLimits:
         QueryRefused
             If the config cannot be understood: without its limits nothing is answered.
         """
-        clients = config.get("drift-min-clients", self.min_clients)
-        epsilon = config.get("drift-most-epsilon", self.most_epsilon)
-        reference = config.get("drift-reference", self.reference)
-        memory = config.get("drift-memory")
-        if (
-            type(clients) is not int
-            or not (epsilon is None or type(epsilon) in (int, float))
-            or not (reference is None or type(reference) is str)
-            or not (memory is None or (isinstance(memory, str) and Path(memory).is_absolute()))
-        ):
-            raise QueryRefused("the aggregator's limits in its node config are not readable")
-        if None not in (self.reference, reference) and reference != self.reference:
+        keys = {name: f"drift-{name.replace('_', '-')}" for name in _NodeConfig.__annotations__}
+        told = _NodeConfig.from_file({n: config[key] for n, key in keys.items() if key in config})
+        if None not in (self.reference, told.reference) and told.reference != self.reference:
             raise QueryRefused("the aggregator's app and its node config name two references")
-        bounds = [float(e) for e in (epsilon, self.most_epsilon) if isinstance(e, float | int)]
+        bounds = [e for e in (told.most_epsilon, self.most_epsilon) if e is not None]
         return AggregatorLimits(
-            min_clients=max(clients, self.min_clients),
+            min_clients=max(told.min_clients, self.min_clients),
             most_epsilon=min(bounds, default=None),
-            reference=reference if isinstance(reference, str) else None,
-            memory=Path(memory) if isinstance(memory, str) else self.memory,
+            reference=told.reference or self.reference,
+            memory=self.memory if told.memory is None else Path(told.memory),
         )
 
     def hold(self, question: Question) -> None:

@@ -7,13 +7,14 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Json, Strict
+from pydantic import Json
 
 from flwr_kld.arguments import real
+from flwr_kld.codec.exact import Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.rebuild import domain_from_spec
@@ -156,7 +157,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class _File(Model, what="the reference file"):
-    format: Annotated[int, Strict()]
+    format: Whole
     domain: Json[dict[str, Any]]
     probabilities: bytes
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
+from typing import Any
 
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
@@ -11,6 +13,8 @@ from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger, State
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.arguments import text
+from flwr_kld.codec.exact import NotNegative
+from flwr_kld.codec.model import Model
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.predictor import Predictor
@@ -25,6 +29,13 @@ logger = logging.getLogger("flwr_kld")
 
 _REMEMBERED = 64
 """Rounds that are kept apart; older ones are folded into the weights, so that state stays small."""
+
+
+@dataclass(frozen=True)
+class _Kept(Model, what="the predictor's state in the ledger"):
+    rounds: NotNegative
+    taken: NotNegative
+    learnt: dict[str, Any]
 
 
 class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
@@ -174,20 +185,17 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             self._version = self.ledger.keep_state(self._state()).version
 
     def _state(self) -> State:
-        value = {
-            "rounds": self.rounds,
-            "taken": self.taken,
-            "learnt": self.predictor.state(),
-        }
-        return State(f"predictor/{self.name}", value, self._version)
+        kept = _Kept(self.rounds, self.taken, self.predictor.state())
+        return State(f"predictor/{self.name}", vars(kept), self._version)
 
     def _restore(self, ledger: Ledger) -> None:
         """Go on where the ledger's last settled round ended; a round that broke off is skipped."""
         state = ledger.state(f"predictor/{self.name}")
         if state is not None:
             self._version = state.version
-            self.rounds, self.taken = int(state.value["rounds"]), int(state.value["taken"])
-            self.predictor.restore(state.value["learnt"])
+            kept = _Kept.from_file(state.value)
+            self.rounds, self.taken = kept.rounds, kept.taken
+            self.predictor.restore(kept.learnt)
         while (entry := ledger.check(self._next_key, population=self.budget)) and not entry.refused:
             self.rounds += 1
 

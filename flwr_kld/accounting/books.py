@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from flwr_kld.accounting.budget import DAY, Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, Release, utc
+from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, Release, Stage, utc
 from flwr_kld.accounting.errors import NoBudget, damaged
 from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
 from flwr_kld.accounting.schema import (
@@ -24,6 +25,8 @@ from flwr_kld.accounting.schema import (
     participants,
     spends,
 )
+from flwr_kld.codec.exact import NotNegative, Text, Whole
+from flwr_kld.codec.model import Model
 from flwr_kld.privacy import Unit
 from flwr_kld.privacy.amounts import ATTO, NANO
 from flwr_kld.privacy.guarantee import Adjacency
@@ -269,20 +272,40 @@ def read_json(text: str, what: str) -> Any:
     """
     try:
         return json.loads(text, parse_constant=lambda _: None)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise damaged(what) from None
 
 
+@dataclass(frozen=True)
+class _Row(Model, what="the row of a check"):
+    """The columns that `life` writes; its report is read by what it is a report of."""
+
+    number: NotNegative
+    population: Text
+    kind: Kind
+    key: Text
+    started: Whole
+    ended: Whole | None
+    state: Stage
+    report: Text | None
+    failure: FailureKind | None
+    words: Text | None
+
+
 def _entry(row: Row[Any], releases: tuple[Release, ...]) -> Entry:
+    try:
+        read = _Row.from_file({name: getattr(row, name) for name in _Row.__annotations__})
+    except ValueError:
+        raise damaged("a check") from None
     return Entry(
-        number=row.number,
-        population=row.population,
-        kind=Kind(row.kind),
-        key=row.key,
-        started=utc(row.started),
-        ended=None if row.ended is None else utc(row.ended),
-        state=row.state,
-        report=None if row.report is None else read_json(row.report, "a report"),
-        failure=None if row.failure is None else Failure(FailureKind(row.failure), row.words),
+        number=read.number,
+        population=read.population,
+        kind=read.kind,
+        key=read.key,
+        started=utc(read.started),
+        ended=None if read.ended is None else utc(read.ended),
+        state=read.state,
+        report=None if read.report is None else read_json(read.report, "a report"),
+        failure=None if read.failure is None else Failure(read.failure, read.words or ""),
         releases=releases,
     )

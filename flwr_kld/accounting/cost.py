@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Json
+
 from flwr_kld.accounting.budget import UNBOUNDED, Budget
 from flwr_kld.accounting.errors import damaged
 from flwr_kld.arguments import keep, several, whole
+from flwr_kld.codec.exact import NotNegative, Whole
+from flwr_kld.codec.model import Model
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
 from flwr_kld.privacy.event import PrivacyEvent
@@ -232,19 +236,14 @@ class Cost:
             If it is not what was written.
         """
         try:
-            cost = cls(
-                row.mechanism,
-                row.epsilon,
-                row.delta,
-                Adjacency(row.adjacency),
-                Unit(row.unit),
-                tuple(json.loads(row.shifts)),
-                _table(row.noise) if row.noise else None,
-            )
-            whole = cost.digest == row.digest
-        except (TypeError, ValueError):
-            whole = False
-        if not whole:
+            read = _Row.from_file({name: getattr(row, name) for name in _Row.__annotations__})
+            table = _table(read.noise) if read.noise else None
+        except ValueError:
+            raise damaged("a cost") from None
+        cost = cls(
+            read.mechanism, read.epsilon, read.delta, read.adjacency, read.unit, read.shifts, table
+        )
+        if cost.digest != read.digest:
             raise damaged("a cost")
         return cost
 
@@ -263,6 +262,20 @@ class Cost:
         return Cost(
             self.mechanism, self.epsilon, self.delta, self.adjacency, self.unit, shifts, table
         )
+
+
+@dataclass(frozen=True)
+class _Row(Model, what="the row of a cost"):
+    """The columns that `Cost.to_row` writes."""
+
+    digest: str
+    mechanism: str
+    epsilon: NotNegative
+    delta: NotNegative
+    adjacency: Adjacency
+    unit: Unit
+    shifts: Json[tuple[Whole, ...]]
+    noise: bytes
 
 
 def _table(noise: bytes) -> NoiseTable:

@@ -7,12 +7,12 @@ read has the fingerprint of the one that was kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import Strict
 
 from flwr_kld.accounting import Ledger, State
+from flwr_kld.codec.exact import Real
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.reference import Reference
@@ -21,7 +21,7 @@ from flwr_kld.reference import Reference
 @dataclass(frozen=True)
 class _Kept(Model, what="the kept reference"):
     domain: dict[str, Any]
-    probabilities: list[Annotated[float, Strict()]]
+    probabilities: list[Real]
 
 
 def kept_as(reference: Reference, key: str, population: str = "default") -> State:

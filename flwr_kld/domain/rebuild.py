@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Strict
-
+from flwr_kld.codec.exact import Flag, Real, Text, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
@@ -14,11 +13,6 @@ from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
-
-_Text = Annotated[str, Strict()]
-_Whole = Annotated[int, Strict()]
-_Number = Annotated[float, Strict()]
-"""A spec that somebody wrote by hand may say 1 for 1.0."""
 
 
 class _Spec(Model, what="the domain spec", refused=DomainError):
@@ -31,7 +25,7 @@ class _Spec(Model, what="the domain spec", refused=DomainError):
 
 @dataclass(frozen=True)
 class _Labels(_Spec, what="the domain spec of labels", refused=DomainError):
-    names: tuple[_Text, ...] | tuple[_Whole, ...]
+    names: tuple[Text, ...] | tuple[Whole, ...]
 
     def domain(self) -> Domain:
         return Labels(self.names)
@@ -39,7 +33,7 @@ class _Labels(_Spec, what="the domain spec of labels", refused=DomainError):
 
 @dataclass(frozen=True)
 class _Binned(_Spec, what="the domain spec of bins", refused=DomainError):
-    edges: tuple[_Number, ...]
+    edges: tuple[Real, ...]
 
     def domain(self) -> Domain:
         return Binned(self.edges)
@@ -47,12 +41,12 @@ class _Binned(_Spec, what="the domain spec of bins", refused=DomainError):
 
 @dataclass(frozen=True)
 class _BlockPatterns(_Spec, what="the domain spec of block patterns", refused=DomainError):
-    threshold: _Number
+    threshold: Real
     ink: Literal["bright", "dark"]
     pixels: Literal["uint8", "digits", "unit"]
-    side: _Whole
-    faint: _Number
-    crop: Annotated[bool, Strict()]
+    side: Whole
+    faint: Real
+    crop: Flag
 
     def domain(self) -> Domain:
         return BlockPatterns(**vars(self))
@@ -60,7 +54,7 @@ class _BlockPatterns(_Spec, what="the domain spec of block patterns", refused=Do
 
 @dataclass(frozen=True)
 class _Categories(_Spec, what="the domain spec of categories", refused=DomainError):
-    features: tuple[tuple[_Text, dict[str, Any]], ...]
+    features: tuple[tuple[Text, dict[str, Any]], ...]
 
     def domain(self) -> Domain:
         return Categories({name: _rebuilt(spec, _OF_ONE) for name, spec in self.features})

@@ -12,11 +12,15 @@ Proof note: ``docs/proofs/bayes-mixture.md``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
+from pydantic import Field
 
 from flwr_kld.arguments import real
+from flwr_kld.codec.exact import NotNegative, Real, Text
+from flwr_kld.codec.model import Model
 from flwr_kld.errors import InvalidReply
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.designs import DESIGNS
@@ -35,6 +39,26 @@ from flwr_kld.predictors.tally import Contexts, Tally
 _FORMAT = 1
 _Reached = tuple[int, Floats]
 """A round, and the log-weights after its reports."""
+
+
+_Round = Annotated[str, Field(pattern="^(0|[1-9][0-9]*)$")]
+
+
+@dataclass(frozen=True)
+class _State(Model, what="the stored state of a predictor"):
+    """What `BayesMixture.state` returns: how it is set up, and what it has learnt."""
+
+    format: NotNegative
+    predictor: Text
+    hypotheses: list[Text]
+    epsilon: Real
+    design: Text
+    share: Real
+    log_prior: list[Real]
+    contexts: dict[str, Text]
+    queries: dict[str, tuple[list[Text], list[NotNegative]]]
+    settled: tuple[NotNegative, list[Real]] | None
+    rounds: dict[_Round, dict[str, Text]]
 
 
 class BayesMixture(Predictor):
@@ -227,18 +251,18 @@ class BayesMixture(Predictor):
         ValueError
             If the state is not readable or belongs to another set-up.
         """
-        try:
-            if any(state[key] != value for key, value in self._set_up().items()):
-                raise ValueError("the stored state belongs to a predictor of another set-up")
-            designs = self._stored_designs(state["contexts"], state["queries"])
-            tally = Tally.unpack(state["rounds"], designs)
-            settled = state["settled"]
-            if settled is not None:
-                settled = int(settled[0]), np.array(settled[1], dtype=np.float64)
-                if settled[1].shape != self._log_prior.shape:
-                    raise ValueError("the stored weights do not fit the hypotheses")
-        except (KeyError, IndexError, TypeError, AttributeError):
-            raise ValueError("this is not the state of a BayesMixture") from None
+        read = _State.from_file(state)
+        if any(getattr(read, key) != value for key, value in self._set_up().items()):
+            raise ValueError("the stored state belongs to a predictor of another set-up")
+        if any(c not in read.contexts for contexts in read.rounds.values() for c in contexts):
+            raise ValueError("the stored state counts reports in a context that it does not name")
+        designs = self._stored_designs(read.contexts, read.queries)
+        tally = Tally.unpack(read.rounds, designs)
+        settled = None
+        if read.settled is not None:
+            settled = read.settled[0], np.array(read.settled[1])
+            if settled[1].shape != self._log_prior.shape:
+                raise ValueError("the stored weights do not fit the hypotheses")
         self._designs, self._tally, self._settled = designs, tally, settled
         self._replayed = None
 

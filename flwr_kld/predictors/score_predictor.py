@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, Strict
 
+from flwr_kld.codec.exact import Real, Text, Whole
+from flwr_kld.codec.model import Model
 from flwr_kld.errors import InvalidReply
 from flwr_kld.predictors.clipping import Clipping
 from flwr_kld.predictors.fixed_share import normalised
@@ -26,6 +30,25 @@ _FORMAT = 1
 _LEVELS = MOST_MOVES - 1
 """Grid steps that the widest possible range of scores is cut into. Rounding to them is unbiased and
 adds less than 1 % to the variance of the noise for epsilon up to 4."""
+
+
+_Sum = Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)]
+_Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+
+
+@dataclass(frozen=True)
+class _State(Model, what="the stored state of a predictor"):
+    """What `ScorePredictor.state` returns: how it is set up, and what it has learnt."""
+
+    format: Whole
+    predictor: Text
+    hypotheses: list[Text]
+    epsilon: Real
+    delta: Real
+    horizon: Whole
+    contexts: dict[str, Text]
+    sums: list[_Sum]
+    counts: list[_Count]
 
 
 class ScorePredictor(Predictor):
@@ -176,13 +199,10 @@ class ScorePredictor(Predictor):
         ValueError
             If the state is not readable or belongs to another set-up.
         """
-        try:
-            if any(state[key] != value for key, value in self._set_up().items()):
-                raise ValueError("the stored state belongs to a predictor of another set-up")
-            seen = dict(state["contexts"])
-            sums, counts = (np.array(state[key], dtype=np.int64) for key in ("sums", "counts"))
-        except (KeyError, TypeError):
-            raise ValueError(f"this is not the state of {self.name}") from None
+        read = _State.from_file(state)
+        if any(getattr(read, key) != value for key, value in self._set_up().items()):
+            raise ValueError("the stored state belongs to a predictor of another set-up")
+        seen, sums, counts = read.contexts, np.array(read.sums), np.array(read.counts)
         if sums.shape != self._sums.shape or counts.shape != sums.shape or (counts < 0).any():
             raise ValueError(f"this is not the state of {self.name}")
         if any(self.hypotheses.at(context).fingerprint != seen[context] for context in seen):

@@ -186,6 +186,8 @@ def cells_from_wire(
         raise ValueError("the query plan's cells are not readable") from None
     if len(raw) != 4 * domain_size or inflater.unconsumed_tail:
         raise ValueError("the query plan does not assign a cell to each symbol of the domain")
+    if not inflater.eof or inflater.unused_data:  # its check sum is missing, or bytes follow it
+        raise ValueError("the query plan's cells are not readable")
     cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
     if cell_of.min() < 0 or cell_of.max() >= cells:
         raise ValueError("the query plan names a cell that it does not have")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
 
+from flwr_kld.codec.model import Model, Unreadable, must
 from flwr_kld.privacy.private import Private
 from flwr_kld.secure_aggregation.errors import KeyReused, Malformed, Tampered, TooFewSurvivors
 from flwr_kld.secure_aggregation.graph import neighbours_of
@@ -33,6 +35,34 @@ SHARES = np.dtype([("seed", f"V{SHARE}"), ("mask_key", f"V{SHARE}")])
 """A neighbour's two shares."""
 
 _Signed = TypeVar("_Signed", bound=ClientMessage)
+
+
+def _items(size: int) -> AfterValidator:
+    return must(f"be items of {size} bytes", lambda raw: len(raw) % size == 0)
+
+
+def _item(size: int) -> AfterValidator:
+    return must(f"be {size} bytes, or none yet", lambda raw: len(raw) in (0, size))
+
+
+@dataclass(frozen=True, repr=False)
+class _Memory(Model, what="the client's memory"):
+    """The fields of a `ClientState`, as a Flower context keeps them."""
+
+    phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)]
+    index: Annotated[int, Field(ge=-1)]
+    session: bytes
+    public: Annotated[bytes, _items(PUBLIC)]
+    mask_secret: Annotated[bytes, _item(KEY)]
+    seal_secret: Annotated[bytes, _item(KEY)]
+    seed: Annotated[bytes, _item(KEY)]
+    peers: bytes
+    mask_keys: Annotated[bytes, _items(PUBLIC_KEY.itemsize)]
+    channels: Annotated[bytes, _items(CHANNEL.itemsize)]
+    own: Annotated[bytes, _item(SHARE)]
+    view: bytes
+    shares: Annotated[bytes, _items(SHARES.itemsize)]
+    alive: bytes
 
 
 class ClientState(Private):
@@ -162,12 +192,18 @@ class ClientState(Private):
 
     @classmethod
     def from_dict(cls, state: Mapping[str, object]) -> ClientState:
-        """Read `to_dict`."""
-        for name, default in cls().to_dict().items():
-            value = state.get(name)
-            if not isinstance(value, type(default)) or isinstance(value, bool):
-                raise Malformed(f"the client's memory lacks {name}")
-        return cls(**{name: state[name] for name in cls.__slots__})  # type: ignore[arg-type]
+        """Read `to_dict`.
+
+        Raises
+        ------
+        Malformed
+            If a field is not as it should be, or there is another.
+        """
+        try:
+            return cls(**vars(_Memory.from_config(state)))
+        except Unreadable as error:
+            fault = str(error)
+        raise Malformed(fault)  # out here, it keeps nothing of the secrets
 
 
 @dataclass(frozen=True, eq=False)

@@ -226,11 +226,12 @@ def test_a_damaged_sum_lets_nothing_start(quick_folder, damage):
             attempt()
 
 
-def test_damaged_reports_and_states_are_noticed(ledger):
+@pytest.mark.parametrize("torn", ["torn", "", "[" * 100_000], ids=["torn", "empty", "deep"])
+def test_damaged_reports_and_states_are_noticed(ledger, torn):
     reservation = ledger.reserve("1", ask(0.1, "a"), now=NOW)
     ledger.settle(reservation, REPORT, states=[State("alarm", 1)], now=NOW)
-    alter(ledger, "UPDATE checks SET report = 'torn'")
-    alter(ledger, "UPDATE states SET value = ''")
+    alter(ledger, f"UPDATE checks SET report = '{torn}'")
+    alter(ledger, f"UPDATE states SET value = '{torn}'")
     for attempt in (ledger.history, lambda: ledger.check("1"), lambda: ledger.state("alarm")):
         with pytest.raises(LedgerUnavailable, match="damaged: restore it from a backup"):
             attempt()

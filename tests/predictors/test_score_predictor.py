@@ -147,9 +147,31 @@ def test_only_the_same_set_up_is_merged_or_restored():
     changed = PureLocalEXP3(named(TABLE[:, ::-1]), 2.0, horizon=HORIZON)
     with pytest.raises(ValueError, match="have changed"):
         changed.restore(predictor.state())
-    for broken in ({"sums": [1, 2]}, {"counts": [1, 2, -3]}, {"sums": None}, {"contexts": 3}):
-        with pytest.raises(ValueError, match="not the state of local-exp3"):
-            predictor.restore(predictor.state() | broken)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"sums": [1, 2]},
+        {"sums": None},
+        {"sums": ["1"] * len(TABLE)},
+        {"sums": [2**63] * len(TABLE)},
+        {"counts": [-3] * len(TABLE)},
+        {"counts": [True] * len(TABLE)},
+        {"counts": [1.0] * len(TABLE)},
+        {"contexts": 3},
+        {"contexts": {"": 3}},
+        {"horizon": str(HORIZON)},
+        {"more": 1},
+    ],
+)
+def test_an_unreadable_state_is_refused_and_changes_nothing(broken):
+    predictor = exp3()
+    predictor.update(reports(predictor, 5))
+    before = predictor.state()
+    with pytest.raises(ValueError, match=r"not the state of local-exp3|the stored state"):
+        predictor.restore(before | broken)
+    assert predictor.state() == before
 
 
 @pytest.mark.parametrize("label", [-1, 8])

@@ -57,7 +57,7 @@ def test_the_default_plan_is_small_on_the_wire():
 
 
 def test_garbage_is_not_readable():
-    for wire in (b"no deflate", b"\x78\x9c\xff\xff\xff"):
+    for wire in (b"no deflate", b"\x78\x9c\xff\xff\xff", PLAN.wire[:-1], PLAN.wire + b"\0"):
         with pytest.raises(ValueError, match="cells are not readable"):
             read(wire)
 

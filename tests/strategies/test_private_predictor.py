@@ -307,6 +307,18 @@ def test_it_goes_on_where_a_process_before_it_ended(ledger):
     assert again.ask(grid).round == 3
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"rounds": 1.0}, {"rounds": -1}, {"taken": "20"}, {"learnt": []}, {"learnt": {}}, {"more": 1}],
+)
+def test_a_damaged_state_is_refused(ledger, change):
+    predictor(ledger=ledger).ask(grid_of(app(), 3))
+    kept = ledger.state("predictor/predictor")
+    ledger.keep_state(replace(kept, value=kept.value | change))
+    with pytest.raises(ValueError, match="state"):
+        predictor(ledger=ledger)
+
+
 def test_a_round_that_broke_off_is_paid_and_skipped(ledger):
     learning = predictor(ledger=ledger)
     with pytest.raises(CheckFailed, match="no reply"):
