@@ -46,7 +46,8 @@ class QueryPlan:
     inclusion : NDArray[np.float64]
         Shape [C]: probability that the plan asks this symbol by itself; 1 where certain.
     stratum : NDArray[np.int64]
-        Shape [C]: `HEAD`, or the tail bin (0, 1, …) that the cell lies in.
+        Shape [C]: `HEAD`, or in the tail the eighth (0, 1, …) by rank that a symbol was sampled
+        from, or the bin that counts those that were not.
     draws : int or None
         T for Monte-Carlo plans.
     selection : Selection

@@ -204,10 +204,47 @@ def test_weights_are_unbiased(name):
 def test_tail_bins_have_about_the_same_mass(name):
     for seed in range(20):
         plan = draw(HARD[name], 16, seed)
-        tail = plan.stratum != HEAD
-        mass = np.bincount(plan.stratum[tail], plan.mass[tail], 8)
-        heaviest = plan.reference.probabilities[tail[plan.cell_of]].max()
-        assert (np.abs(mass - mass.sum() / 8) <= heaviest + 1e-12).all()
+        bins = (plan.weight == 0) & ~plan.outside
+        counted = plan.reference.probabilities[bins[plan.cell_of]]
+        assert bins.sum() == 8
+        assert (np.abs(plan.mass[bins] - counted.sum() / 8) <= counted.max() + 1e-12).all()
+
+
+def test_tail_bins_are_drawn_afresh_and_without_regard_to_order():
+    """Two neighbours share a bin in 1 of 8 plans: 6 standard deviations, P < 2e-9."""
+    together = []
+    for seed in range(400):
+        plan = draw(np.ones(400), 16, seed)
+        cell = plan.cell_of[:400]
+        counted = (plan.weight == 0)[cell]
+        pairs = counted[1:] & counted[:-1]
+        together.append((cell[1:] == cell[:-1])[pairs].mean())
+    assert abs(np.mean(together) - 1 / 8) <= 6 * np.std(together) / 400**0.5
+
+
+@pytest.mark.parametrize("distance", [1, 4, 16, 64, 256, 1024])
+def test_no_column_hides_what_happens_to_it(distance):
+    """4,096 joint symbols of six columns with 4 values each; one column loses its even values.
+
+    D is .98. In a plan that asks symbols at equal distances, all have the same value of a column.
+    """
+    p = np.where(np.arange(4096) // distance % 4 % 2, 2.0, 0.0)
+    for seed in range(20):
+        plan = draw(np.ones(4096), 1000, seed)
+        asked = np.flatnonzero((plan.weight > 0)[plan.cell_of[:4096]])
+        half = p[asked].mean() / 2
+        # 880 symbols drawn independently: 8 standard deviations, P < 2e-15
+        assert abs(half - 0.5) < 8 * 0.5 / 880**0.5
+        bins = (plan.weight == 0) & ~plan.outside
+        ratio = np.bincount(plan.cell_of[:4096], p, plan.cells)[bins] / plan.symbols_in[bins]
+        assert np.var(ratio) > 0.5 / plan.symbols_in[bins].mean()  # adjacent symbols leave about 0
+
+
+def test_a_larger_budget_has_more_bins():
+    for cells, bins in ((16, 8), (127, 8), (128, 16), (1000, 120)):
+        plan = draw(zipf(5000), cells)
+        assert ((plan.weight == 0) & ~plan.outside).sum() == bins
+        assert plan.cells in (cells + 1, cells + 2, cells + 3)
 
 
 def test_no_remainder_cell_is_asked_for_a_bin_without_remainder():

@@ -50,10 +50,7 @@ def test_the_default_plan_is_small_on_the_wire():
     reference = Reference.from_counts(Numbered(65_536), 1 / np.arange(1.0, 65_537))
     plan = Partition().draw(reference, np.random.default_rng(0))
     assert plan.cells == 1000
-    assert len(plan.wire) < 10_000
-    shuffled = np.random.default_rng(1).permutation(reference.probabilities)
-    plan = Partition().draw(Reference(reference.domain, shuffled), np.random.default_rng(0))
-    assert len(plan.wire) < 45_000  # symbols in no order of mass: 3 bits of bin for each
+    assert len(plan.wire) < 45_000  # 5 bits a symbol: a random bin is 3, whatever deflates it
 
 
 def test_garbage_is_not_readable():

@@ -70,12 +70,12 @@ def test_drift_of_rare_symbols_shows_in_remainders_alone(plan_for, release, zipf
     h = np.random.default_rng(0).multinomial(20_000, q)
     counts = release(plan_for(p, cells=200), h, 0.5)
     truth = skewed_divergence(p, q, 0.01)
-    assert hybrid(counts).value == pytest.approx(truth, abs=0.05)
+    assert hybrid(counts).value == pytest.approx(truth, abs=0.1)
     shut = np.where(counts.plan.weight == 0, counts.values[counts.plan.weight == 0].mean(), 0)
     blind = replace(
         counts, values=np.where(counts.plan.weight == 0, shut, counts.values).astype(int)
     )
-    assert abs(hybrid(blind).value - truth) > 0.05
+    assert abs(hybrid(blind).value - truth) > 0.1
 
 
 def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
