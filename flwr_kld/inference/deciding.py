@@ -1,0 +1,100 @@
+"""What is known of the deciding half of a check before it is asked; all of it is public."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from flwr_kld.arguments import keep, real, whole
+from flwr_kld.inference.estimators.score import Floats, check_theta
+from flwr_kld.inference.evidence import check_threshold
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS
+
+_SPARE = 1.25
+"""Records that a client counts by default, over the mean: all of them where clients are alike. More
+would make bets over checks smaller, and the noise in the spread of clients larger."""
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """The deciding half: how much it will tell, and what it is held against.
+
+    Parameters
+    ----------
+    clients : int
+        That are going to be asked.
+    records : float
+        That they count in all, about.
+    most_records : int
+        That one of them counts.
+    by : {"client", "record"}
+        What is drawn from the population: clients, or records of these very clients.
+    guarantee : Guarantee
+        Its unit and adjacency say how far a number moves.
+    noise : float
+        Standard deviation of the noise in each number, in steps.
+    threshold : float
+        Nats of D_θ that are tolerated.
+    outside : float
+        Share of records outside the reference that is tolerated, in [0, 1).
+    theta : float
+        θ of D_θ, in [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    clients: int
+    records: float
+    most_records: int
+    by: Literal["client", "record"]
+    guarantee: Guarantee
+    noise: float
+    threshold: float
+    outside: float = 0.0
+    theta: float = 0.01
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            clients=whole("clients", self.clients, least=1),
+            records=real("records", self.records, above=0),
+            most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS),
+            noise=real("noise", self.noise, least=0),
+            threshold=check_threshold(self.threshold),
+            outside=real("outside", self.outside, least=0, below=1),
+            theta=check_theta(self.theta),
+        )
+
+    def variance_by_noise(self, score: Floats) -> float:
+        """Predict what noise adds to the variance of the sum of such scores.
+
+        Its own, and one standard deviation of what the noise adds to the spread of the clients.
+        """
+        extreme = float(np.abs(score).max()) * (self.most_records if self.by == "client" else 1)
+        if self.guarantee.unit is Unit.RECORD:
+            moves = float(np.ptp(score))
+            square = 2 * extreme * moves if self.by == "client" else extreme**2
+        else:
+            most = 1 if self.by == "client" else self.most_records
+            moves, square = most * extreme, most * extreme**2
+        total = self.noise * moves / MOVES[NUMBERS.index("total")]
+        return total**2 + self.noise * square / MOVES[NUMBERS.index("squares")]
+
+
+def default_most_records(records: float, clients: int) -> int:
+    """Return how many records a client counts unless it is said: somewhat more than the mean.
+
+    Parameters
+    ----------
+    records, clients : float, int
+        Of the first half; public.
+    """
+    mean = records / whole("clients", clients, least=1)
+    return min(max(math.ceil(_SPARE * mean), 1), MOST_RECORDS)
