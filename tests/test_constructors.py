@@ -5,17 +5,14 @@ their annotations: whoever publishes something that takes a number has to add an
 What these are made of has examples, too.
 """
 
-import enum
-import importlib
 import inspect
 import math
-import re
-import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from flwr.serverapp.strategy import FedAvg
+from public_face import numbers, public
 
 from flwr_kld import (
     accounting,
@@ -98,8 +95,6 @@ from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
-
-PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 
 REPLACE_ONE, ADD_REMOVE = Adjacency
 DOMAIN = Labels([f"label {i}" for i in range(20)])
@@ -263,42 +258,6 @@ NO_NUMBERS = [
     [1],
     np.float64("nan"),
 ]
-KINDS = {
-    r"int": "whole", r"float": "real",
-    r"(tuple\[int, \.\.\.\]|(Sequence|Iterable)\[int\])": "wholes",
-    r"(tuple\[float, \.\.\.\]|(Sequence|Iterable)\[float\])": "reals",
-    r"(tuple\[str, \.\.\.\]|(Sequence|Iterable)\[str\])( \| Sequence\[int\])?": "texts",
-}  # fmt: skip
-
-
-def public():
-    """Yield everything public that can be called to make or compute something."""
-    for package in PROJECT["tool"]["setuptools"]["packages"]:
-        module = importlib.import_module(package)
-        for name in getattr(module, "__all__", ()):
-            value = getattr(module, name)
-            if not callable(value) or getattr(value, "_is_protocol", False):
-                continue
-            if not isinstance(value, type):
-                if inspect.isfunction(inspect.unwrap(value)):
-                    yield value
-            elif not (issubclass(value, enum.Enum) or inspect.isabstract(value)):
-                yield value
-
-
-def numbers(value):
-    """Name the arguments that are numbers or lists of any, with their kind."""
-    try:
-        parameters = inspect.signature(value).parameters.values()
-    except (TypeError, ValueError):  # an exception
-        return
-    for parameter in parameters:
-        written = inspect.formatannotation(parameter.annotation).replace("collections.abc.", "")
-        written = written.strip("'").removesuffix(" | None")
-        for pattern, kind in KINDS.items():
-            if re.fullmatch(pattern, written):
-                yield parameter, kind
-
 
 TAKES_NUMBERS = {
     value: found

@@ -147,3 +147,8 @@ def test_few_modules_are_loose():
 def test_a_module_tells_one_story():
     lines = {name: len(path.read_text().splitlines()) for name, path in FILES.items()}
     assert not {name: number for name, number in lines.items() if number > LONGEST}
+
+
+def test_a_file_of_tests_tells_one_story():
+    lengths = {path: len(path.read_text().splitlines()) for path in ROOT.glob("tests/**/*.py")}
+    assert not {path.name: lines for path, lines in lengths.items() if lines > LONGEST}

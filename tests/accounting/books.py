@@ -1,4 +1,4 @@
-"""Shorthands for charges in tests."""
+"""Shorthands for charges and spends in tests."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 
 import sqlalchemy as sa
+from accounting.conftest import NOW
 
 from flwr_kld.accounting import Charge, Clients, Cost, Everyone, sums, window
 from flwr_kld.accounting.books import keep_cost
@@ -83,3 +84,17 @@ def forked(work: Callable[[], None]) -> int:
 def joined(*pids: int) -> list[int]:
     """Exit codes; a negative one is a signal."""
     return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def spent(ledger, now=NOW):
+    return ledger.spent(now=now).epsilon
+
+
+def run(ledger, key, charges, now=NOW, **settled):
+    reservation = ledger.reserve(key, charges, now=now)
+    ledger.settle(reservation, REPORT, now=now, **settled)
+
+
+def alter(ledger, statement):
+    with ledger._database.writing() as connection:
+        connection.exec_driver_sql(statement)

@@ -6,11 +6,12 @@ python tests/messages/make_vectors.py
 import json
 import math
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+from messages.vector_forms import GONE, Kind
 
 from flwr_kld.codec.model import Model
 from flwr_kld.counts.scalar import Scalar
@@ -26,44 +27,8 @@ from flwr_kld.query.scores import Scores
 from flwr_kld.query.selection import Selection
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
-GONE = object()
-"""In place of a field that a tampered message lacks."""
 KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
 WIRE = bytes.fromhex("789c63606060606462666661656380000000870029")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of message: values that are written, and what is done to the first to tamper with it.
-
-    A change is of fields, or makes another text of the text.
-    """
-
-    model: type[Model]
-    values: dict[str, Model]
-    tampered: dict[str, dict[str, Any] | Callable[[str], str]]
-
-    @property
-    def is_text(self) -> bool:
-        return self.model in (Answer, ReleaseTerms, Selection)
-
-    def write(self, value: Model) -> Any:
-        return value.to_json() if self.is_text else typed(value.to_config())
-
-    def read(self, message: Any) -> Model:
-        """Read what stands in a vector."""
-        if self.is_text:
-            return self.model.from_json(message)
-        return self.model.from_config({name: plain(value) for name, value in message.items()})
-
-    def tamper(self, change: dict[str, Any] | Callable[[str], str]) -> Any:
-        message = self.write(next(iter(self.values.values())))
-        if callable(change):
-            return change(message)
-        raw = json.loads(message) if self.is_text else message
-        raw |= change if self.is_text else typed(change)
-        raw = {name: value for name, value in raw.items() if value is not GONE}
-        return json.dumps(raw, sort_keys=True, separators=(",", ":")) if self.is_text else raw
 
 
 CLIENTS = Guarantee(1.0, 1e-9, Adjacency.ADD_REMOVE, Unit.CLIENT)
@@ -292,29 +257,6 @@ KINDS = {
         },
     ),
 }  # fmt: skip
-
-_TYPES = {bool: "bool", int: "sint64", float: "double", str: "string", bytes: "bytes"}
-
-
-def typed(values: dict[str, Any]) -> dict[str, Any]:
-    """Name the types of a record's values as Flower's protocol does."""
-    return {name: value if value is GONE else _typed(value) for name, value in values.items()}
-
-
-def _typed(value: Any) -> dict[str, Any]:
-    if isinstance(value, list):
-        return {f"{_TYPES[type(value[0])]}-list": value}
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    odd = isinstance(value, float) and not math.isfinite(value)
-    return {_TYPES[type(value)]: repr(value) if odd else value}
-
-
-def plain(value: dict[str, Any]) -> Any:
-    ((kind, content),) = value.items()
-    if kind == "double":
-        return float(content)
-    return bytes.fromhex(content) if kind == "bytes" else content
 
 
 def meaning(value: Any) -> Any:

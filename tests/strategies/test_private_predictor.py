@@ -313,8 +313,7 @@ def test_it_goes_on_where_a_process_before_it_ended(ledger):
 )
 def test_a_damaged_state_is_refused(ledger, change):
     predictor(ledger=ledger).ask(grid_of(app(), 3))
-    kept = ledger.state("predictor/predictor")
-    ledger.keep_state(replace(kept, value=kept.value | change))
+    ledger.keep_state(replace(k := ledger.state("predictor/predictor"), value=k.value | change))
     with pytest.raises(ValueError, match="state"):
         predictor(ledger=ledger)
 

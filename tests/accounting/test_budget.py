@@ -1,0 +1,278 @@
+"""What a budget lets in: exact, by window, and by whom and what is asked."""
+
+from datetime import UTC, datetime
+
+import pytest
+from accounting.books import DAY, REPORT, ask, pure, run, spent
+from accounting.conftest import NOW
+
+from flwr_kld.accounting import (
+    Budget,
+    BudgetExhausted,
+    Charge,
+    Clients,
+    Everyone,
+    LedgerError,
+    RecordBuckets,
+)
+from flwr_kld.privacy import Unit
+from flwr_kld.privacy.guarantee import Adjacency
+
+
+def test_the_budget_is_exact_and_a_refusal_leaves_no_trace(ledger):
+    for i in range(10):
+        run(ledger, f"{i}", ask(0.1, "a"))
+    with pytest.raises(BudgetExhausted, match=r"has epsilon 0 left and would come to 1\.000000001"):
+        ledger.reserve("next", ask(1e-9, "a", "new"), now=NOW)
+    assert ledger.check("next") is None
+    assert list(ledger.rotation().last_asked(["new"])) == [0]
+    run(ledger, "next", ask(1.0, "new"))
+
+
+def test_a_refusal_says_what_is_short_and_when_it_frees(ledger):
+    run(ledger, "1", ask(0.5, "a", "b"))
+    run(ledger, "2", ask(0.3, "b", "c"), NOW + 10 * DAY)
+    with pytest.raises(BudgetExhausted) as caught:
+        ledger.reserve("3", ask(0.4, "b"), now=NOW + 20 * DAY)
+    frees = NOW + 30 * DAY + 1
+    assert ledger.spent(now=NOW + 20 * DAY).frees_at == datetime.fromtimestamp(frees, UTC)
+    assert caught.value.left == pytest.approx(0.2)
+    assert caught.value.frees_at == datetime.fromtimestamp(frees, UTC)
+    assert str(caught.value) == (
+        "the budget of 'default' (epsilon 1, delta 1e-06 in 30 days) has no room: of those whom "
+        "this check asks, the most-charged has epsilon 0.2 left and would come to 1.2; it fits "
+        "from 2033-06-17 03:33:21 UTC on"
+    )
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("3", ask(0.4, "b"), now=frees - 1)
+    run(ledger, "3", ask(0.4, "b"), frees)
+
+
+def test_a_refusal_waits_for_as_many_spends_as_it_takes(ledger):
+    for i in range(4):
+        run(ledger, f"{i}", ask(0.25), NOW + i * DAY)
+    with pytest.raises(BudgetExhausted) as caught:
+        ledger.reserve("next", ask(0.7), now=NOW + 4 * DAY)
+    assert caught.value.frees_at == datetime.fromtimestamp(NOW + 32 * DAY + 1, UTC)
+
+
+def test_a_check_dearer_than_the_budget_never_fits(ledger):
+    run(ledger, "1", ask(0.5))
+    with pytest.raises(BudgetExhausted, match="it never fits") as caught:
+        ledger.reserve("2", ask(1.5), now=NOW)
+    assert caught.value.frees_at is None
+
+
+def test_a_spend_counts_for_its_whole_window_and_no_longer(ledger):
+    run(ledger, "1", ask(1.0))
+    assert ledger.spent(now=NOW).frees_at == datetime.fromtimestamp(NOW + 30 * DAY + 1, UTC)
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", ask(0.1), now=NOW + 30 * DAY)
+    assert spent(ledger, NOW + 30 * DAY) == 1
+    run(ledger, "2", ask(1.0), NOW + 30 * DAY + 1)
+    assert ledger.spent(now=NOW + 90 * DAY).frees_at is None
+    assert spent(ledger, NOW + 90 * DAY) == 0
+
+
+def test_a_clock_that_goes_backwards_frees_nothing(ledger):
+    run(ledger, "1", ask(1.0), NOW + 100 * DAY)
+    for wrong in (0.0, NOW, -5.0):
+        with pytest.raises(BudgetExhausted):
+            ledger.reserve("2", ask(0.1), now=wrong)
+        assert spent(ledger, wrong) == 1
+    ledger.set_budget(Budget(2.0, 1e-6, 30, composition="sum"), now=0.0)
+    run(ledger, "2", ask(1.0), 0.0)
+    assert ledger.check("2").started == datetime.fromtimestamp(NOW + 100 * DAY, UTC)
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("3", ask(0.1), now=NOW + 130 * DAY)
+
+
+def test_a_time_seen_at_a_refusal_is_kept(ledger):
+    run(ledger, "1", ask(1.0, "a"))
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", ask(0.1, "a"), now=NOW + 5 * DAY)
+    ledger.reserve("2", ask(0.1, "b"), now=NOW)
+    assert ledger.check("2").started == datetime.fromtimestamp(NOW + 5 * DAY, UTC)
+
+
+def test_populations_have_budgets_of_their_own(ledger):
+    with pytest.raises(LedgerError, match=r"no budget: set one with Ledger.set_budget\(Budget"):
+        ledger.reserve("1", ask(0.1), population="phones", now=NOW)
+    ledger.set_budget(Budget(0.5, 0.0, 7, population="phones"), now=NOW)
+    run(ledger, "1", ask(1.0))
+    ledger.reserve("1", ask(0.5), population="phones", now=NOW)
+    assert ledger.spent("phones", now=NOW).left == 0
+    assert ledger.budget("phones") == Budget(0.5, 0.0, 7, population="phones")
+
+
+def test_a_smaller_budget_holds_from_the_next_check_on(ledger):
+    run(ledger, "1", ask(0.8, "a"))
+    ledger.set_budget(Budget(0.5, 1e-6, 30, composition="sum"), now=NOW)
+    assert ledger.spent(now=NOW).left == 0
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", ask(0.1, "a"), now=NOW)
+    run(ledger, "2", ask(0.5, "b"))  # somebody else's excess is not this check's
+
+
+def test_setting_the_same_budget_again_changes_nothing(ledger):
+    def rows():
+        with ledger._database.reading() as connection:
+            return connection.exec_driver_sql("SELECT count(*) FROM budgets").scalar()
+
+    awkward = Budget(1 / 3, 1e-7 / 3, 0.1)
+    for _ in range(3):
+        ledger.set_budget(awkward, now=NOW)
+    assert rows() == 2
+    assert ledger.budget().epsilon == 0.333333333
+    ledger.set_budget(Budget(1 / 3, 1e-7 / 3, 0.1, composition="sum"), now=NOW)
+    assert rows() == 3
+
+
+def test_only_those_asked_are_held_against_the_budget(ledger):
+    run(ledger, "1", ask(1.0, "a"))
+    run(ledger, "2", ask(1.0, "b"))
+    for names in (("a",), ("b", "c"), ()):
+        with pytest.raises(BudgetExhausted):
+            ledger.reserve("3", ask(0.1, *names), now=NOW)
+    run(ledger, "3", ask(1.0, "c"))
+
+
+def test_delta_has_a_budget_too(ledger):
+    charges = [Charge(pure(0.01, delta=4e-7), Everyone())]
+    run(ledger, "1", charges)
+    run(ledger, "2", charges)
+    assert ledger.spent(now=NOW).delta <= 1e-6
+    with pytest.raises(BudgetExhausted, match="would come to more than delta allows"):
+        ledger.reserve("3", charges, now=NOW)
+
+
+def test_two_halves_of_a_cohort_compose_in_parallel(ledger):
+    run(
+        ledger,
+        "1",
+        [
+            Charge(pure(0.9), Clients(["a", "b"])),
+            Charge(pure(0.5), Clients(["c", "d"])),
+            Charge(pure(0.3), Clients(["c", "d"])),
+        ],
+    )
+    assert spent(ledger) == 0.9
+    assert [r.parts for r in ledger.check("1").releases] == [2, 2, 2]
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("2", [*ask(0.1, "e"), *ask(0.3, "d")], now=NOW)
+    run(ledger, "2", [*ask(0.1, "b"), *ask(0.2, "d")])
+    assert spent(ledger) == 1
+
+
+def test_buckets_of_one_hash_compose_in_parallel(ledger):
+    for i in range(4):
+        run(ledger, f"{i}", [Charge(pure(0.9), RecordBuckets("salt", 4, [i]))])
+    assert spent(ledger) == 0.9
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("5", [Charge(pure(0.2), RecordBuckets("salt", 4, [0, 3]))], now=NOW)
+
+
+@pytest.mark.parametrize("parts", [RecordBuckets("new", 4, [1]), RecordBuckets("salt", 8, [1])])
+def test_another_hash_cuts_the_records_anew(ledger, parts):
+    run(ledger, "1", [Charge(pure(0.6), RecordBuckets("salt", 4, [0]))])
+    run(ledger, "2", [Charge(pure(0.3), parts)])
+    assert spent(ledger) == 0.9
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("3", ask(0.2, "a"), now=NOW)
+
+
+def test_what_everyone_was_asked_is_charged_to_each(ledger):
+    run(ledger, "1", ask(0.5))
+    run(ledger, "2", ask(0.5, "a"))
+    run(ledger, "3", ask(0.25, "b"))
+    assert spent(ledger) == 1
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("4", ask(0.01), now=NOW)
+    run(ledger, "4", ask(0.25, "b"))
+
+
+def test_releases_that_hide_less_than_the_budget_are_refused(ledger):
+    ledger.set_budget(
+        Budget(1.0, 1e-6, 30, population="there", adjacency=Adjacency.ADD_REMOVE), now=NOW
+    )
+    with pytest.raises(ValueError, match=r"use Adjacency.ADD_REMOVE for both"):
+        ledger.reserve("1", ask(0.1), population="there", now=NOW)
+    ledger.set_budget(Budget(1.0, 1e-6, 30, population="whole", unit=Unit.CLIENT), now=NOW)
+    with pytest.raises(ValueError, match="protects whole clients and this release single records"):
+        ledger.reserve("1", ask(0.1), population="whole", now=NOW)
+    whole = pure(0.1, unit=Unit.CLIENT)
+    with pytest.raises(ValueError, match="buckets divide records"):
+        ledger.reserve(
+            "1", [Charge(whole, RecordBuckets("k", 2, [0]))], population="whole", now=NOW
+        )
+    ledger.reserve("1", [Charge(whole, Everyone())], population="whole", now=NOW)
+
+
+def test_a_budget_that_the_window_cannot_be_charged_to_is_not_put_in_force(ledger):
+    """Or nothing could be reserved or shown until the window is over."""
+    run(ledger, "early", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())])
+    run(ledger, "monday", ask(0.1, "a"), NOW + DAY)
+    run(ledger, "tuesday", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())], NOW + 2 * DAY)
+    before = ledger.budget()
+    for change in ({"adjacency": Adjacency.ADD_REMOVE}, {"unit": Unit.CLIENT}):
+        hides_more = Budget(1.0, 1e-6, 30, **change)
+        with pytest.raises(ValueError, match="cannot be put in force before") as caught:
+            ledger.set_budget(hides_more, now=NOW + 2 * DAY)
+        assert ledger.budget() == before
+    assert "until then the check 'tuesday' counts, which cannot be charged" in str(caught.value)
+    assert spent(ledger, NOW + 2 * DAY) == pytest.approx(0.5)
+    ledger.reserve("wednesday", ask(0.1, "a"), now=NOW + 2 * DAY)
+
+
+def test_the_refusal_says_when_such_a_budget_may_be_set(ledger):
+    run(ledger, "monday", ask(0.1, "a"))
+    run(ledger, "tuesday", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())], NOW + DAY)
+    budget = Budget(1.0, 0.0, 30, adjacency=Adjacency.ADD_REMOVE)
+    frees = datetime.fromtimestamp(NOW + 30 * DAY + 1, UTC)
+    with pytest.raises(ValueError, match=f"before {frees:%Y-%m-%d %H:%M:%S} UTC: .* 'monday'"):
+        ledger.set_budget(budget, now=frees.timestamp() - 1)
+    ledger.set_budget(budget, now=frees.timestamp())
+    assert spent(ledger, frees.timestamp()) == 0.1
+    # A longer window takes the first check in again.
+    with pytest.raises(ValueError, match="the check 'monday' counts"):
+        ledger.set_budget(Budget(1.0, 1e-6, 60, adjacency=Adjacency.ADD_REMOVE))
+
+
+def test_a_budget_of_clients_takes_no_buckets_that_were_asked_before(ledger):
+    whole = pure(0.1, unit=Unit.CLIENT)
+    for i in range(2):
+        run(ledger, f"{i}", [Charge(whole, RecordBuckets("k", 2, [i]))])
+    with pytest.raises(ValueError, match="buckets divide records"):
+        ledger.set_budget(Budget(1.0, 1e-6, 30, unit=Unit.CLIENT), now=NOW)
+
+
+def test_what_was_delivered_hides_what_the_budget_promises(ledger):
+    there = Budget(1.0, 0.0, 30, population="there", adjacency=Adjacency.ADD_REMOVE)
+    ledger.set_budget(there, now=NOW)
+    charges = [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())]
+    reservation = ledger.reserve("1", charges, population="there", now=NOW)
+    with pytest.raises(ValueError, match="hides whether a record or client is there"):
+        ledger.settle(reservation, REPORT, delivered=[pure(0.1)], now=NOW)
+    assert ledger.check("1", population="there").state == "reserved"
+    assert ledger.spent("there", now=NOW).epsilon == 0.1
+
+
+def test_mixed_adjacency_is_charged_in_the_budgets_terms(ledger):
+    run(ledger, "1", [Charge(pure(0.25, Adjacency.ADD_REMOVE), Everyone())])
+    run(ledger, "2", [Charge(pure(0.5, Adjacency.REPLACE_ONE), Everyone())])
+    assert spent(ledger) == 1
+
+
+def test_a_check_needs_a_key_and_a_charge(ledger):
+    for key, charges in (("", ask(0.1)), ("1", [])):
+        with pytest.raises(ValueError, match="a key and at least one charge"):
+            ledger.reserve(key, charges, now=NOW)
+
+
+def test_names_in_any_alphabet_and_many_of_them(ledger):
+    names = [f"Krankenhaus Düsseldorf №{i} 日本" for i in range(12_000)]
+    run(ledger, "1", [Charge(pure(0.5), Clients(names[:7_000]))])
+    run(ledger, "2", [Charge(pure(0.5), Clients(names[6_999:]))])
+    assert spent(ledger) == 1
+    assert [r.parts for e in ledger.history() for r in e.releases] == [7_000, 5_001]
+    assert list(ledger.rotation().last_asked([names[0], names[6_999], "x"])) == [1, 2, 0]

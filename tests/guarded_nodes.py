@@ -1,0 +1,28 @@
+"""Monitors of guarded nodes, for tests."""
+
+from federation import REFERENCE, app_of
+
+from flwr_kld.clients import (
+    FirstUse,
+)
+from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    SecureSum,
+    Trusted,
+)
+
+TEN = Distributed(epsilon=1.0, min_survivors=10)
+
+
+def plain(trust=None, **options):
+    return KLDrift(REFERENCE, trust or Trusted(epsilon=1.0), **options)
+
+
+def summed(trust=TEN, **options):
+    return KLDrift(REFERENCE, trust, aggregation=SecureSum(), **options)
+
+
+def summing(policy=None, **options):
+    return app_of(secure_sum=FirstUse(policy or ClientPolicy()), **options)

@@ -1,0 +1,37 @@
+"""What guarded nodes and an aggregator's node find on their disks."""
+
+import pytest
+from guard.files import guard_file
+from sealed_federation import KEY
+
+from flwr_kld.guard import verify
+
+
+@pytest.fixture
+def limits(tmp_path, monkeypatch):
+    """Write the file that guards every node; changes as in `guard_file`."""
+
+    def write(*changes, more=""):
+        path = guard_file(tmp_path, *changes, more=more)
+        monkeypatch.setenv("FLWR_KLD_GUARD", str(path))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def receipts(tmp_path):
+    """Read what the nodes answered; empty where nothing was ever written."""
+
+    def read():
+        path = tmp_path / "receipts.db"
+        return verify(path).receipts if path.exists() else ()
+
+    return read
+
+
+@pytest.fixture
+def key_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
+    KEY.save(tmp_path / "key")
+    return str(tmp_path / "key")

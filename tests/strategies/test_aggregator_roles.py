@@ -1,0 +1,175 @@
+"""Who is the aggregator, who is a client, and whom clients seal to."""
+
+import json
+
+import pytest
+from aggregators import deployed, shared_app
+from federation import REFERENCE, app_of
+from flwr.app import Message, RecordDict
+from sealed_federation import (
+    AGGREGATOR,
+    KEY,
+    federation,
+    monitor,
+    on_request,
+)
+
+from flwr_kld.clients import (
+    AggregatorKey,
+)
+from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    PlainSum,
+    Scalar,
+    SealedSum,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+
+
+def test_one_app_serves_both_roles_by_node_config(key_file):
+    report = monitor().check(grid := deployed(shared_app(), {"drift-key": key_file}))
+    assert (report.cohort.asked, report.cohort.survivors) == (20, 20)
+    asked = {m.metadata.dst_node_id for m in grid.sent if "seal" in m.metadata.message_type}
+    assert asked == set(range(1000, 1020))
+
+
+def test_the_aggregators_node_answers_no_other_check(key_file):
+    grid = deployed(shared_app(), {"drift-key": key_file})
+    report = KLDrift(REFERENCE, Trusted(3.0)).check(grid)
+    assert report.cohort.survivors == 20
+    assert report.cohort.dropouts == {
+        "refused: this node does not host the client that is asked": 1
+    }
+
+
+def test_a_given_node_id_needs_no_roles_asked():
+    report = monitor(aggregation=SealedSum(node=AGGREGATOR)).check(grid := federation())
+    assert (report.cohort.asked, report.cohort.survivors) == (20, 20)
+    assert not any("role" in m.metadata.message_type for m in grid.sent)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"drift-key": "key"}, {"drift-key": "/nowhere/key"}, {"drift-key": "/etc/hostname"}],
+)
+def test_an_aggregator_without_its_key_is_no_client_either(config):
+    with pytest.raises(CheckFailed, match="no connected node holds the aggregator's key: start a"):
+        monitor().check(deployed(shared_app(), config))
+    failure = r"the aggregator refused: the aggregator's key (cannot be read|must be named)"
+    with pytest.raises(CheckFailed, match=failure):
+        monitor(aggregation=SealedSum(node=AGGREGATOR)).check(deployed(shared_app(), config))
+
+
+def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file):
+    grid = deployed(shared_app(), {"drift-key": key_file})
+    with pytest.raises(CheckFailed, match="the aggregator refused: this node is not an aggregator"):
+        monitor(aggregation=SealedSum(node=1003)).check(grid)
+
+
+def test_pairs_that_keep_no_promise_fail_at_construction():
+    ours = TrustedAggregator(1.0, aggregator=KEY.public)
+    for other in (PlainSum(), SecureSum()):
+        with pytest.raises(ValueError, match=r"TrustedAggregator\(…\) needs aggregation=SealedSum"):
+            KLDrift(REFERENCE, ours, aggregation=other)
+    for trust in (Trusted(1.0), Distributed(1.0, min_survivors=5)):
+        with pytest.raises(ValueError, match=r"SealedSum\(…\) needs trust=TrustedAggregator\(…\)"):
+            KLDrift(REFERENCE, trust, aggregation=SealedSum())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"aggregator": b"short"}, "32 bytes: AggregatorKey.public"),
+        ({"aggregator": bytes(32)}, "low-order point"),
+        ({"epsilon": 0.0}, "epsilon must be a number of nats above 0"),
+        ({"noise": "gaussian"}, "needs delta > 0"),
+        ({"clip": 5}, "needs Adjacency.ADD_REMOVE"),
+        ({"release": Scalar(records=9.0)}, "under add-remove adjacency"),
+    ],
+)
+def test_contradictions_fail_at_construction(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TrustedAggregator(**{"epsilon": 1.0, "aggregator": KEY.public, **arguments})
+
+
+def test_a_client_pins_a_key_that_protects():
+    with pytest.raises(ValueError, match="low-order point"):
+        app_of(aggregator=bytes(32))
+
+
+def test_a_client_seals_to_no_other_key_than_the_pinned_one():
+    other = AggregatorKey.generate()
+    trust = TrustedAggregator(1.0, aggregator=other.public)
+    with pytest.raises(
+        CheckFailed, match="20: refused: WrongAggregator: the key to seal to is not"
+    ):
+        KLDrift(REFERENCE, trust).check(federation(key=other))
+
+
+def test_an_aggregator_opens_nothing_for_another_key():
+    def change(content: RecordDict) -> None:
+        terms = json.loads(content["terms"]["terms"])
+        terms["aggregator"] = AggregatorKey.generate().public.hex()
+        content["terms"]["terms"] = json.dumps(terms, sort_keys=True, separators=(",", ":"))
+
+    with pytest.raises(CheckFailed, match="refused: WrongAggregator: the counts are sealed for an"):
+        monitor().check(federation(meddle=on_request(change)))
+
+
+def test_clients_that_pinned_nobody_seal_nothing():
+    with pytest.raises(
+        CheckFailed, match=r"0 clients answered and 2 are needed \(20: client error"
+    ):
+        monitor().check(federation(app_of()))
+
+
+@pytest.mark.parametrize(("name", "value"), [("epsilon", 0.01), ("adjacency", "add-remove")])
+def test_a_client_refuses_a_question_that_claims_less_than_the_terms_spend(name, value):
+    def meddle(message: Message) -> None:
+        if message.metadata.message_type == "query.drift_seal":
+            message.content["question"][name] = value
+
+    with pytest.raises(CheckFailed, match="claims another guarantee than the aggregator's terms"):
+        monitor().check(federation(meddle=meddle))
+
+
+@pytest.mark.parametrize(
+    "terms",
+    ["", "[]", "{}", "nonsense", '{"release":"counts"}', "[" * 10000, '{"release":{"lam":1e300}}'],
+)
+def test_terms_that_cannot_be_read_are_refused_on_both_sides(terms):
+    for asked in ("query.drift_seal", "query.drift_aggregate"):
+
+        def meddle(message: Message, asked: str = asked) -> None:
+            if message.metadata.message_type == asked:
+                message.content["terms"]["terms"] = terms
+
+        with pytest.raises(CheckFailed, match="refused: the terms of the release"):
+            monitor().check(federation(meddle=meddle))
+
+
+def test_terms_have_one_form():
+    terms = TrustedAggregator(1, aggregator=KEY.public, release=Scalar()).release_terms
+    assert ReleaseTerms.from_json(terms.to_json()) == terms
+    spaced = json.dumps(json.loads(terms.to_json()))
+    for text in (spaced, terms.to_json().replace("1.0", "1", 1)):
+        with pytest.raises(ValueError, match="the terms of the release: not in the one form"):
+            ReleaseTerms.from_json(text)
+
+
+def test_a_client_is_asked_for_one_box_a_check():
+    """However often a server asks, and by whatever number of a member."""
+    monitor().check(grid := federation())
+    first = next(m for m in grid.sent if m.metadata.message_type == "query.drift_seal")
+    reply = grid.again(first)
+    assert "AnsweredAlready" in reply["answer"]["answer"]
+    assert not reply["sealed"]
+    first.content["question"].update({"check": "anew", "members": [0, 1, 2]})
+    reply = grid.again(first)
+    assert list(reply["sealed"]) == ["0"]
+    assert json.loads(reply["answer"]["answer"])["answered"] == [0]

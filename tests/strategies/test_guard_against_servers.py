@@ -1,0 +1,240 @@
+"""What guarded and unguarded nodes refuse: guard files that are no use, and servers that lie."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
+from flwr.app import ConfigRecord
+from flwr.clientapp import ClientApp
+from guard.files import guard_file
+from guarded_nodes import plain, summed, summing
+
+from flwr_kld.clients import (
+    AggregatorKey,
+    FirstUse,
+    host_drift_queries,
+)
+from flwr_kld.clients.own_records import OwnRecords
+from flwr_kld.errors import CheckFailed
+from flwr_kld.privacy import Unit
+from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.strategies import (
+    Adjacency,
+    Clip,
+    Distributed,
+    HostedClients,
+    KLDrift,
+    SealedSum,
+    Trusted,
+    TrustedAggregator,
+)
+
+TEN = Distributed(epsilon=1.0, min_survivors=10)
+
+
+def test_a_broken_file_refuses_everything_and_tells_the_operator_only(limits, caplog):
+    limits(("min_cohort = 5", "min_cohort = 5\nsecret_plan = 7"))
+    for monitor in (plain, summed):
+        with caplog.at_level(logging.ERROR), pytest.raises(CheckFailed) as failure:
+            monitor().check(grid_of(summing()))
+        assert "this client's guard is not usable" in str(failure.value)
+        assert "secret_plan" not in str(failure.value)
+        assert "unknown key check.secret_plan" in caplog.text
+        caplog.clear()
+
+
+def test_a_file_that_breaks_during_a_sum_ends_it(limits):
+    path, app = limits(), summing()
+
+    def spoil(message, context):
+        if "terms" not in message.content and "phase" in message.content:
+            path.write_text("")
+        return app(message, context)
+
+    with pytest.raises(CheckFailed, match="this client's guard is not usable"):
+        summed().check(grid_of(spoil))
+
+
+@pytest.mark.parametrize("place", ["guard.toml", "", "./guard.toml"])
+def test_a_relative_path_is_refused(monkeypatch, place):
+    monkeypatch.setenv("FLWR_KLD_GUARD", place)
+    with pytest.raises(CheckFailed, match="this client's guard is not usable"):
+        plain().check(grid_of())
+
+
+def test_a_missing_file_is_refused_without_its_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("FLWR_KLD_GUARD", str(tmp_path / "hospital.toml"))
+    with pytest.raises(CheckFailed, match="guard is not usable") as failure:
+        plain().check(grid_of())
+    assert "hospital" not in str(failure.value)
+
+
+def test_neither_message_nor_run_config_names_the_file(limits, receipts, tmp_path):
+    limits(("max_epsilon = 1.0", "max_epsilon = 0.5"))
+    (tmp_path / "loose").mkdir()
+    loose = str(guard_file(tmp_path / "loose"))
+
+    def ask(message, context):
+        message.content["drift-guard"] = ConfigRecord({"drift-guard": loose})
+        return app_of()(message, context)
+
+    grid = grid_of(ask)
+    grid.set_run_config({"drift-guard": loose, "FLWR_KLD_GUARD": loose})
+    with pytest.raises(CheckFailed, match=r"limit for a check is 0\.5"):
+        plain().check(grid)
+
+
+class Understating(Distributed):
+    """Tells the guard a smaller epsilon than the noise delivers."""
+
+    @property
+    def noise_terms(self):
+        return replace(super().noise_terms, guarantee=replace(self.guarantee, epsilon=20.0))
+
+
+class Misjudging(Distributed):
+    """Hides whether a record is there, and claims to hide what it is: twice the epsilon."""
+
+    @property
+    def noise_terms(self):
+        hidden = replace(self.guarantee, adjacency=Adjacency.ADD_REMOVE)
+        return replace(super().noise_terms, guarantee=hidden)
+
+
+class Posing(Trusted):
+    """Asks for plain counts and calls it distributed."""
+
+    noise_source = "distributed"
+
+
+class Thinning(Distributed):
+    """Sizes noise for many clients and would open the sum of a few."""
+
+    least_clients = 3
+
+
+class Misnaming(Distributed):
+    """Protects records and claims to protect clients."""
+
+    @property
+    def guarantee(self):
+        return replace(super().guarantee, unit=Unit.CLIENT)
+
+    @property
+    def noise_terms(self):
+        return Distributed(self.epsilon, self.min_survivors).noise_terms
+
+
+class NotClipping(Trusted):
+    """Claims to protect clients and clips nobody's records."""
+
+    @property
+    def guarantee(self):
+        return replace(super().guarantee, unit=Unit.CLIENT)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize(
+    ("monitor", "message"),
+    [
+        (
+            summed(Understating(epsilon=1.0, min_survivors=10)),
+            "claims ε = 1, .*and the noise delivers ε = 20,",
+        ),
+        (
+            summed(Misjudging(epsilon=1.0, min_survivors=10)),
+            r"\(replace-one\), and the noise delivers .*\(add-remove\)",
+        ),
+        (plain(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
+        (summed(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
+        (summed(Thinning(epsilon=1.0, min_survivors=18)), "fewer clients than the noise needs"),
+        (
+            summed(Misnaming(epsilon=1.0, min_survivors=10)),
+            "per client .*, and the noise delivers .* per record",
+        ),
+        (plain(NotClipping(epsilon=1.0)), "clips nobody's records"),
+    ],
+)
+def test_claims_are_held_against_what_really_happens(limits, receipts, monitor, message, guarded):
+    if guarded:
+        limits()
+    with pytest.raises(CheckFailed, match=message):
+        monitor.check(grid_of(summing()))
+    assert receipts() == ()
+
+
+@pytest.mark.parametrize(
+    "hides", [{"adjacency": Adjacency.ADD_REMOVE}, {"epsilon": 20.0, "clip": Clip(100)}]
+)
+def test_an_exact_number_of_records_is_given_to_nobody_from_whom_it_is_hidden(receipts, hides):
+    app = summing()
+
+    def ask_for_it(message, context):
+        if "terms" in message.content:
+            message.content["terms"]["count_records"] = True
+        return app(message, context)
+
+    trust = Distributed(**{"epsilon": 1.0, "min_survivors": 10, **hides})
+    with pytest.raises(CheckFailed, match="an exact number of records, which is hidden"):
+        summed(trust).check(grid_of(ask_for_it))
+
+
+@pytest.mark.parametrize("ask", ["plain", "sealed"])
+def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, ask):
+    def broken(self, *arguments):
+        raise RuntimeError("the secret is durian")
+
+    monkeypatch.setattr(OwnRecords, "count", broken)
+    key = AggregatorKey.generate().public
+    monitor = plain() if ask == "plain" else KLDrift(
+        REFERENCE, TrustedAggregator(1.0, aggregator=key), aggregation=SealedSum(node=1019)
+    )  # fmt: skip
+    with pytest.raises(CheckFailed, match=r"could not go on \(RuntimeError\)") as error:
+        monitor.check(grid_of(app_of(aggregator=key)))
+    assert "durian" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "phase", [{"0": 10**12}, {"0": "text"}, {"zero": b""}, {"-1": b""}, {"7": b""}]
+)
+@pytest.mark.parametrize("opening", [True, False])
+def test_a_phase_that_is_none_is_refused_in_words(limits, receipts, phase, opening):
+    limits()
+    app, replies = summing(), []
+
+    def garble(message, context):
+        if "phase" in message.content and opening == ("terms" in message.content):
+            message.content["phase"] = ConfigRecord(phase)
+            replies.append(app(message, context))
+            return replies[-1]
+        return app(message, context)
+
+    with pytest.raises(CheckFailed, match="refused: QueryRefused: th"):
+        summed().check(grid_of(garble))
+    assert len(receipts()) == (0 if opening else 20)
+    assert all('"answered":[]' in str(reply.content["answer"]) for reply in replies)
+
+
+def test_a_member_does_not_answer_by_the_terms_of_another(limits):
+    """A second sum, opened for one hosted client, must not loosen the noise of the other."""
+    limits()
+    app = ClientApp()
+    host_drift_queries(
+        app, lambda c, _: basket(c), lambda _: [0, 1], lambda _: FRUIT, secure_sum=FirstUse()
+    )
+    reopened = []
+
+    def reopen(message, context):
+        reply = app(message, context)
+        if "terms" in message.content:
+            terms, phase = message.content["terms"], message.content["phase"]
+            terms["check"] = "another"
+            session = replace(Session.from_bytes(phase["1"]), check="another")
+            message.content["phase"] = ConfigRecord({"1": session.to_bytes()})
+            reopened.append(app(message, context))
+        return reply
+
+    with pytest.raises(CheckFailed, match="this client takes part in no secure sum"):
+        summed(population=HostedClients()).check(grid_of(reopen, nodes=10))
+    assert all('"answered":[1]' in str(reply.content["answer"]) for reply in reopened)
