@@ -10,30 +10,28 @@ from flwr_kld.clients.handwriting.partition import Partitioner, partitioned
 def load_digits(clients: Partitioner | int = 10) -> Handwriting:
     """Load the digits and cut them into clients.
 
-    The images are 8x8 with values 0 to 16. They come without writers, so a flwr-datasets
-    partitioner makes the clients.
+    The images are 8x8 with values 0 to 16. They come without writers.
 
     Parameters
     ----------
     clients : Partitioner or int, default 10
         A flwr-datasets partitioner, for example
         ``DirichletPartitioner(num_partitions=10, partition_by="label", alpha=0.5)``, or a number of
-        clients, which means ``IidPartitioner``.
+        clients of one size, as by ``IidPartitioner`` but without importing flwr-datasets.
 
     Returns
     -------
     Handwriting
-        ``pixels="digits"``, side 8; the writer is the number of the partition.
+        ``pixels="digits"``, side 8; the writer is the number of the client.
 
     Raises
     ------
     ImportError
-        If scikit-learn or flwr-datasets is not installed.
+        If scikit-learn, or flwr-datasets for a partitioner, is not installed.
     """
     bunch = require("sklearn.datasets", extra="simulation").load_digits()
-    nobody = np.zeros(len(bunch.target), dtype=np.int64)
-    digits = Handwriting(bunch.images.astype(np.uint8), bunch.target, nobody, pixels="digits")
-    if isinstance(clients, int):
-        partitioners = require("flwr_datasets.partitioner", extra="simulation")
-        return partitioned(digits, partitioners.IidPartitioner(num_partitions=clients))
-    return partitioned(digits, clients)
+    even = clients if isinstance(clients, int) else 1
+    sizes = [len(part) for part in np.array_split(bunch.target, even)]
+    writer = np.repeat(np.arange(even), sizes)
+    digits = Handwriting(bunch.images.astype(np.uint8), bunch.target, writer, pixels="digits")
+    return digits if isinstance(clients, int) else partitioned(digits, clients)

@@ -25,6 +25,15 @@ def test_digits_are_scikit_learns_and_cut_evenly() -> None:
     assert (data.pixels, data.side) == ("digits", 8)
 
 
+def test_a_number_of_clients_is_the_even_partition() -> None:
+    iid = pytest.importorskip("flwr_datasets.partitioner").IidPartitioner
+    for clients in (1, 10):
+        ours, theirs = load_digits(clients), load_digits(iid(num_partitions=clients))
+        assert np.array_equal(ours.writer, theirs.writer)
+        assert np.array_equal(ours.images, theirs.images)
+        assert np.array_equal(ours.labels, theirs.labels)
+
+
 def test_digits_can_be_cut_unevenly() -> None:
     partitioners = pytest.importorskip("flwr_datasets.partitioner")
     dirichlet = partitioners.DirichletPartitioner(
