@@ -13,15 +13,12 @@ from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from flwr_kld.errors import InvalidReply
 from flwr_kld.predictors.laws import Floats, Laws
 from flwr_kld.predictors.query import Query, named_query
 
 Integers = NDArray[np.int64]
-_CHUNK = 96
-"""Rows of 0/1 memberships multiplied at a time: bounds memory at 50 MB for 65,536 labels."""
 
 
 class Design:
@@ -137,22 +134,8 @@ class Design:
 
 def class_masses(laws: Laws, queries: Sequence[Query]) -> list[Floats]:
     """Mass of each query's classes under the hypotheses, shape [K, C] each."""
-    masses: list[Floats] = [np.empty((laws.hypotheses, q.channel.classes)) for q in queries]
-    few = [(i, c) for i, q in enumerate(queries) for c in range(q.channel.classes)
-           if q.channel.classes <= _CHUNK]  # fmt: skip
-    member = np.empty((_CHUNK, laws.labels))
-    for first in range(0, len(few), _CHUNK):  # many small queries: one product for a block
-        block = few[first : first + _CHUNK]
-        for row, (i, c) in zip(member, block, strict=False):
-            np.equal(queries[i].class_of, c, out=row)
-        for column, (i, c) in zip(
-            (laws.probabilities @ member[: len(block)].T).T, block, strict=True
-        ):
-            masses[i][:, c] = column
-    for i, query in enumerate(queries):  # many classes: a label is in one of them only
-        classes = query.channel.classes
-        if classes > _CHUNK:
-            cells = (query.class_of, np.arange(laws.labels))
-            belongs = sparse.csr_array((np.ones(laws.labels), cells), shape=(classes, laws.labels))
-            masses[i] = np.asarray(belongs @ laws.probabilities.T).T
+    masses: list[Floats] = []
+    for query in queries:  # a label is in one class: it is added up there, however many there are
+        of, classes = query.class_of.astype(np.int64), query.channel.classes
+        masses.append(np.array([np.bincount(of, law, classes) for law in laws.probabilities]))
     return masses
