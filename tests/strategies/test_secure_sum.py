@@ -78,10 +78,10 @@ def test_colluding_clients_are_not_counted_on():
 def test_records_are_exact_only_where_their_number_is_public():
     exact = KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(SUMMING()))
     assert exact.reading.records == 2000
-    hidden = distributed(adjacency=Adjacency.ADD_REMOVE, epsilon=0.01)
+    hidden = distributed(adjacency=Adjacency.ADD_REMOVE, epsilon=0.05)
     monitors = (KLDrift(REFERENCE, hidden, aggregation=SecureSum()) for _ in range(4))
     totals = {monitor.check(grid_of(SUMMING())).reading.records for monitor in monitors}
-    assert len(totals) > 1
+    assert len(totals) > 1  # with a deviation of 110, four are equal once in 10**7
 
 
 def test_shares_need_a_secure_sum():
