@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.privacy.bits import BitSource
@@ -21,12 +20,9 @@ from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.simulations.handwriting.digits import load_digits
-from flwr_kld.simulations.handwriting.resample import WriterResampler
-from flwr_kld.simulations.handwriting.style import StylePopulation
+from flwr_kld.simulations.studies.hands import Hands
 
 Counts = NDArray[np.int64]
-OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
 
 
 class Cohorts(Protocol):
@@ -120,64 +116,6 @@ class Silos:
         each = np.repeat(self.laws / groups, groups, axis=1)
         drawn: Counts = rng.multinomial(self.records, each).sum(axis=0).reshape(-1, groups)
         return drawn
-
-
-@dataclass(frozen=True, eq=False)
-class Hands:
-    """What each of many writers may write: a pool of symbols for each.
-
-    Parameters
-    ----------
-    symbols : NDArray[np.int64]
-        All pools, one after the other.
-    start, size : NDArray[np.int64]
-        Of each writer's pool, shape [writers].
-    """
-
-    symbols: NDArray[np.int64]
-    start: NDArray[np.int64]
-    size: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, data: Handwriting) -> Hands:
-        """Take what each writer of a data set wrote."""
-        order = np.argsort(data.writer, kind="stable")
-        _, start, size = np.unique(data.writer[order], return_index=True, return_counts=True)
-        symbols = data.patterns().encode(data.images[order])
-        return cls(symbols, start.astype(np.int64), size.astype(np.int64))
-
-    @classmethod
-    def virtual(
-        cls,
-        writers: range,
-        records: int,
-        *,
-        styles: StylePopulation | None = None,
-        digits: tuple[int, ...] | None = None,
-    ) -> Hands:
-        """Make virtual writers of scikit-learn's digits, who mostly write `digits` if given."""
-        resampler = WriterResampler(load_digits(1), seed=1, styles=styles)
-        mix = None
-        if digits is not None:
-            mix = np.where(np.isin(resampler.digits, digits), 0.7 / len(digits), 0.0)
-            mix += 0.3 / 8 * (mix == 0)
-        parts = [resampler.writer(i, records, mix) for i in writers]
-        encode = parts[0].patterns().encode
-        pools = np.concatenate([encode(part.images) for part in parts])
-        starts = np.arange(len(parts), dtype=np.int64) * records
-        return cls(pools, starts, np.full(len(parts), records, dtype=np.int64))
-
-    def law(self, domain_size: int) -> Floats:
-        """P over symbols of a population of these writers, shape [domain_size]."""
-        weight = np.repeat(1 / self.size, self.size) / len(self.size)
-        return np.asarray(np.bincount(self.symbols, weight, domain_size), dtype=np.float64)
-
-    def write(
-        self, who: NDArray[np.int64], records: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Let these writers write anew: symbols, shape [len(who), records]."""
-        place = (rng.random((len(who), records)) * self.size[who, None]).astype(np.int64)
-        return np.asarray(self.symbols[self.start[who, None] + place])
 
 
 @dataclass(frozen=True, eq=False)

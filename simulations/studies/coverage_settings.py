@@ -28,17 +28,16 @@ from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.source import load_source
 from flwr_kld.simulations.studies.cohorts import (
-    OTHER_HAND,
     Clustered,
     Cohorts,
     Counts,
-    Hands,
     Independent,
     Silos,
     Writers,
     merged,
     published,
 )
+from flwr_kld.simulations.studies.hands import OTHER_HAND, Hands
 
 LEVEL, THETA = 0.95, 0.01
 _HERE, _THERE, _POOL = range(600), range(1_000_000, 1_002_000), 400

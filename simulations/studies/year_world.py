@@ -17,7 +17,8 @@ from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.digits import load_digits
-from flwr_kld.simulations.studies.cohorts import Hands, merged, published
+from flwr_kld.simulations.studies.cohorts import merged, published
+from flwr_kld.simulations.studies.hands import Hands
 
 PEOPLE, COHORT, RECORDS = 14_600, 200, 50
 """In all, asked a day, and fresh records of each of them."""

@@ -1,0 +1,184 @@
+"""A setting in which studies run checks again and again, as plain numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import brentq
+
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.messages.sealing import AggregatorKey
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.studies import drifts
+from flwr_kld.simulations.studies.drifts import THETA
+from flwr_kld.simulations.studies.federations import Clients, Equal, Federation, Groups
+from flwr_kld.simulations.studies.hands import OTHER_HAND, Hands, Writers
+from flwr_kld.simulations.studies.records import MANY
+from flwr_kld.simulations.studies.runner import generator
+from flwr_kld.trust import Trust
+from flwr_kld.trust.distributed import Distributed
+from flwr_kld.trust.trusted import Trusted
+from flwr_kld.trust.trusted_aggregator import TrustedAggregator
+
+_WRITERS, _PAST, _POOL = range(800), range(1_000_000, 1_001_500), 150
+"""Virtual writers who are clients, those who make the reference, and images of each."""
+Noise = Literal["trusted", "gaussian", "aggregator", "distributed", "client level"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What drifts, by how much, who is asked, and with how much noise.
+
+    Parameters
+    ----------
+    symbols : int
+        Of a power law; of a table if `levels` is given; not used of writers.
+    drift : str
+        A function of `drifts`; "column 0", …, "pair"; "one group", of clients who tilt far;
+        "digit mix" or "other hand", of writers.
+    nats : float
+        D_θ of the population.
+    clients, records : int
+        Of a check, and of a client.
+    epsilon : float
+        Of a check.
+    levels : int
+        Of each column of a table; 0 for one column.
+    alike : float or None
+        See `Clients`.
+    noise : {"trusted", "gaussian", "aggregator", "distributed", "client level"}
+        Who adds it, and whom it hides.
+    adjacency : Adjacency
+        Neighbouring relation.
+    """
+
+    symbols: int
+    drift: str
+    nats: float
+    clients: int
+    records: int
+    epsilon: float = 1.0
+    levels: int = 0
+    alike: float | None = None
+    noise: Noise = "trusted"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    @property
+    def name(self) -> str:
+        """All of it, in short."""
+        kind = f"{self.levels}-level table" if self.levels else "labels"
+        alike = "" if self.alike is None else f" alike {self.alike:g}"
+        return (
+            f"{self.drift} of {self.symbols} {kind}, {self.clients}x{self.records}{alike}, "
+            f"ε {self.epsilon:g} {self.noise} {self.adjacency}"
+        )
+
+    @cached_property
+    def pi(self) -> Floats:
+        """Π over the listed symbols."""
+        if not self.levels:
+            return drifts.zipf(self.symbols)
+        return drifts.table(round(np.log(self.symbols) / np.log(self.levels)), self.levels)
+
+    @cached_property
+    def reference(self) -> Reference:
+        """Π, with 'other' and 'missing'."""
+        return _handwriting().reference if self._written else drifts.reference_of(self.pi)
+
+    @cached_property
+    def federation(self) -> Federation:
+        """Clients at this D_θ."""
+        if self._written:
+            return _handwriting().at(self.drift, self.nats, self.records)
+        sizes, rng = Equal(self.records), generator(self.drift, self.symbols)
+        if self.drift == "one group" and self.nats:
+            return self._one_group(sizes, rng)
+        law = drifts.law_at(self._family(rng), self.pi, self.nats) if self.nats else self._padded
+        return Clients(law, sizes, self.alike)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """Who adds the noise."""
+        if self.noise == "distributed":
+            half = self.clients // 2 if self.clients >= MANY else self.clients
+            least = max(4 * half // 5, 2)
+            return Distributed(self.epsilon, least, adjacency=self.adjacency)
+        if self.noise == "client level":
+            return Trusted(self.epsilon, adjacency=Adjacency.ADD_REMOVE, clip=self.records)
+        if self.noise == "aggregator":
+            key = AggregatorKey.generate().public
+            return TrustedAggregator(self.epsilon, aggregator=key, adjacency=self.adjacency)
+        if self.noise == "gaussian":
+            return Trusted(self.epsilon, 1e-6, "gaussian", self.adjacency)
+        return Trusted(self.epsilon, adjacency=self.adjacency)
+
+    @property
+    def truth(self) -> float:
+        """D_θ of the population, in nats."""
+        law = self.federation.law(self.records)
+        return skewed_divergence(self.reference.probabilities, law, THETA)
+
+    @property
+    def _padded(self) -> Floats:
+        """Π, and nothing in 'other' and 'missing'."""
+        return np.append(self.pi, [0.0, 0.0])
+
+    @property
+    def _written(self) -> bool:
+        return self.drift in ("digit mix", "other hand")
+
+    def _family(self, rng: np.random.Generator) -> drifts.Family:
+        if self.drift.startswith("column"):
+            return drifts.column(self.pi, self.levels, int(self.drift.split()[1]), rng)
+        if self.drift == "pair":
+            return drifts.pair(self.pi, self.levels, rng)
+        family: drifts.Family = getattr(drifts, self.drift.replace(" ", "_"))(self.pi, rng)
+        return family
+
+    def _one_group(self, sizes: Equal, rng: np.random.Generator) -> Groups:
+        """Let some clients tilt as far as they can, or a whole number of a few nearly so."""
+        usual, far = np.append(self.pi, 0.0), drifts.tilted(self.pi, rng)(1.0)
+        amount = drifts.amount_at(lambda a: (1 - a) * usual + a * far, self.pi, self.nats)
+        few = self.clients < MANY
+        share = math.ceil(amount * self.clients) / self.clients if few else amount
+        laws = usual, (1 - amount / share) * usual + amount / share * far
+        undrifted, drifted = (Clients(np.append(law, 0.0), sizes, self.alike) for law in laws)
+        return Groups(((1 - share, undrifted), (share, drifted)), exact=few)
+
+
+class _Handwriting:
+    """Virtual writers of scikit-learn's digits, and as reference what others wrote before."""
+
+    def __init__(self) -> None:
+        domain, past = load_digits(1).patterns(), Hands.virtual(_PAST, _POOL)
+        self.reference = Reference.from_probabilities(domain, past.law(domain.size))
+        self._usual = Hands.virtual(_WRITERS, _POOL)
+        self._drifted = {
+            "digit mix": Hands.virtual(_WRITERS, _POOL, digits=(1, 7)),
+            "other hand": Hands.virtual(_WRITERS, _POOL, styles=OTHER_HAND),
+        }
+
+    def at(self, drift: str, nats: float, records: int) -> Writers:
+        """Let so much of what is written drift that D_θ over the symbols is this."""
+        size = self.reference.domain.size
+        drifted = self._drifted[drift]
+        laws = self._usual.law(size), drifted.law(size)
+
+        def excess(part: float) -> float:
+            mixed = (1 - part) * laws[0] + part * laws[1]
+            return skewed_divergence(self.reference.probabilities, mixed, THETA) - nats
+
+        part = float(brentq(excess, 0.0, 1.0)) if excess(0.0) < 0 else 0.0
+        return Writers(self._usual, drifted, part, records, size)
+
+
+@lru_cache(maxsize=1)
+def _handwriting() -> _Handwriting:
+    return _Handwriting()

@@ -1,0 +1,56 @@
+"""What a cohort's clients answer in the deciding half, all of them at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Guarantee
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.scores import Scores
+from flwr_kld.simulations.studies.records import Integers, Records
+
+
+def numbers(scores: Scores, records: Records) -> Floats:
+    """Each client's numbers in natural units, shape [clients, 6], as `Scores.numbers` has them."""
+    divergence, outside = scores.tables
+    if scores.by == "client":
+        s, o = (records.sums(table) for table in (divergence, outside))
+        wealth = np.log1p(scores.stake * s)
+        columns = [s, s**2, wealth, records.sizes, o, o**2]
+    else:
+        wealth = np.log1p(scores.stake * divergence)
+        columns = [
+            records.sums(each)
+            for each in (divergence, divergence**2, wealth, 1 + 0 * outside, outside, outside**2)
+        ]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def answers(
+    scores: Scores, records: Records, guarantee: Guarantee, rng: np.random.Generator
+) -> Integers:
+    """Sum all clients' answers in whole steps, shape [6], without noise."""
+    counted = records.at_most(scores.most_records, rng)
+    exact = numbers(scores, counted) / scores.units(guarantee)
+    steps = np.floor(exact + rng.random(exact.shape)).astype(np.int64)
+    return np.asarray(steps.sum(axis=0))
+
+
+def released(
+    plan: QueryPlan,
+    records: Records,
+    event: PrivacyEvent,
+    rng: np.random.Generator,
+    bits: BitSource,
+) -> ClientSums:
+    """Noise the sums of a cohort's answers to a plan with scores, as a release does."""
+    if plan.scores is None:
+        raise ValueError("a plan of counts has no sums over clients")
+    exact = answers(plan.scores, records, event.guarantee, rng)
+    steps = exact + sample(event.table, len(exact), bits)
+    return ClientSums(steps, records.clients, event, plan, bits.private)
