@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.cumulative import Cumulative
 from flwr_kld.privacy.private import Private
+from flwr_kld.privacy.sampler import Cumulative
 from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
 
 

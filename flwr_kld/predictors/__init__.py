@@ -24,7 +24,6 @@ does with it. `BayesMixture` is the default, the paper's two algorithms are the 
 
 from flwr_kld.predictors.bayes_mixture import BayesMixture
 from flwr_kld.predictors.hypotheses import Hypotheses, drift_scenarios
-from flwr_kld.predictors.local_exp3 import PureLocalEXP3
-from flwr_kld.predictors.local_wma import LocallyPrivateWMA
+from flwr_kld.predictors.paper_learners import LocallyPrivateWMA, PureLocalEXP3
 
 __all__ = ["BayesMixture", "Hypotheses", "LocallyPrivateWMA", "PureLocalEXP3", "drift_scenarios"]

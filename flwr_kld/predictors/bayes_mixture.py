@@ -33,8 +33,7 @@ from flwr_kld.predictors.mixture_weights import mixture_weights
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.query import Query
 from flwr_kld.predictors.risk_bound import shared_risk_bound
-from flwr_kld.predictors.row_counts import RowCounts
-from flwr_kld.predictors.tally import Contexts, Tally
+from flwr_kld.predictors.tally import Contexts, RowCounts, Tally
 
 _FORMAT = 1
 _Reached = tuple[int, Floats]

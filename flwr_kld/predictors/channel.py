@@ -18,9 +18,9 @@ import numpy as np
 
 from flwr_kld.arguments import real, whole
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.predictors.uniform import uniform_128
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.privacy.sampler import uniform_128
 from flwr_kld.privacy.table import TOTAL
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import whole
-from flwr_kld.predictors.uniform import uniform_below
 from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.sampler import uniform_below
 
 
 class Resampling:

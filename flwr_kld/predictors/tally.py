@@ -1,11 +1,80 @@
-"""The integer state of a predictor: counts of reports, by round and context."""
+"""The integer state of a predictor: which rows of a design's law were reported, and how often.
+
+Kept by round and context; counts only ever add up.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from flwr_kld.predictors.design import Design
-from flwr_kld.predictors.row_counts import RowCounts
+import numpy as np
+
+from flwr_kld.predictors.design import Design, Integers
+from flwr_kld.predictors.laws import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class RowCounts:
+    """Counts of the rows that occurred.
+
+    Parameters
+    ----------
+    rows : Integers
+        Ascending, shape [r].
+    counts : Integers
+        Positive, shape [r].
+    """
+
+    rows: Integers
+    counts: Integers
+
+    @classmethod
+    def of(cls, rows: Integers) -> RowCounts:
+        """Count one row a report, in any order; shape [n]."""
+        return cls(*np.unique(rows, return_counts=True))
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        """Add counts of other reports."""
+        rows, place = np.unique(np.concatenate([self.rows, other.rows]), return_inverse=True)
+        total = np.zeros(len(rows), dtype=np.int64)
+        np.add.at(total, place, np.concatenate([self.counts, other.counts]))
+        return RowCounts(rows, total)
+
+    def log_likelihood(self, design: Design) -> Floats:
+        """``Σ n ln Q_j(z | q)`` for each hypothesis, shape [K], in nats."""
+        return np.asarray(self.counts @ design.log_law[self.rows])
+
+    def pack(self) -> str:
+        """Return the counts as text; `unpack` reads it."""
+        steps = np.diff(self.rows, prepend=0)
+        raw = np.stack([steps, self.counts]).astype("<i8").tobytes()
+        return base64.b64encode(zlib.compress(raw)).decode()
+
+    @classmethod
+    def unpack(cls, text: str, design: Design) -> RowCounts:
+        """Read counts of reports to a design.
+
+        Raises
+        ------
+        ValueError
+            If this is not what `pack` returned for that design.
+        """
+        try:
+            raw = zlib.decompress(base64.b64decode(text, validate=True))
+            steps, counts = np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(2, -1)
+        except (TypeError, ValueError, binascii.Error, zlib.error):
+            raise ValueError("stored counts are not readable") from None
+        rows = np.cumsum(steps)
+        if (steps[1:] <= 0).any() or (rows < 0).any() or (counts <= 0).any():
+            raise ValueError("stored counts are not readable")
+        if (rows >= len(design.law)).any():
+            raise ValueError("stored counts belong to other queries")
+        return cls(rows, counts)
+
 
 Contexts = dict[str, RowCounts]
 

@@ -11,8 +11,8 @@ from predictors.scripted import ScriptedBits
 from flwr_kld.predictors.channel import MatrixChannel
 from flwr_kld.predictors.randomised_response import RandomisedResponse
 from flwr_kld.predictors.subset_selection import MOST_CLASSES, SubsetSelection
-from flwr_kld.predictors.uniform import uniform_below
 from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.privacy.sampler import uniform_below
 from flwr_kld.privacy.table import TOTAL
 
 EPSILONS = (0.05, 0.5, 1.0, 4.0, 12.0)
