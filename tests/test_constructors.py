@@ -41,9 +41,9 @@ from flwr_kld.domain.labels import Labels
 from flwr_kld.guard.limits import Limits
 from flwr_kld.inference.design_effect import DesignEffect
 from flwr_kld.inference.e_detector import EDetector, Standing
-from flwr_kld.inference.estimators.hybrid import hybrid
 from flwr_kld.inference.estimators.paper import paper
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
 from flwr_kld.inference.estimators.skew_plugin import skew_plugin
@@ -136,7 +136,7 @@ EXAMPLES = {
     BlockPatterns: {},
     Labels: {"names": ["a", "b"]},
     estimate: {"counts": COUNTS},
-    hybrid: {"counts": COUNTS},
+    posterior_ratios: {"counts": COUNTS},
     paper: {"counts": COUNTS},
     posterior_counts: {"counts": COUNTS},
     skew_plugin: {"counts": COUNTS},

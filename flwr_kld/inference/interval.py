@@ -1,8 +1,8 @@
 """The two-sided interval of D_θ over the plan's cells, and when there is none to be had.
 
 Counts far above the noise give D_θ itself, by the delta method. Where a cell's smallest possible
-share of the mixture, ``θ Π``, drowns in noise or in few records, no honest interval is known (a
-bootstrap of `hybrid` covers 59 %): then there is a refusal that says what is short.
+share of the mixture, ``θ Π``, drowns in noise or in few records, no honest interval is known:
+then there is a refusal that says what is short.
 Proof note: ``docs/proofs/interval.md``.
 """
 

@@ -84,7 +84,7 @@ def test_the_distance_is_from_what_the_estimator_is_about():
     few = case("few records for the domain", 400, clients=40, records=20)
     cohorts, populations = (
         expected_accuracy(few.setting, few.query, few.reference.probabilities, estimator=name)
-        for name in ("posterior_counts", "hybrid")
+        for name in ("posterior_counts", "posterior_ratios")
     )
     assert cohorts.truth == populations.truth == pytest.approx(0.0, abs=1e-12)
     assert cohorts.sampling == populations.sampling > 0.1  # the cohort itself lies far off

@@ -135,9 +135,9 @@ def test_paper_estimator_with_its_lambda():
     assert plain == pytest.approx(skewed_divergence(REFERENCE.probabilities, SHARES, 0), abs=0.02)
 
 
-def test_hybrid_says_that_it_estimates_the_population():
-    report = KLDrift(REFERENCE, Trusted(epsilon=3.0), estimator="hybrid").check(grid_of())
-    assert (report.reading.estimator, report.reading.target) == ("hybrid", "population")
+def test_posterior_ratios_says_that_it_estimates_the_population():
+    report = KLDrift(REFERENCE, Trusted(epsilon=3.0), estimator="posterior_ratios").check(grid_of())
+    assert (report.reading.estimator, report.reading.target) == ("posterior_ratios", "population")
     default = KLDrift(REFERENCE, Trusted(epsilon=3.0)).check(grid_of())
     assert (default.reading.estimator, default.reading.target) == ("posterior_counts", "cohort")
 

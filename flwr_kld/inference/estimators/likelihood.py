@@ -11,18 +11,15 @@ import math
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from flwr_kld.inference.estimators.groups import Groups
+from flwr_kld.inference.estimators.noise_window import NoiseWindow
 from flwr_kld.inference.estimators.score import Floats, score
 from flwr_kld.privacy.table import NoiseTable
 
 SPACING = 0.2
 _TOP = 6.0
-_REACH = 12.0
-"""Noise deviations that a count may lie above its noisy value; discrete Laplace exceeds them with
-probability under 1e-7."""
 
 
 def component_grid(theta: float, spacing: float = SPACING) -> Floats:
@@ -60,8 +57,8 @@ class Likelihood:
         self.grid = component_grid(theta, spacing)
         self._shape = 1 / spacing**2
         self.noise_variance = noise.variance
-        self._blurred = np.flatnonzero(~groups.sharp)
-        self._window, self._counts = self._noise_window(noise)
+        window = NoiseWindow(groups, noise)
+        self._blurred, self._window, self._counts = window.at, window.chance, window.counts
         expected = np.exp(groups.log_expected)
         mean = expected[:, None] * np.exp(self.grid)
         table = np.exp(_log_pmf(self._counts[:, None], mean[:, None, :], self._shape))
@@ -71,41 +68,6 @@ class Likelihood:
         self._score = score(self._counts / expected[:, None], theta)
         self._slices = self._bin_slices()
         self._sharp_rows = self._sharp(mean)
-
-    def _noise_window(self, noise: NoiseTable) -> tuple[Floats, Floats]:
-        """P(noise moves a count in block i to the group's value), [blurred, H]; block centres."""
-        y = np.round(self.groups.value[self._blurred]).astype(np.int64)
-        y = np.maximum(y, -noise.reach)  # beyond the table's reach, zero is the one count left
-        deviation = math.sqrt(noise.variance)
-        top = max(int(y.max(initial=0)), 0) + min(noise.reach, math.ceil(_REACH * deviation))
-        self._edges = _blocks(top, deviation)
-        centres = (self._edges[:-1] + self._edges[1:] - 1) / 2
-        reached = self._noise_below(y, noise)
-        return np.maximum(reached[:, :-1] - reached[:, 1:], 0.0), centres
-
-    def _noise_below(self, y: NDArray[np.int64], noise: NoiseTable) -> Floats:
-        """P(noise <= y - edge), summed over the noisy counts that share a group, [blurred, H + 1].
-
-        One of them cannot stand for all: the law of the noise has a cusp at 0.
-        """
-        below = np.concatenate([[0.0], np.cumsum(noise.probabilities)])
-        step = self.groups.step
-        if step == 1 or not len(y):
-            reached: Floats = below[self._place(y[:, None] - self._edges, noise)]
-            return reached
-        multiple = np.floor(y / step + 0.5)
-        low, high = (np.ceil((multiple + side) * step).astype(np.int64) for side in (-0.5, 0.5))
-        start = int(low.min() - self._edges[-1])
-        steps = np.arange(start, int(high.max() - self._edges[0]) + 1)
-        summed = np.concatenate([[0.0], np.cumsum(below[self._place(steps, noise)])])
-        shift = self._edges + start
-        of_group: Floats = summed[high[:, None] - shift] - summed[low[:, None] - shift]
-        return of_group
-
-    @staticmethod
-    def _place(z: NDArray[np.int64], noise: NoiseTable) -> NDArray[np.int64]:
-        """Where ``P(noise <= z)`` stands among the cumulated probabilities, a 0 before them."""
-        return np.clip(z + noise.reach + 1, 0, 2 * noise.reach + 1)
 
     def _bin_slices(self) -> list[tuple[int, int, int]]:
         """(bin, first, end) of the blurred groups of every bin that has some."""
@@ -170,14 +132,3 @@ class Likelihood:
             out[2, at], out[3, at] = sums[:, 2], np.maximum(sums[:, 3] - sums[:, 2] ** 2, 0.0)
             out[2, at[sums[:, 4] > 1e-12]] = np.inf
         return out[0], out[1], out[2], out[3]
-
-
-def _blocks(top: int, deviation: float) -> NDArray[np.int64]:
-    """Edges of blocks of counts 0..top: single counts first, never wider than deviation / 5.
-
-    Inside a block the prior of a count is taken as flat: components are far wider than 4%.
-    """
-    edges = [0]
-    while edges[-1] <= top:
-        edges.append(edges[-1] + max(1, int(min(0.04 * edges[-1], deviation / 5))))
-    return np.array(edges, dtype=np.int64)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from flwr_kld.inference.estimators.hybrid import hybrid
 from flwr_kld.inference.estimators.paper import paper
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.estimators.skew_plugin import skew_plugin
 
@@ -22,7 +22,7 @@ Estimator = Callable[..., Estimate]
 ESTIMATORS: MappingProxyType[str, Estimator] = MappingProxyType(
     {
         "posterior_counts": posterior_counts,
-        "hybrid": hybrid,
+        "posterior_ratios": posterior_ratios,
         "skew_plugin": skew_plugin,
         "paper": paper,
     }

@@ -1,0 +1,105 @@
+"""How the mean of ``r = P / Π`` changes with Π: ``E[r] = e^a``, a quadratic in ln Π.
+
+Drifts that flatten or steepen a distribution, or empty its tail, move rare symbols otherwise than
+frequent ones; what is left of r once that is taken out can then follow one law in all cells. Fitted
+by quasi-likelihood: counts have mean ``m e^a`` and variance ``m e^a + noise + spread (m e^a)²``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flwr_kld.inference.estimators.score import Floats
+
+_DEVIATIONS = np.array([1e3, 0.5, 0.25])
+"""Of the coefficients about 0, a priori, per deviation of ln Π; the level is free."""
+_STEPS = 12
+_MOST = 6.0
+"""Bound of a."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What the trend is fitted to: noisy counts of single symbols, and of many together.
+
+    Parameters
+    ----------
+    value : Floats
+        Shape [J], in records; the first S are single symbols.
+    expected : Floats
+        Shape [J], N Π, in records, > 0.
+    log_symbol : Floats
+        Shape [J], ln of N Π of a symbol; its mean over Π where there are many.
+    crowding : Floats
+        Shape [J], Σ Π² / (Σ Π)² over the symbols: 1 for one alone.
+    total, total_variance : float
+        What is known of N P over the single symbols together.
+    """
+
+    value: Floats
+    expected: Floats
+    log_symbol: Floats
+    crowding: Floats
+    total: float
+    total_variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trend:
+    """The fitted trend of S single symbols.
+
+    Parameters
+    ----------
+    log_mean : Floats
+        a, shape [S].
+    design : Floats
+        Slope of a in the coefficients, shape [S, 3].
+    covariance : Floats
+        Of the coefficients, shape [3, 3].
+    """
+
+    log_mean: Floats
+    design: Floats
+    covariance: Floats
+
+
+def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
+    """Fit the trend by Fisher scoring.
+
+    Parameters
+    ----------
+    noise : float
+        Variance of the noise in each count, in squared records.
+    singles : int
+        S, how many counts are of single symbols.
+    """
+    y, expected, crowding = counted.value, counted.expected, counted.crowding
+    share = expected / expected.sum()
+    x = counted.log_symbol - share @ counted.log_symbol
+    x = x / max(float(np.sqrt(share @ x**2)), 1.0)
+    design = np.stack([np.ones_like(x), x, x**2], axis=1)
+    precision = np.diag(_DEVIATIONS**-2.0)
+    at, spread = np.zeros(3), 0.0
+    told = precision
+    for _ in range(_STEPS):
+        mean = expected * np.exp(np.clip(design @ at, -_MOST, _MOST))
+        by_chance = mean + noise
+        variance = by_chance + spread * crowding * mean**2
+        slope = design.T @ (mean * (y - mean) / variance) - precision @ at
+        told = (design * (mean**2 / variance)[:, None]).T @ design + precision
+        # The single symbols' sum is known more finely than the sum of their noisy counts.
+        single = mean[:singles]
+        known = counted.total_variance + spread * single @ single + 1.0
+        moved = single @ design[:singles]
+        slope += moved * (counted.total - single.sum()) / known
+        told += np.outer(moved, moved) / known
+        step = np.linalg.solve(told, slope)
+        at = at + step / max(1.0, float(np.abs(step).max()))
+        weight = crowding * (mean / variance) ** 2
+        excess = weight @ ((y - mean) ** 2 - by_chance)
+        spread = max(0.0, float(excess / ((weight * crowding) @ mean**2)))
+    log_mean = np.clip(design[:singles] @ at, -_MOST, _MOST)
+    covariance = np.asarray(np.linalg.inv(told), dtype=np.float64)
+    return Trend(log_mean, design[:singles], covariance)
