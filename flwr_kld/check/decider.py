@@ -6,11 +6,14 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from flwr_kld.accounting import Ledger, State
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.check.measured import Measured
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.cell_witness import CellWitness
 from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.evidence import Evidence
@@ -18,7 +21,10 @@ from flwr_kld.inference.interval import two_sided_interval
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.power import Power
-from flwr_kld.inference.witness import check_level
+from flwr_kld.inference.sums_bound import bound_from_sums, outside_from_sums
+from flwr_kld.inference.sums_decision import decide_by_sums
+from flwr_kld.inference.wealth import WealthDetector, log_evidence
+from flwr_kld.inference.witness import Witness, check_level
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
 
@@ -26,7 +32,7 @@ _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
 again for the share outside the reference; the rest is the detector's. A check that stands alone has
 little use for that."""
-_EVIDENCE = 1
+_EVIDENCE = 2
 """Version of the fields that evidence is remembered under. A new field of `Alarm` joins them, and
 restarts all evidence, only if evidence that was gathered without it does not count with it."""
 
@@ -128,16 +134,22 @@ class Decider:
     theta: float
     reference: Reference
     _detector: EDetector = field(init=False, repr=False)
+    _wealth: WealthDetector = field(init=False, repr=False)
     _version: int = 0
 
     def __post_init__(self) -> None:
         self._detector = self.alarm.detector
+        self._wealth = WealthDetector(self._detector.rate, self.alarm.horizon)
 
     def recall(self, ledger: Ledger, budget: str) -> None:
         """Take up the evidence that a ledger remembers."""
         found = ledger.state(self._name(budget))
         if found is not None:
-            self._detector, self._version = EDetector.restore(found.value), found.version
+            self._version = found.version
+            if found.value.get("schema") == 1:
+                self._detector = EDetector.restore(found.value)
+            else:
+                self._wealth = WealthDetector.restore(found.value)
 
     def decide(self, measured: Measured, budget: str, contradiction: str | None) -> Decided:
         """Return the verdict of one check, and the evidence after it.
@@ -151,7 +163,9 @@ class Decider:
             why = measured.failure or "it was not asked"
             return Decided(unmeasured(self.threshold, self.alarm.level, why))
         counts = measured.second.values
-        if not isinstance(counts, NoisyCounts):
+        if isinstance(witness, CellWitness) and isinstance(counts, ClientSums):
+            return self._by_sums(witness, counts, budget, measured.population)
+        if not isinstance(witness, Witness) or not isinstance(counts, NoisyCounts):
             raise TypeError("a bound needs counts")
         theta, threshold = self.theta, self.threshold
         bound = lower_confidence_bound(witness, counts, theta=theta, level=self.alarm.level)
@@ -181,9 +195,38 @@ class Decider:
             resolution=resolution,
             population=measured.population,
         )
-        state = State(self._name(budget), self._detector.state(), self._version)
+        return Decided(
+            verdict, (self._remember(budget, self._detector.state()),), bound.design_effect.upper
+        )
+
+    def _by_sums(
+        self, witness: CellWitness, sums: ClientSums, budget: str, population: str
+    ) -> Decided:
+        """Decide on sums over clients."""
+        level, at_once = self.alarm.level, self.alarm.level_at_once
+        bound = bound_from_sums(witness, sums, level=level)
+        verdict = decide_by_sums(
+            bound,
+            bound_from_sums(witness, sums, level=at_once),
+            None,
+            self._wealth.update(log_evidence(sums)),
+            Outside(
+                outside_from_sums(witness, sums, level=level),
+                outside_from_sums(witness, sums, level=at_once),
+                self.outside,
+                1 - (1 - self.outside) * math.exp(-self.alarm.resolution),
+            ),
+            threshold=self.threshold,
+            resolution=self.alarm.resolution,
+            population=population,
+        )
+        state = self._remember(budget, self._wealth.state())
+        return Decided(verdict, (state,), bound.design_effect)
+
+    def _remember(self, budget: str, state: dict[str, Any]) -> State:
+        remembered = State(self._name(budget), state, self._version)
         self._version += 1
-        return Decided(verdict, (state,), bound.design_effect.upper)
+        return remembered
 
     def _name(self, budget: str) -> str:
         """Evidence adds up under one reference, θ, threshold and alarm."""

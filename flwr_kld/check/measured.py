@@ -10,6 +10,7 @@ from flwr_kld.cohort.halves import Part
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
+from flwr_kld.inference.cell_witness import CellWitness
 from flwr_kld.inference.contradictions import contradiction
 from flwr_kld.inference.witness import Witness
 
@@ -48,7 +49,7 @@ class Measured:
         Counts for the estimate.
     parts : Sequence[Part]
         Who was asked, for what.
-    witness : Witness or None
+    witness : Witness or CellWitness or None
         Where the first half said to look; None if only one exchange was wanted.
     second : Released or None
         The second half's counts of the witness's levels; None if it failed.
@@ -58,7 +59,7 @@ class Measured:
 
     first: Released
     parts: Sequence[Part]
-    witness: Witness | None = None
+    witness: Witness | CellWitness | None = None
     second: Released | None = None
     failure: str | None = None
 

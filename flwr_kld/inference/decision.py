@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.interval import Interval, NoInterval
@@ -89,11 +90,11 @@ def decide(
         A false "drift" has probability at most ``1 - at_once.level`` in each check for the
         divergence and as much for the share outside, and the detector's rate over its horizon.
     """
-    outcome, reason, resolve = _found(bound, at_once, standing, outside, threshold) or _none(
+    outcome, reason, resolve = found_drift(bound, at_once, standing, outside, threshold) or _none(
         bound, interval, power, threshold, threshold + resolution
     )
     if outcome is Outcome.NO_DRIFT:
-        outcome, reason, resolve = _with_outside(reason, outside)
+        outcome, reason, resolve = with_outside(reason, outside)
     limits = outside.limits
     return Verdict(
         outcome=outcome,
@@ -181,9 +182,23 @@ def _above(outside: OutsideShare, tolerated: float) -> bool:
 _Found = tuple[Outcome, str, str | None]
 
 
-def _found(
-    bound: LowerBound,
-    at_once: LowerBound,
+class Bound(Protocol):
+    """A lower confidence bound of D_θ, in nats."""
+
+    @property
+    def lower(self) -> float:
+        """D_θ is at least this."""
+        ...
+
+    @property
+    def level(self) -> float:
+        """With this probability."""
+        ...
+
+
+def found_drift(
+    bound: Bound,
+    at_once: Bound,
     standing: Standing,
     outside: Outside,
     threshold: float,
@@ -226,7 +241,7 @@ def _found(
     return None
 
 
-def _with_outside(reason: str, outside: Outside) -> _Found:
+def with_outside(reason: str, outside: Outside) -> _Found:
     """Return "no drift" if its share outside the reference is small enough, too."""
     if outside.limits is None:
         return Outcome.NO_DRIFT, reason, None

@@ -1,0 +1,127 @@
+"""Sums over clients of a public score of their records: what they say of the score's mean.
+
+Under the hypothesis, the score's sum over a client has a mean of at most 0. The sum over all
+clients, less known noise, is held against the spread of the clients: Student's law for the sum
+itself (asymptotic, in the number of clients), and the exact law of the noise in both numbers.
+Proof note: ``docs/proofs/lower-bound.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy.special import stdtr
+
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.privacy.table import NoiseTable
+
+_NODES, _FEW_NODES = 161, 33
+"""Values that stand for the noise in a sum, and in the clients' spread."""
+_BEYOND = 1e-10
+"""Probability of the noise that is put on the outermost values."""
+_HALVINGS = 36
+
+
+@dataclass(frozen=True)
+class ScoreSum:
+    """The sum of a score over clients, and how far it varies.
+
+    Parameters
+    ----------
+    sums : ClientSums
+        Of the second half.
+    number : {"total", "outside"}
+        Which score.
+    least : float
+        Variance of one record's score, in squared steps, as the first half had it: clients vary at
+        least as much as independent records do.
+    """
+
+    sums: ClientSums
+    number: Literal["total", "outside"]
+    least: float
+
+    @property
+    def value(self) -> float:
+        """The sum, in score steps."""
+        return self.sums.value(self.number)
+
+    @property
+    def variance(self) -> float:
+        """Of the sum by sampling, in squared score steps: without its noise, and not below 0."""
+        return float(self._variances(np.zeros(1))[0])
+
+    def p_value(self, shift: float = 0.0, *, above: bool = True) -> float:
+        """Return how probable such a sum is if a record's mean score is at most 0.
+
+        Parameters
+        ----------
+        shift : float
+            Score steps that each record's score is raised by beforehand. Clients that do not count
+            equally many records vary more by it.
+        above : bool
+            False for "at least 0", and sums as small as this.
+        """
+        sums, records = self.sums, self.sums.records
+        uneven = 0.0
+        if self._by_client:
+            most = self._most_records
+            uneven = shift**2 * records * max(most - records / max(sums.clients, 1), 0.0)
+        noise, weight = _few_values(sums.noise, _NODES)
+        spread_noise, spread_weight = _few_values(sums.noise, _FEW_NODES)
+        deviation = np.sqrt(self._variances(spread_noise)) + math.sqrt(uneven)
+        deviation = np.hypot(deviation, shift * sums.deviation("records"))
+        total = self.value + shift * records - noise * sums.unit(self.number)
+        quantile = (-total if above else total)[None, :] / deviation[:, None]
+        probability = spread_weight @ stdtr(self._degrees, quantile) @ weight
+        return min(float(probability), 1.0)
+
+    def crossing(
+        self, p_value: Callable[[float], float], low: float, high: float, at: float
+    ) -> float:
+        """Return where a falling p-value comes down to a level; the upper end if nowhere."""
+        if p_value(high) > at:
+            return high
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if p_value(middle) > at else (low, middle)
+        return high
+
+    def _variances(self, noise: Floats) -> Floats:
+        """Variance of the sum for each value of the noise in the squares, in steps."""
+        name: Literal["squares", "outside_squares"]
+        name = "squares" if self.number == "total" else "outside_squares"
+        squares = self.sums.value(name) - noise * self.sums.unit(name)
+        units = self.sums.clients if self._by_client else self.sums.records
+        seen = squares - self.value**2 / max(units, 1)
+        return np.asarray(np.maximum(seen, max(self.least * self.sums.records, 1.0)))
+
+    @cached_property
+    def _degrees(self) -> float:
+        return max((self.sums.clients if self._by_client else self.sums.records) - 1.0, 1.0)
+
+    @property
+    def _by_client(self) -> bool:
+        scores = self.sums.plan.scores
+        return scores is not None and scores.by == "client"
+
+    @property
+    def _most_records(self) -> int:
+        scores = self.sums.plan.scores
+        return 0 if scores is None else scores.most_records
+
+
+def _few_values(noise: NoiseTable, most: int) -> tuple[Floats, Floats]:
+    """Return values that stand for the noise, and their probabilities; shape [most] at most."""
+    beyond = int(np.searchsorted(np.cumsum(noise.probabilities), 1 - _BEYOND)) - noise.reach
+    width = max(1, -(-(2 * beyond + 1) // most))
+    block = np.clip(np.rint(noise.support / width).astype(int), -(most // 2), most // 2)
+    block -= block.min()
+    weight = np.asarray(np.bincount(block, noise.probabilities), dtype=np.float64)
+    return np.bincount(block, noise.probabilities * noise.support) / weight, weight

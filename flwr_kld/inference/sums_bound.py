@@ -1,0 +1,140 @@
+"""The lower confidence bound of D_θ from sums over clients.
+
+    D_θ = KL(Π || (1 - θ) P + θ Π)  >=  Σ Π ln f - ln((1 - θ) E_P f + θ E_Π f)
+
+for every f > 0 (Donsker and Varadhan 1983). f comes from one half of the cohort and is fixed when
+the other half is asked; E_P f is limited from above by that half's sums.
+Proof note: ``docs/proofs/lower-bound.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.cell_witness import CellWitness
+from flwr_kld.inference.outside import OutsideLimits
+from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.inference.witness import check_level
+
+
+@dataclass(frozen=True)
+class SumsBound:
+    """Lower confidence bound of D_θ from the second half, in nats.
+
+    Parameters
+    ----------
+    lower : float
+        D_θ is at least this with probability `level` over clients and noise; asymptotic, in the
+        number of clients (or of records, where these are what is drawn). Below 0 it says nothing.
+    point : float
+        The witness's own reading, without the margin: no estimate of D_θ, but of what this witness
+        sees of it.
+    standard_error : float
+        Of `point`: sampling, clustering in clients, and noise together.
+    level : float
+        Confidence, one-sided.
+    p_value : float
+        Of "D_θ is at most the threshold"; asymptotic likewise.
+    records : float
+        In the second half.
+    design_effect : float
+        Variance of the clients' sums over that of as many independent records, >= 1.
+    """
+
+    lower: float
+    point: float
+    standard_error: float
+    level: float
+    p_value: float
+    records: float
+    design_effect: float
+
+
+def bound_from_sums(witness: CellWitness, sums: ClientSums, *, level: float = 0.95) -> SumsBound:
+    """Limit D_θ of the population from below.
+
+    The population is the one that clients are independent draws from, each counting at most
+    `most_records`; or that of the records of these very clients, where scores count by record.
+
+    Parameters
+    ----------
+    witness : CellWitness
+        Learnt from records that are not in `sums`.
+    sums : ClientSums
+        Of ``witness.query_plan()``.
+    level : float
+        One-sided confidence, in [0.5, 1).
+
+    Raises
+    ------
+    ValueError
+        If the level is out of range, or the sums are not those of the witness.
+    """
+    level, score = check_level(level), _divergence(witness, sums)
+    step, f, records = witness.step, witness.f, sums.records
+    allowed = 1 + float(np.array(witness.scores.divergence)[0] - witness.below[0]) * step
+
+    def p_value(mean: float) -> float:
+        """Of ``E_P f >= mean``."""
+        return score.p_value((mean - allowed) / step)
+
+    most = score.crossing(p_value, float(f.min()), float(f.max()), 1 - level)
+    theta = witness.deciding.theta
+    mean = min(max(allowed - score.value * step / records, float(f.min())), float(f.max()))
+    whole = (1 - theta) * mean + theta * witness.reference_mean
+    deviation = math.hypot(math.sqrt(score.variance), sums.deviation("total"))
+    independent = max(score.least * records, 1.0)
+    return SumsBound(
+        lower=witness.divergence(most),
+        point=witness.divergence(mean),
+        standard_error=(1 - theta) * deviation * step / records / whole,
+        level=level,
+        p_value=score.p_value(),
+        records=records,
+        design_effect=max(score.variance / independent, 1.0),
+    )
+
+
+def outside_from_sums(
+    witness: CellWitness, sums: ClientSums, *, level: float = 0.95
+) -> OutsideLimits | None:
+    """Limit q, the share of records outside the reference, from both sides.
+
+    None if the reference has mass everywhere. The population, parameters and errors are those of
+    `bound_from_sums`; asymptotic likewise.
+    """
+    check_level(level)
+    outside = witness.plan.outside
+    if not outside.any():
+        return None
+    scores = np.array(_scores_of(witness, sums))
+    down, span = -float(scores[~outside].max()), float(np.ptp(scores))
+    if not span > 0:
+        return OutsideLimits(0.0, 1.0, 0.0, level)
+    q = float(witness.share[outside].sum())
+    score = ScoreSum(sums, "outside", span**2 * max(q * (1 - q), 1 / sums.records))
+    # A record's score is span · (1 where it is outside) - down, so its mean is span · q - down.
+    upper = score.crossing(
+        lambda share: score.p_value(down - span * share, above=False), 0.0, 1.0, 1 - level
+    )
+    lower = 1 - score.crossing(
+        lambda inside: score.p_value(down - span * (1 - inside)), 0.0, 1.0, 1 - level
+    )
+    point = (score.value / sums.records + down) / span
+    return OutsideLimits(lower, upper, min(max(point, 0.0), 1.0), level)
+
+
+def _divergence(witness: CellWitness, sums: ClientSums) -> ScoreSum:
+    _scores_of(witness, sums)
+    each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
+    return ScoreSum(sums, "total", each)
+
+
+def _scores_of(witness: CellWitness, sums: ClientSums) -> tuple[int, ...]:
+    if sums.plan.scores != witness.scores:
+        raise ValueError("the sums are not those of this witness")
+    return witness.scores.outside

@@ -1,0 +1,133 @@
+"""Evidence over checks from what bets on clients' sums have won: a theorem, for every law.
+
+Each client's sum S, of mean at most 0 if D_θ is at most the threshold, multiplies a stake by
+``1 + λ S > 0``; the product over independent clients has a mean of at most 1, whatever their law
+within the bound on a client's records. Over checks, an e-detector (Shin, Ramdas, Rinaldo 2022)
+adds up for drifts that may begin at any of them; Ville 1939.
+Proof note: ``docs/proofs/e-detector.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+from pydantic import Field
+
+from flwr_kld.arguments import real, whole
+from flwr_kld.codec.model import Model
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.e_detector import Standing
+from flwr_kld.privacy.table import RATIO_BITS, TOTAL, NoiseTable
+
+_SCHEMA: Final = 2
+_PARTS = (1.0, 0.5, 0.25, 0.125)
+"""Powers that the wealth may be raised to, which lowers its mean: the noise's cost falls faster."""
+_COST = 1.0
+"""Nats that the noise of one check may cost."""
+_CEILING = 100.0
+"""Evidence stops at so many times the alarm, so that an alarm ends some days after the drift."""
+_SLACK = 2.0**-30
+
+
+def log_evidence(sums: ClientSums) -> float:
+    """Return ln e of one check, where ``E e <= 1`` if D_θ is at most the threshold.
+
+    Exact within the bound on a client's records: the noise costs its own moment, from its table,
+    and each client's rounding at most what Hoeffding allows for a range of one step. By record, it
+    is exact for records that are independent.
+    """
+    unit = sums.unit("log_wealth")
+    for part in _PARTS:
+        cost = _log_moment(sums.noise, part * unit)
+        if cost <= _COST:
+            rounding = sums.clients * (part * unit) ** 2 / 8
+            return part * sums.value("log_wealth") - cost - rounding - _SLACK
+    return 0.0  # noise that strong leaves nothing to be won
+
+
+def _log_moment(noise: NoiseTable, slope: float) -> float:
+    """``ln E exp(slope · Z)``, inf where it diverges; the tail included."""
+    ratio = noise.tail_ratio / 2.0**RATIO_BITS
+    if slope * noise.reach > 500 or ratio * math.exp(slope) >= 1:
+        return math.inf
+    moment = float(noise.probabilities @ np.cosh(slope * noise.support))
+    edge, first = noise.tail / TOTAL * (1 - ratio) / 2, slope * (noise.reach + 1)
+    for sign in (1, -1):
+        moment += edge * math.exp(sign * first) / (1 - ratio * math.exp(sign * slope))
+    return math.log(moment)
+
+
+_NotNegative = Annotated[float, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class _State(Model, what="the alarm's state"):
+    schema: Literal[2]
+    rate: float
+    horizon: int
+    checks: Annotated[int, Field(ge=0)]
+    evidence: _NotNegative
+
+
+class WealthDetector:
+    """Adds up evidence over checks, for drifts that may begin at any of them.
+
+    Parameters
+    ----------
+    rate : float
+        In (0, 1): the probability of any false alarm in the first `horizon` checks is at most this;
+        in the long run there are at least ``horizon / rate`` checks between two on average.
+    horizon : int
+        Checks in that time, >= 1. Default: daily for a year.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    def __init__(self, rate: float = 0.05, horizon: int = 365) -> None:
+        self.rate = real("rate", rate, above=0, below=1)
+        self.horizon = whole("horizon", horizon, least=1, unit="checks")
+        self._checks, self._evidence = 0, 0.0
+
+    def update(self, log_evidence: float) -> Standing:
+        """Take in one check's ln e. The same checks in the same order end in the same state."""
+        started = math.log(self._evidence + 1 / self.horizon)
+        most = math.log(_CEILING / self.rate)
+        self._evidence = math.exp(min(started + real("evidence", log_evidence), most))
+        self._checks += 1
+        return self.standing
+
+    @property
+    def standing(self) -> Standing:
+        """Where the evidence stands."""
+        return Standing(self._evidence, 1 / self.rate, self._checks)
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able form that `restore` reads back exactly, schema versioned."""
+        state = _State(
+            schema=_SCHEMA,
+            rate=self.rate,
+            horizon=self.horizon,
+            checks=self._checks,
+            evidence=self._evidence,
+        )
+        return state.to_config()
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> WealthDetector:
+        """Read what `state` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state.
+        """
+        read = _State.from_config(state)
+        detector = cls(read.rate, read.horizon)
+        detector._checks, detector._evidence = read.checks, read.evidence
+        return detector
