@@ -10,6 +10,7 @@ from typing import Any
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import EstimateUndefined
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.plan import QueryPlan
@@ -72,6 +73,7 @@ def _read_counts(
             records=published.records,
             note=str(error),
         )
+    population = posterior_ratios(published, theta=theta) if found.target == "cohort" else None
     movements = explain(published, found, most=_MOVEMENTS, design_effect=design_effect)
     return Reading(
         estimate=found.value,
@@ -83,6 +85,8 @@ def _read_counts(
         privacy=found.error.privacy,
         records=published.records,
         movements=tuple(movement.to_dict() for movement in movements),
+        population_estimate=None if population is None else population.value,
+        population_deviation=None if population is None else population.error.total,
     )
 
 
@@ -131,6 +135,8 @@ def metrics(report: Report) -> dict[str, Any]:
     """Return a report's ``kld.*`` metrics for Flower's Result."""
     reading, verdict = report.reading, report.verdict
     values = {
+        "kld.population": reading.population_estimate,
+        "kld.population_error": reading.population_deviation,
         "kld.estimate": reading.estimate,
         "kld.error": reading.error,
         "kld.theta": reading.theta,

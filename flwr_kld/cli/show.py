@@ -63,6 +63,11 @@ def report_lines(report: Report) -> Iterator[str]:
     if reading.estimate is None:
         yield f"estimate: none: {reading.note}"
     else:
+        if reading.population_estimate is not None:
+            yield (
+                f"estimate, the clients they are drawn from: {reading.population_estimate:z.3f} ± "
+                f"{reading.population_deviation:.3f} nats{theta}"
+            )
         yield (
             f"estimate: KL(reference ‖ clients) = {reading.estimate:z.3f} ± {reading.error:.3f} "
             f"nats{theta}"

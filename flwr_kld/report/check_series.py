@@ -32,7 +32,8 @@ _PATHS = {
     "plan": "compared.plan", "seconds": "cost.seconds", "bytes_down": "cost.bytes_down",
     "bytes_up": "cost.bytes_up", "key": "key", "population": "cost.population",
     "epsilon_left": "cost.left", "epsilon_budget": "cost.budget", "outcome": "outcome",
-    "lower_bound": "lower_bound",
+    "lower_bound": "lower_bound", "population_estimate": "reading.population_estimate",
+    "population_deviation": "reading.population_deviation",
 }  # fmt: skip
 _COLUMNS: dict[str, Callable[[Report], Any]] = {
     **{name: attrgetter(path) for name, path in _PATHS.items()},

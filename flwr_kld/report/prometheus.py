@@ -60,6 +60,14 @@ _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         "Standard deviation of the estimate, in nats",
         lambda r: r.reading.error,
     ),
+    "kld_population_estimate": (
+        "Estimated divergence of the population that the cohort was drawn from, in nats",
+        lambda r: r.reading.population_estimate,
+    ),
+    "kld_population_deviation": (
+        "Standard deviation of the population's estimate, in nats",
+        lambda r: r.reading.population_deviation,
+    ),
     "kld_lower_bound": (
         "Lower confidence bound, in nats; 0 where there is nothing above",
         lambda r: r.lower_bound,

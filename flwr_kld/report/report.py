@@ -40,6 +40,9 @@ class Reading:
         Cells that moved most, ``Movement.to_dict``.
     candidates : dict[str, float]
         Weight of each candidate distribution that the clients may follow, where there are any.
+    population_estimate, population_deviation : float or None
+        The divergence of the distribution that the cohort's records were drawn from, and its
+        standard deviation, in nats; None where `estimate` is of it already, or nothing tells.
     """
 
     estimate: float | None
@@ -54,6 +57,8 @@ class Reading:
     outside: OutsideShare | None = None
     movements: tuple[dict[str, Any], ...] = ()
     candidates: dict[str, float] = field(default_factory=dict)
+    population_estimate: float | None = None
+    population_deviation: float | None = None
 
     @property
     def error(self) -> float:
@@ -66,9 +71,12 @@ class Reading:
         outside = "" if self.outside is None else f"; outside the reference: {self.outside}"
         if self.estimate is None:
             return f"KL(reference || clients): no estimate{theta}: {self.note}{outside}"
+        own = f"{self.estimate:z.3f} ± {self.error:.3f}"
+        if self.population_estimate is None:
+            return f"KL(reference || clients) = {own} nats{theta}{outside}"
+        drawn_from = f"{self.population_estimate:z.3f} ± {self.population_deviation:.3f}"
         return (
-            f"KL(reference || clients) = {self.estimate:z.3f} ± {self.error:.3f} nats{theta}"
-            f"{outside}"
+            f"KL(reference || clients) = {drawn_from} nats, of these records {own}{theta}{outside}"
         )
 
 

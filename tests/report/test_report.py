@@ -12,6 +12,7 @@ from report.samples import REPORT, altered, decided
 from flwr_kld.check.report_parts import metrics
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
 
 CHECKS = [
@@ -113,3 +114,16 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"flwr-kld\[plots\]"):
         CheckSeries(CHECKS).plot(tmp_path / "history.png")
+
+
+def test_the_population_is_named_before_the_cohort():
+    told = str(altered(REPORT, population_estimate=0.125, population_deviation=0.02))
+    assert "0.125 ± 0.020 nats, of these records 0.250 ± 0.050" in told
+
+
+def test_a_report_stored_without_the_population_is_read():
+    values = altered(REPORT, population_estimate=0.125, population_deviation=0.02).to_dict()
+    assert Report.from_dict(values).reading.population_estimate == 0.125
+    for name in ("population_estimate", "population_deviation"):
+        del values["reading"][name]
+    assert Report.from_dict(values).reading.population_estimate is None

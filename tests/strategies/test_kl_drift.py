@@ -140,6 +140,10 @@ def test_posterior_ratios_says_that_it_estimates_the_population():
     assert (report.reading.estimator, report.reading.target) == ("posterior_ratios", "population")
     default = KLDrift(REFERENCE, Trusted(epsilon=3.0)).check(grid_of())
     assert (default.reading.estimator, default.reading.target) == ("posterior_counts", "cohort")
+    # The same noise is not drawn twice, but both are about the population these clients come from.
+    gap = abs(default.reading.population_estimate - report.reading.estimate)
+    assert gap < 5 * (default.reading.population_deviation + report.reading.error)
+    assert report.reading.population_estimate is None
 
 
 def test_theta_zero_with_an_unseen_symbol_says_so_and_keeps_the_report():
