@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import stdtr
 
 from flwr_kld.counts.client_sums import ClientSums
@@ -25,7 +26,9 @@ _NODES, _FEW_NODES = 161, 33
 """Values that stand for the noise in a sum, and in the clients' spread."""
 _BEYOND = 1e-10
 """Probability of the noise that is put on the outermost values."""
-_HALVINGS = 36
+_TINY = 1e-300
+_CLOSE = 2.0**-32
+"""Part of the range by which a limit is found, and then rounded to the safe side."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,14 @@ class ScoreSum:
         """Return where a falling p-value comes down to a level; the upper end if nowhere."""
         if p_value(high) > at:
             return high
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if p_value(middle) > at else (low, middle)
-        return high
+        if p_value(low) <= at:
+            return low
+
+        def beyond(x: float) -> float:
+            return math.log(max(p_value(x), _TINY) / at)
+
+        close = (high - low) * _CLOSE
+        return min(float(brentq(beyond, low, high, xtol=close)) + 2 * close, high)
 
     def _variances(self, noise: Floats) -> Floats:
         """Variance of the sum for each value of the noise in the squares, in steps."""
