@@ -1,0 +1,84 @@
+"""What a check on sums over clients says, and on which grounds."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from flwr_kld.inference.decision import Outside
+from flwr_kld.inference.e_detector import Standing
+from flwr_kld.inference.outside import OutsideLimits
+from flwr_kld.inference.sums_bound import SumsBound
+from flwr_kld.inference.sums_decision import decide_by_sums
+from flwr_kld.inference.verdict import Outcome
+
+BOUND = SumsBound(
+    lower=0.01,
+    point=0.03,
+    standard_error=0.01,
+    level=0.95,
+    p_value=0.9,
+    records=1e4,
+    design_effect=1,
+)
+NOTHING_OUTSIDE = Outside(None, None, 0.0, 0.1)
+QUIET, LOUD = Standing(0.1, 33.3, 5), Standing(40.0, 33.3, 5)
+
+
+@dataclass(frozen=True)
+class Limit:
+    value: float
+    level: float = 0.95
+
+    def resolves(self, wanted):
+        return f"3 times the records for {wanted:g}"
+
+
+def decided(bound=BOUND, at_once=BOUND, upper=None, standing=QUIET, outside=NOTHING_OUTSIDE):
+    return decide_by_sums(
+        bound, at_once, upper, standing, outside,
+        threshold=0.1, resolution=0.1, population="these 30 clients",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome", "words"),
+    [
+        ({"upper": Limit(0.19)}, Outcome.NO_DRIFT, "at most 0.19 nats with confidence 95 %"),
+        ({"upper": Limit(0.21)}, Outcome.INCONCLUSIVE, "only known to be at most 0.21 nats"),
+        ({"upper": None}, Outcome.INCONCLUSIVE, "nothing excludes one of 0.2 nats"),
+        (
+            {"upper": Limit(0.19), "bound": replace(BOUND, point=0.3)},
+            Outcome.INCONCLUSIVE,
+            "own reading of 0.3 nats",
+        ),
+        (
+            {"upper": Limit(0.19), "at_once": replace(BOUND, lower=0.11, level=0.9999)},
+            Outcome.DRIFT,
+            "above 0.1 nats",
+        ),
+        ({"upper": Limit(0.19), "standing": LOUD}, Outcome.DRIFT, "evidence of 5 checks"),
+        (
+            {"upper": Limit(0.19), "bound": replace(BOUND, lower=0.12)},
+            Outcome.INCONCLUSIVE,
+            "only with confidence 95 %",
+        ),
+    ],
+)
+def test_each_ground_has_its_verdict(options, outcome, words):
+    verdict = decided(**options)
+    assert verdict.outcome is outcome
+    assert words in verdict.reason
+    assert verdict.reason.endswith("; this is about these 30 clients")
+
+
+def test_a_share_outside_that_is_not_excluded_is_no_all_clear():
+    limits = OutsideLimits(0.0, 0.2, 0.05, 0.95)
+    verdict = decided(upper=Limit(0.1), outside=Outside(limits, limits, 0.0, 0.1))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "20 % of the records" in verdict.reason
+
+
+def test_what_is_inconclusive_says_what_would_resolve_it():
+    assert decided(upper=Limit(0.3)).resolve == "3 times the records for 0.2"
+    assert decided(upper=Limit(0.3)).interval == (0.01, 0.3)
+    assert decided().interval is None
