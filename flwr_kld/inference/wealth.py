@@ -107,6 +107,24 @@ class WealthDetector:
         """Where the evidence stands."""
         return Standing(self._evidence, 1 / self.rate, self._checks)
 
+    @property
+    def between_false_alarms(self) -> float:
+        """Checks between two false alarms, on average at least."""
+        return self.horizon / self.rate
+
+    def delay(self, errors: float, stake: float) -> float:
+        """Forecast the checks from the beginning of a drift to the alarm.
+
+        Parameters
+        ----------
+        errors : float
+            By how many standard errors of a check's sum the drift stands above the threshold.
+        stake : float
+            What is staked, in inverse standard errors: ``Scores.stake`` times the sum's deviation.
+        """
+        growth = errors * stake - stake**2 / 2
+        return math.log(self.between_false_alarms) / growth if growth > 0 else math.inf
+
     def state(self) -> dict[str, Any]:
         """Return a JSON-able form that `restore` reads back exactly, schema versioned."""
         state = _State(

@@ -103,3 +103,16 @@ def test_a_state_is_read_back_exactly_and_others_are_refused():
     for wrong in ({"schema": 1}, {"evidence": -1.0}, {"rate": 2.0}):
         with pytest.raises(ValueError, match=r"state|rate"):
             WealthDetector.restore(state | wrong)
+
+
+def test_the_operating_characteristic():
+    """At 2 standard errors and a stake of 1 a check wins 1.5 nats of the 8.9 that are needed."""
+    detector = WealthDetector(0.05, 365)
+    assert detector.between_false_alarms == 7300
+    assert detector.delay(2.0, 1.0) == pytest.approx(math.log(7300) / 1.5)
+    assert detector.delay(0.4, 1.0) == math.inf
+    checks = 0
+    while not detector.standing.alarmed:
+        detector.update(1.5)
+        checks += 1
+    assert abs(checks - detector.delay(2.0, 1.0)) <= 1
