@@ -19,10 +19,10 @@ SILENT = PrivacyEvent("none", NoiseTable((1 << 128,)), (1, -1), Guarantee(1e6))
 def plan_for():
     """Give each symbol of a law its own cell."""
 
-    def make(p, cells=None):
+    def make(p, cells=None, seed=0):
         reference = Reference(Numbered(len(p)), np.asarray(p, dtype=float))
         recipe = Partition(cells or max(len(p), 16))
-        return recipe.draw(reference, np.random.default_rng(0))
+        return recipe.draw(reference, np.random.default_rng(seed))
 
     return make
 

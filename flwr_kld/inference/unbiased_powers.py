@@ -1,0 +1,107 @@
+"""Unbiased estimates of ``(μ - A)**k`` from a count of mean μ with noise, and their covariances.
+
+A count X is Poisson(μ), the noise Z has a known law, and Y = X + Z is seen. The estimates C_k have
+the generating function ``Σ C_k t^k / k! = (1 + t)^Y exp(-A t) / E (1 + t)^Z``, since
+``E (1 + t)^X = exp(μ t)``: Charlier's polynomials, less what the noise adds. Proof note:
+``docs/proofs/upper-limit.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.privacy.table import NoiseTable
+
+Floats = NDArray[np.float64]
+
+HIGHEST = 8
+"""Power."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnbiasedPowers:
+    """What the law of the noise contributes.
+
+    Parameters
+    ----------
+    series : tuple[float, ...]
+        Coefficients of ``d/dt ln E (1 + t)^Z``, from t^0 on.
+    covariance : NDArray[np.float64]
+        Shape [9, 9]: ``E C_k C_l`` of the noise alone, at μ = A = 0.
+    """
+
+    series: tuple[float, ...]
+    covariance: Floats
+
+    @classmethod
+    def of(cls, noise: NoiseTable) -> UnbiasedPowers:
+        """Compute them from the noise's exact probabilities."""
+        return _of(noise)
+
+    def estimates(self, counts: Floats, expected: Floats, highest: int) -> list[Floats]:
+        """Return C_0, …, C_highest for each count Y, around A = `expected`; shapes [cells]."""
+        found = [np.ones_like(counts)]
+        for k in range(highest):
+            following = (counts - expected) * found[k]
+            for j in range(k + 1):
+                ahead = -self.series[j] + (0.0 if j == 0 else (-1) ** j * counts)
+                following = following + math.perm(k, j) * ahead * found[k - j]
+            found.append(following)
+        return found
+
+    def covariances(self, mean: Floats, highest: int) -> list[list[Floats]]:
+        """Return ``Cov(C_k, C_l)`` around A = μ = `mean`, for 1 <= k, l <= highest at [k][l]."""
+        return [
+            [self._covariance(mean, k, k2) for k2 in range(highest + 1)] for k in range(highest + 1)
+        ]
+
+    def _covariance(self, mean: Floats, k: int, other: int) -> Floats:
+        """``Σ_j binom(k, j) binom(l, j) j! μ^j E C_{k-j} C_{l-j}`` of the noise alone."""
+        total = np.zeros_like(mean)
+        for j in range(min(k, other) + 1):
+            factor = math.comb(k, j) * math.comb(other, j) * math.factorial(j)
+            left = float(self.covariance[k - j, other - j])
+            if left:
+                total = total + factor * left * mean**j
+        return total
+
+    def scaled(self, factor: float) -> UnbiasedPowers:
+        """Return about those of noise whose standard deviation is `factor` times as large."""
+        power = np.arange(HIGHEST + 1)
+        return UnbiasedPowers(
+            self.series, self.covariance * factor ** (power[:, None] + power[None, :])
+        )
+
+
+@lru_cache(maxsize=8)
+def _of(noise: NoiseTable) -> UnbiasedPowers:
+    z, chance = noise.support.astype(np.float64), noise.probabilities
+    falling, h = np.ones_like(z), []
+    for k in range(HIGHEST + 2):
+        h.append(float(falling @ chance) / math.factorial(k))
+        falling = falling * (z - k)
+    series = _log_derivative(h)
+    powers = UnbiasedPowers(series, np.zeros(()))
+    found = np.stack(powers.estimates(z, np.zeros_like(z), HIGHEST))
+    return UnbiasedPowers(series, (found * chance) @ found.T * _parity())
+
+
+def _log_derivative(h: Sequence[float]) -> tuple[float, ...]:
+    """Coefficients of h'/h from those of the power series h, with h[0] = 1."""
+    found: list[float] = []
+    for j in range(len(h) - 1):
+        found.append((j + 1) * h[j + 1] - sum(found[i] * h[j - i] for i in range(j)))
+    return tuple(found)
+
+
+def _parity() -> Floats:
+    """Let C_0 be uncorrelated with the others exactly: they have mean 0."""
+    keep = np.ones((HIGHEST + 1, HIGHEST + 1))
+    keep[0, 1:] = keep[1:, 0] = 0
+    return keep
