@@ -1,0 +1,171 @@
+"""Checks as the product runs them, without Flower's messages: halves, counts, witness, sums."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import stdtr
+
+from flwr_kld.check.decider import Alarm
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.cell_witness import CellWitness
+from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Unit
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.studies.client_sums import released
+from flwr_kld.simulations.studies.federations import Federation
+from flwr_kld.simulations.studies.records import MANY, Records
+from flwr_kld.trust import Trust
+
+_LIKELY = 0.25
+"""Least probability that the noise neither lowers the sum nor its spread: so a p-value is at least
+this part of the one without noise, by fewer degrees of freedom, and most need not be computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """What a check published: counts of one half, and the other's sums of scores.
+
+    Parameters
+    ----------
+    first : NoisyCounts
+        Of the cells.
+    witness : CellWitness
+        Learnt from them.
+    sums : ClientSums
+        Of its scores.
+    """
+
+    first: NoisyCounts
+    witness: CellWitness
+    sums: ClientSums
+
+
+@dataclass(frozen=True, eq=False)
+class Checks:
+    """How a federation is checked.
+
+    Parameters
+    ----------
+    reference : Reference
+        Π.
+    trust : Trust
+        Who adds the noise.
+    threshold : float
+        Nats of D_θ that are tolerated.
+    most_records : int
+        That a client counts.
+    cells : int
+        Budget of the partition.
+    """
+
+    reference: Reference
+    trust: Trust
+    threshold: float
+    most_records: int
+    cells: int = 1000
+
+    def plan(self, rng: np.random.Generator) -> QueryPlan:
+        """Draw a check's cells."""
+        return Partition(self.cells).draw(self.reference, rng)
+
+    def halves(self, federation: Federation, clients: int, rng: np.random.Generator) -> Halves:
+        """Run one check on a fresh cohort."""
+        plan = self.plan(rng)
+        return self.of_records(plan, federation.draw(plan, clients, rng), rng)
+
+    def of_records(self, plan: QueryPlan, asked: Records, rng: np.random.Generator) -> Halves:
+        """Run one check on these records."""
+        one, other = self.split(asked, rng)
+        first = self.counted(plan, one, rng)
+        witness = self.learnt(first, other, by_client=asked.clients >= MANY)
+        return Halves(first, witness, self.summed(witness, other, rng))
+
+    def split(self, asked: Records, rng: np.random.Generator) -> tuple[Records, Records]:
+        """Split a cohort in two halves, as the product does."""
+        hides_clients = self.trust.guarantee.unit is Unit.CLIENT
+        by_client = hides_clients or asked.clients >= MANY
+        return asked.by_client(rng) if by_client else asked.by_record(rng)
+
+    def counted(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> NoisyCounts:
+        """Publish one half's counts."""
+        if self.trust.most_records:
+            records = records.at_most(self.trust.most_records, rng)
+        bits = _bits(rng)
+        event = _event(self.trust, records.clients)
+        values = records.counts(plan.cells) + sample(event.table, plan.cells, bits)
+        exact = event.guarantee.total_is_public
+        number = len(records.cells) if exact else values.sum()
+        return NoisyCounts(values, max(float(number), 1.0), event, plan, bits.private)
+
+    def learnt(self, first: NoisyCounts, other: Records, *, by_client: bool) -> CellWitness:
+        """Learn a witness for the other half."""
+        guarantee = self.trust.guarantee
+        noise = _sums_event(self.trust, other.clients).table.variance ** 0.5
+        deciding = Deciding(
+            other.clients,
+            first.records,
+            self.most_records,
+            "client" if by_client else "record",
+            guarantee,
+            noise,
+            self.threshold,
+        )
+        return CellWitness.from_counts(first, deciding)
+
+    def summed(self, witness: CellWitness, other: Records, rng: np.random.Generator) -> ClientSums:
+        """Publish the other half's sums."""
+        event = _sums_event(self.trust, other.clients)
+        return released(witness.query_plan(), other, event, rng, _bits(rng))
+
+    def found_at_once(self, witness: CellWitness, sums: ClientSums, alarm: Alarm) -> bool:
+        """Whether a single check alarms, for the divergence or the share outside the reference."""
+        alone = 1 - alarm.level_at_once
+        scores = [total_of(witness, sums)]
+        if witness.plan.outside.any():
+            scores.append(outside_of(witness, sums))
+        return any(not _clear(score, alone) and score.p_value() < alone for score in scores)
+
+
+def total_of(witness: CellWitness, sums: ClientSums) -> ScoreSum:
+    """Return the sum whose p-value is that of "D_θ is at most what is tolerated"."""
+    each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
+    return ScoreSum(sums, "total", each)
+
+
+def outside_of(witness: CellWitness, sums: ClientSums) -> ScoreSum:
+    """Return the sum whose p-value is that of "no record is outside the reference"."""
+    outside = witness.plan.outside
+    share = float(witness.share[outside].sum())
+    span = float(np.ptp(np.array(witness.scores.outside)))
+    return ScoreSum(sums, "outside", span**2 * max(share * (1 - share), 1 / sums.records))
+
+
+def _clear(score: ScoreSum, level: float) -> bool:
+    """Whether a p-value is above a level for certain: it is cheaper to say than the p-value."""
+    degrees = max(score.sums.clients - 1, 1)
+    return bool(_LIKELY * stdtr(degrees, -score.value / math.sqrt(score.variance)) >= level)
+
+
+@lru_cache(maxsize=64)
+def _event(trust: Trust, clients: int) -> PrivacyEvent:
+    return trust.event(clients)
+
+
+@lru_cache(maxsize=64)
+def _sums_event(trust: Trust, clients: int) -> PrivacyEvent:
+    return trust.sums_event(clients)
+
+
+def _bits(rng: np.random.Generator) -> SeededBits:
+    return SeededBits(int(rng.integers(2**63)))

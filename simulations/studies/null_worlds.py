@@ -1,0 +1,203 @@
+"""Federations in which nothing drifts beyond what is tolerated, each with a trap of its own.
+
+The reference is made for the federation: it is what the clients counted have, each with at most
+`most_records` records, or lies exactly the tolerated number of nats away from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq
+
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.labels import Labels
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.studies.checks import Checks
+from flwr_kld.simulations.studies.drifts import THETA, zipf
+from flwr_kld.simulations.studies.federations import (
+    Clients,
+    Equal,
+    Federation,
+    Geometric,
+    Groups,
+    Pareto,
+    Silos,
+    Static,
+)
+from flwr_kld.simulations.studies.hands import Hands, Writers
+from flwr_kld.simulations.studies.records import MANY
+from flwr_kld.trust import Trust
+from flwr_kld.trust.distributed import Distributed
+from flwr_kld.trust.trusted import Trusted
+
+THRESHOLD = 0.05
+_SYMBOLS = 50
+_WRITERS, _POOL = range(2_000), 100
+
+
+@dataclass(frozen=True)
+class World:
+    """One null world.
+
+    Parameters
+    ----------
+    name : str
+        Its trap.
+    make : Callable[[np.random.Generator], Federation]
+        Builds the federation of a year.
+    clients, most_records : int
+        Of a check, and that a client counts.
+    trust : Trust
+        Who adds the noise.
+    nats : float
+        D_θ: 0 or the threshold.
+    same : bool
+        Whether the same clients with the same records are asked in each check: a year then shares
+        nothing with another one, and fewer are simulated.
+    """
+
+    name: str
+    make: Callable[[np.random.Generator], Federation]
+    clients: int = 200
+    most_records: int = 20
+    trust: Trust = Trusted(1.0)  # noqa: RUF009  (frozen)
+    nats: float = THRESHOLD
+    same: bool = False
+
+    @property
+    def by_client(self) -> bool:
+        """Whether clients, not their records, are split in halves."""
+        return self.clients >= MANY
+
+    def checks(self, federation: Federation) -> Checks:
+        """Check the federation against a reference at this D_θ."""
+        law = federation.law(self.most_records)
+        reference = Reference.from_probabilities(_domain(len(law)), _away(law, self.nats))
+        return Checks(reference, self.trust, THRESHOLD, self.most_records)
+
+
+def worlds() -> list[World]:
+    """List the worlds."""
+    law = np.append(zipf(_SYMBOLS), [0.0, 0.0])
+    few = np.append(zipf(10), [0.0, 0.0])
+    shares = Distributed(1.0, 80)
+    adds = Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)
+    level = Trusted(5.0, adjacency=Adjacency.ADD_REMOVE, clip=20)
+
+    def fresh(alike: float | None = None, records: int = 20) -> Callable[..., Federation]:
+        return lambda rng: Clients(law, Equal(records), alike)
+
+    return [
+        World("independent records", fresh(), nats=0.0),
+        World("independent records, at the threshold", fresh()),
+        World("different clients", fresh(5.0)),
+        World("one symbol a client, no drift", fresh(0.0), nats=0.0),
+        World("one symbol a client", fresh(0.0)),
+        World("noise shares", fresh(5.0), trust=shares),
+        World("add-remove", fresh(5.0), trust=adds),
+        World("whole clients hidden", fresh(5.0), trust=level),
+        World("1 % of clients with 500 records", _heavy(few, 0.01, 500), 400),
+        World("2 % of clients with 200 records", _heavy(few, 0.02, 200), 400),
+        World(
+            "sizes of a Pareto law",
+            lambda rng: Clients(law, Pareto(5, 1.1), 1.0),
+            most_records=100,
+        ),
+        World(
+            "sizes of a geometric law",
+            lambda rng: Clients(law, Geometric(20), 2.0),
+            most_records=60,
+        ),
+        World(
+            "the same records for a year, all clients",
+            lambda rng: Static.of(Clients(law, Equal(20), 5.0), 200, _whole(len(law)), rng),
+            same=True,
+        ),
+        World(
+            "the same records, rotating cohorts",
+            lambda rng: Static.of(
+                Clients(law, Equal(20), 5.0), 4_000, _whole(len(law)), rng, rotates=True
+            ),
+        ),
+        World(
+            "20 clients of one or two labels",
+            lambda rng: Silos(rng.dirichlet(0.1 * np.ones(10), 20), 200, pad=2),
+            20,
+            most_records=200,
+        ),
+        World(
+            "12 clients, new records",
+            fresh(records=400),
+            12,
+            most_records=400,
+        ),
+        World(
+            "12 clients, the same records for a year",
+            lambda rng: Static.of(Clients(law, Equal(400)), 12, _whole(len(law)), rng).hashed(rng),
+            12,
+            most_records=400,
+            same=True,
+        ),
+        World("writers, no drift", _writers, most_records=50, nats=0.0),
+        World("writers, at the threshold", _writers, most_records=50),
+    ]
+
+
+def _heavy(law: Floats, share: float, records: int) -> Callable[[np.random.Generator], Federation]:
+    """Build 8,000 clients of whom some have many records, all of one symbol of their own."""
+    one = np.eye(len(law))[0]
+    others = law * (1 - one)
+    parts = (
+        (1 - share, Clients(others / others.sum(), Equal(20))),
+        (share, Clients(one, Equal(records))),
+    )
+    return lambda rng: Static.of(
+        Groups(parts, exact=True), 8_000, _whole(len(law)), rng, rotates=True
+    )
+
+
+def _writers(rng: np.random.Generator) -> Federation:
+    usual = _hands()
+    return Writers(usual, usual, 0.0, 50, load_digits(1).patterns().size)
+
+
+@lru_cache(maxsize=1)
+def _hands() -> Hands:
+    return Hands.virtual(_WRITERS, _POOL)
+
+
+def _domain(size: int) -> Domain:
+    patterns = load_digits(1).patterns()
+    return patterns if size == patterns.size else Labels(list(range(size - 2)))
+
+
+@lru_cache(maxsize=4)
+def _whole(size: int) -> QueryPlan:
+    """Give each symbol a cell of its own."""
+    reference = Reference.from_counts(_domain(size), np.ones(size))
+    return Partition(max(size, 16)).draw(reference, np.random.default_rng(0))
+
+
+def _away(law: Floats, nats: float) -> Floats:
+    """Return a reference from which a law is this many nats of D_θ away."""
+    if nats == 0:
+        return law
+    tilted = law * np.exp(2.0 * np.cos(np.arange(len(law))))
+    tilted /= tilted.sum()
+
+    def excess(amount: float) -> float:
+        reference = (1 - amount) * law + amount * tilted
+        return skewed_divergence(reference, law, THETA) - nats
+
+    amount = float(brentq(excess, 0.0, 1.0, xtol=1e-13))
+    return np.asarray((1 - amount) * law + amount * tilted)
