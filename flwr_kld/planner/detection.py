@@ -1,35 +1,79 @@
-"""The smallest drift that the lower bound will find: both halves, on cohorts that are drawn."""
+"""The smallest drift that the lower bound will find: both halves of checks that nobody has run."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
 
-from flwr_kld.inference.lower_bound import lower_confidence_bound
-from flwr_kld.inference.witness import Witness
+from flwr_kld.inference.cell_witness import CellWitness
+from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.planner.cohort import draw_cohorts, published
-from flwr_kld.planner.drift import Drift, Law, largest_divergence
+from flwr_kld.planner.deciding_half import DecidingHalf
+from flwr_kld.planner.drift import Law, Path
 from flwr_kld.planner.setting import Setting
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.selection import Selection
+from flwr_kld.query.scores import MOST_RECORDS
 
-_WITNESSES, _BOUNDS = 16, 16
-"""First halves that are drawn, and second halves for each of them."""
+_WITNESSES = 8
+"""First halves that are drawn."""
 _SMALLEST = 1e-4
 """Nats below which nobody looks."""
-_PRECISION = 1.05
-"""Ratio of neighbouring divergences that are told apart."""
+_PRECISION = 0.03
+"""Relative error of a smallest drift, of the search alone."""
+_RARE = 1e-9
 
 
-def power_of(setting: Setting, plan: QueryPlan, law: Law) -> float:
+def power_of(setting: Setting, plan: QueryPlan, law: Law, *, clients: float = 1.0) -> float:
     """Probability that the lower bound exceeds the threshold; deterministic.
 
     Parameters
     ----------
     law : Law
         P over symbols, shape [domain.size].
+    clients : float
+        Part of the clients that moved, in (0, 1]; the others have the reference's law.
+
+    Raises
+    ------
+    ValueError
+        If the setting has no threshold.
+    """
+    deciding = deciding_of(setting)
+    p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
+    generator, bits = np.random.default_rng(0), SeededBits(0)
+    power = []
+    for h in draw_cohorts(p, setting.total, setting.clustering, _WITNESSES, generator):
+        first = published(h, plan, setting.event, bits)
+        witness = CellWitness.from_counts(first, deciding)
+        power.append(DecidingHalf(witness, setting, p, clients).power(generator, bits))
+    return float(np.mean(power))
+
+
+def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | None:
+    """Least D_θ of the population, in nats, that is found with the setting's power.
+
+    None if even the largest is not.
+    """
+
+    def excess(log_divergence: float) -> float:
+        law = drift.at(math.exp(log_divergence), setting.theta)
+        power = power_of(setting, plan, law, clients=drift.clients)
+        return float(ndtri(min(max(power, _RARE), 1 - _RARE)) - ndtri(setting.power))
+
+    low, high = max(_SMALLEST, setting.threshold or 0.0), drift.largest(setting.theta)
+    if low >= high or excess(math.log(high)) < 0:
+        return None
+    if excess(math.log(low)) >= 0:
+        return low
+    return math.exp(float(brentq(excess, math.log(low), math.log(high), xtol=_PRECISION)))
+
+
+def deciding_of(setting: Setting) -> Deciding:
+    """Return what a check knows of its second half when it learns the witness.
 
     Raises
     ------
@@ -38,51 +82,16 @@ def power_of(setting: Setting, plan: QueryPlan, law: Law) -> float:
     """
     if setting.threshold is None:
         raise ValueError("a check without a threshold decides nothing")
-    p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
-    event, generator, bits = setting.event, np.random.default_rng(0), SeededBits(0)
-    found = 0
-    for h in draw_cohorts(p, setting.total, setting.design_effect, _WITNESSES, generator):
-        witness = Witness.from_counts(
-            published(h, plan, event, bits),
-            theta=setting.theta,
-            groups=setting.groups,
-            level=setting.level,
-        )
-        q = np.asarray(np.bincount(witness.level_of, p), dtype=np.float64)
-        asked = witness.query_plan().over(Selection(groups=setting.groups))
-        in_groups = draw_cohorts(
-            q,
-            setting.total // setting.groups,
-            setting.design_effect,
-            _BOUNDS * setting.groups,
-            generator,
-        ).reshape(_BOUNDS, setting.groups, len(q))
-        for second in in_groups:
-            bound = lower_confidence_bound(
-                witness,
-                published(second.T.reshape(-1), asked, event, bits),
-                theta=setting.theta,
-                level=setting.level,
-            )
-            found += bound.lower > setting.threshold
-    return found / (_WITNESSES * _BOUNDS)
-
-
-def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | None:
-    """Least D_θ of the population, in nats, that is found with the setting's power.
-
-    None if even the largest is not. Bisection in ln D_θ.
-    """
-
-    def enough(divergence: float) -> bool:
-        law = drift.at(divergence, setting.theta)
-        return power_of(setting, plan, law) >= setting.power
-
-    low = max(_SMALLEST, setting.threshold or 0.0)
-    high = largest_divergence(drift, setting.theta)
-    if low >= high or not enough(high):
-        return None
-    while high > _PRECISION * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    most = min(setting.trust.most_records or MOST_RECORDS, MOST_RECORDS)
+    if setting.by == "client":
+        most = min(default_most_records(setting.total, setting.answering), most)
+    return Deciding(
+        clients=setting.answering,
+        records=setting.total,
+        most_records=most,
+        by=setting.by,
+        guarantee=setting.trust.guarantee,
+        noise=math.sqrt(setting.sums_event.table.variance),
+        threshold=setting.threshold,
+        theta=setting.theta,
+    )

@@ -3,25 +3,65 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from flwr_kld.arguments import real
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.reference import Reference
 
 Law = NDArray[np.float64]
 Shape = Literal["spread", "concentrated"]
 
-_LARGEST = 50.0
 _PART = 0.1
 """Of Π's mass that a concentrated drift moves."""
 _SEED = 20_240_229
 
 
-class Drift:
+class Path(ABC):
+    """Laws of a population that moves away from the reference."""
+
+    name: str
+    """What it is called in tables."""
+    farthest: float
+    """Largest amount."""
+    clients: float = 1.0
+    """Part of the clients that move; the others stay where the reference is."""
+
+    @abstractmethod
+    def law(self, amount: float) -> Law:
+        """Return P of the population at an amount, shape [domain.size]; amount 0 is Π."""
+
+    def at(self, divergence: float, theta: float) -> Law:
+        """P at which D_θ has this many nats.
+
+        Raises
+        ------
+        ValueError
+            If this drift cannot go as far.
+        """
+        start = self.law(0.0)
+        if divergence == 0:
+            return start
+
+        def excess(amount: float) -> float:
+            return skewed_divergence(start, self.law(amount), theta) - divergence
+
+        if not divergence > 0 or excess(self.farthest) < 0:
+            raise ValueError(f"a drift of {divergence:g} nats is out of reach at theta={theta:g}")
+        return self.law(float(brentq(excess, 0.0, self.farthest, xtol=1e-9)))
+
+    def largest(self, theta: float) -> float:
+        """D_θ in nats at the largest amount, or nearly ``ln(1/θ)`` if that is less."""
+        reached = skewed_divergence(self.law(0.0), self.law(self.farthest), theta)
+        return 0.99 * min(reached, math.log(1 / theta) if theta else math.inf)
+
+
+class Drift(Path):
     """``P ∝ Π e^(amount · s(x))``, s a fixed direction.
 
     Parameters
@@ -34,9 +74,12 @@ class Drift:
         that together hold a tenth of Π (or on the first alone), and 0 elsewhere.
     """
 
+    farthest = 50.0
+
     def __init__(self, reference: Reference, shape: Shape = "spread") -> None:
         if shape not in ("spread", "concentrated"):
             raise ValueError(f"a drift is 'spread' or 'concentrated', got {shape!r}")
+        self.name = shape
         self._p = reference.probabilities
         if shape == "spread":
             generator = np.random.default_rng(_SEED)
@@ -56,26 +99,48 @@ class Drift:
         weight /= weight.sum()
         return weight
 
-    def at(self, divergence: float, theta: float) -> Law:
-        """P at which D_θ has this many nats.
 
-        Raises
-        ------
-        ValueError
-            If this drift cannot go as far.
-        """
-        if divergence == 0:
-            return self._p
+class Towards(Path):
+    """``P = (1 - amount · clients) Π + amount · clients · Q``: a mixture with any other law.
 
-        def excess(amount: float) -> float:
-            return skewed_divergence(self._p, self.law(amount), theta) - divergence
+    Parameters
+    ----------
+    reference : Reference
+        Π.
+    law : array [domain.size]
+        Q >= 0, in any unit: what records look like after the drift. It may have mass where the
+        reference has none.
+    name : str
+        What it is called in tables.
+    clients : float
+        Part of the clients that move, in (0, 1]: a fault in some of them is harder to find than
+        the same in a part of everybody's records, as sums of clients vary more.
 
-        if not divergence > 0 or excess(_LARGEST) < 0:
-            raise ValueError(f"a drift of {divergence:g} nats is out of reach at theta={theta:g}")
-        return self.law(float(brentq(excess, 0.0, _LARGEST, xtol=1e-9)))
+    Raises
+    ------
+    ValueError
+        If Q is not a law over the reference's domain, or a number is out of range.
+    """
 
+    farthest = 1.0
 
-def largest_divergence(drift: Drift, theta: float) -> float:
-    """D_θ in nats at the largest amount, or nearly ``ln(1/θ)`` if that is less."""
-    reached = skewed_divergence(drift.law(0.0), drift.law(_LARGEST), theta)
-    return 0.99 * min(reached, math.log(1 / theta) if theta else math.inf)
+    def __init__(
+        self, reference: Reference, law: Law, *, name: str = "towards a law", clients: float = 1.0
+    ) -> None:
+        self._p, weight = reference.probabilities, np.asarray(law, dtype=np.float64)
+        if weight.shape != self._p.shape:
+            raise ValueError(
+                f"the law has shape {weight.shape}, the reference {self._p.shape}: one number a "
+                "symbol is needed"
+            )
+        if not (weight >= 0).all() or not 0 < weight.sum() < math.inf:
+            raise ValueError("a law is not negative, and its sum is positive and finite")
+        self.name = name
+        self.clients = real("clients", clients, above=0, most=1)
+        self._q = weight / weight.sum()
+
+    def law(self, amount: float) -> Law:
+        """P of the population at an amount in [0, 1], shape [domain.size]."""
+        moved = amount * self.clients
+        mixture: Law = (1 - moved) * self._p + moved * self._q
+        return mixture

@@ -12,7 +12,7 @@ import numpy as np
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.detection import smallest_drift
-from flwr_kld.planner.drift import Drift, Shape
+from flwr_kld.planner.drift import Drift, Path, Shape
 from flwr_kld.planner.outlay import (
     checks_per_person,
     epsilon_per_year,
@@ -80,7 +80,7 @@ def forecast(
     reference: Reference,
     setting: Setting,
     *,
-    drift: Shape = "spread",
+    drift: Shape | Path = "spread",
     estimator: str | Estimator = "posterior_counts",
     query: QueryPlan | None = None,
 ) -> Forecast:
@@ -92,15 +92,16 @@ def forecast(
         Π.
     setting : Setting
         How to check.
-    drift : {"spread", "concentrated"}
-        How a drift is shaped: see `Drift`. What hides in many small movements takes more to find.
+    drift : {"spread", "concentrated"} or Path
+        How a drift is shaped: see `Drift`, and `Towards` for one towards any other law. What hides
+        in many small movements takes more to find.
     estimator : str or Estimator
         Of the estimate.
     query : QueryPlan, optional
         Cells; by default a partition, drawn from a fixed seed.
     """
     query = query or Partition(setting.cells).draw(reference, np.random.default_rng(0))
-    moves = Drift(reference, drift)
+    moves = drift if isinstance(drift, Path) else Drift(reference, drift)
     law = moves.at(setting.threshold or 0.0, setting.theta)
     accuracy = expected_accuracy(setting, query, law, estimator=estimator)
     traffic = traffic_of(setting, query)
@@ -115,7 +116,7 @@ def forecast(
         privacy=accuracy.privacy,
         error=accuracy.error,
         smallest=smallest_drift(setting, query, moves) if decides else None,
-        drift=drift,
+        drift=moves.name,
         checks_per_person=checks_per_person(setting),
         epsilon_per_year=epsilon_per_year(setting),
         bytes_down=traffic.down,
@@ -128,7 +129,7 @@ def plan(
     reference: Reference,
     settings: Iterable[Setting],
     *,
-    drift: Shape = "spread",
+    drift: Shape | Path = "spread",
     estimator: str | Estimator = "posterior_counts",
 ) -> list[Forecast]:
     """Forecast every setting; the parameters are those of `forecast`.

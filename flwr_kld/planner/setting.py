@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.score import check_theta
 from flwr_kld.inference.evidence import check_threshold
 from flwr_kld.inference.witness import check_level
+from flwr_kld.privacy import Unit
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust import Trust
 
 _MOST_CLIENTS = {"plain-sum": 10**9, "sealed-sum": 10**9, "secure-sum": 10**6}
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
+_MANY = 40
+"""Clients from which on a check splits clients in halves, not the records of each."""
 _MOST_CHECKS = 366 * 24 * 60
 """A year: schedules have no more than one a minute."""
 
@@ -35,8 +38,9 @@ class Setting:
         Who adds the noise, and how much; releases counts. Of the clients in each exchange
         (`answering`), as many must answer as its noise relies on; others' noise comes on top.
     threshold : float or None
-        Divergence that is tolerated, in nats, >= 0: the check splits its records in two halves and
-        decides by the lower confidence bound. None: it counts all of them and decides nothing.
+        Divergence that is tolerated, in nats, >= 0: the check splits its clients, or where they are
+        few the records of each, in two halves and decides by the lower confidence bound. None: it
+        counts all records and decides nothing.
     cells : int
         Budget of the partition.
     aggregation : {"plain-sum", "secure-sum", "sealed-sum"}, optional
@@ -50,8 +54,6 @@ class Setting:
         Confidence of the bound, in [0.5, 1).
     power : float
         Probability, in (0, 1), with which a drift is to be found.
-    groups : int
-        Groups of the second half, >= 3.
     population : int, optional
         Clients among whom cohorts rotate; by default those of one check.
     buckets : int
@@ -75,7 +77,6 @@ class Setting:
     theta: float = 0.01
     level: float = 0.95
     power: float = 0.8
-    groups: int = 10
     population: int | None = None
     buckets: int = 1
     checks: int = 365
@@ -101,7 +102,6 @@ class Setting:
             theta=check_theta(self.theta),
             level=check_level(self.level),
             power=real("power", self.power, above=0, below=1),
-            groups=whole("groups", self.groups, least=3),
             buckets=whole("buckets", self.buckets, least=1),
             checks=whole("checks", self.checks, least=1, most=_MOST_CHECKS),
         )
@@ -116,10 +116,10 @@ class Setting:
                 f"{self.answering} clients in an exchange are too few: {self.trust.name!r} needs "
                 f"{self.trust.least_clients}"
             )
-        if self.total < max(2, self.groups * self.design_effect):
+        if self.total <= max(2, self.design_effect):
             raise ValueError(
-                f"{self.total} records in an exchange are too few: each of {self.groups} groups "
-                "needs at least one independent one"
+                f"{self.total} records in an exchange are too few for a design effect of "
+                f"{self.design_effect:g}"
             )
         if self.buckets > 1 and self.population not in (None, self.clients):
             raise ValueError("either clients rotate (population) or their records do (buckets)")
@@ -134,6 +134,11 @@ class Setting:
         """The release of one exchange, if all whom it asks answer."""
         return self.trust.event(self.answering)
 
+    @cached_property
+    def sums_event(self) -> PrivacyEvent:
+        """The release of the deciding half's sums, if all whom it asks answer."""
+        return self.trust.sums_event(self.answering)
+
     @property
     def total(self) -> int:
         """N, records that one exchange counts: half of the check's if it decides."""
@@ -142,8 +147,21 @@ class Setting:
 
     @property
     def answering(self) -> int:
-        """Clients in one exchange: a check that decides asks half of them in each."""
-        return answering(self.clients, decides=self.threshold is not None)
+        """Clients in one exchange: half of the check's if it decides, and clients are many."""
+        if self.threshold is None or self.by == "record":
+            return self.clients
+        return self.clients // 2
+
+    @property
+    def by(self) -> Literal["client", "record"]:
+        """What a check that decides takes for draws from the population."""
+        many = self.clients >= max(_MANY, 2 * self.trust.least_clients)
+        return "client" if many or self.trust.guarantee.unit is Unit.CLIENT else "record"
+
+    @property
+    def clustering(self) -> float:
+        """Design effect of what a check decides on: 1 where it tells of these very clients."""
+        return self.design_effect if self.by == "client" else 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return one flat, JSON-able row: the trust model's numbers beside the others."""
@@ -160,8 +178,8 @@ class Setting:
 
 
 def answering(clients: int, *, decides: bool) -> int:
-    """Return how many of a check's clients each exchange asks: half of them if it decides."""
-    return max(clients // 2, 2) if decides else clients
+    """Return how many of a check's clients an exchange asks, where trust does not need more."""
+    return clients // 2 if decides and clients >= _MANY else clients
 
 
 def design_effect_of(records: float, correlation: float) -> float:

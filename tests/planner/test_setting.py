@@ -25,6 +25,15 @@ def test_a_check_that_decides_counts_half_of_its_records_in_each_exchange():
     assert (setting(threshold=None).total, setting(threshold=None).answering) == (20_000, 200)
 
 
+def test_few_clients_answer_twice_with_half_of_their_records_each():
+    few = setting(clients=39, design_effect=3.0)
+    assert (few.by, few.total, few.answering, few.clustering) == ("record", 1950, 39, 1.0)
+    assert (setting().by, setting(design_effect=3.0).clustering) == ("client", 3.0)
+    assert setting(trust=Distributed(1.0, min_survivors=101)).by == "record"
+    hidden = Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
+    assert setting(clients=30, records=40, trust=hidden).by == "client"
+
+
 def test_aggregation_follows_from_trust():
     assert setting().aggregation == "plain-sum"
     assert setting(trust=RELIED).aggregation == "secure-sum"
@@ -40,16 +49,16 @@ def test_aggregation_follows_from_trust():
     [
         ({"theta": 1.0}, "theta"), ({"clients": 1}, "clients"),
         ({"records": 0.0}, "records"), ({"threshold": -0.1}, "threshold"),
-        ({"trust": Distributed(1.0, min_survivors=101)}, "needs 101"),
+        ({"trust": Distributed(1.0, min_survivors=201)}, "needs 201"),
         ({"design_effect": 0.5}, "design_effect"),
-        ({"level": 0.4}, "level"), ({"power": 1.0}, "power"), ({"groups": 2}, "groups"),
+        ({"level": 0.4}, "level"), ({"power": 1.0}, "power"),
         ({"population": 100}, "population"), ({"buckets": 0}, "buckets"), ({"checks": 0}, "checks"),
         ({"trust": "trusted"}, "must be a trust model"),
         ({"trust": Trusted(1.0, release=Scalar("additive", 1.0))}, "of counts"),
         ({"trust": Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)}, "records"),
         ({"aggregation": "sealed-sum"}, "goes with plain-sum or secure-sum"),
-        ({"records": 0.05}, "too few"),
-        ({"design_effect": 5000.0}, "too few"), ({"population": 400, "buckets": 2}, "either"),
+        ({"records": 0.01}, "too few"),
+        ({"design_effect": 20_000.0}, "too few"), ({"population": 400, "buckets": 2}, "either"),
     ],
 )  # fmt: skip
 def test_what_is_out_of_range_is_refused(wrong, message):

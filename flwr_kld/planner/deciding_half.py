@@ -1,0 +1,124 @@
+"""How often the deciding half finds a drift: sums over clients that nobody has asked.
+
+The sum is nearly normal. The product's own p-value says how large it must be for the lower bound to
+exceed the threshold, and the normal law how often it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.cell_witness import CellWitness
+from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.planner.drift import Law
+from flwr_kld.planner.setting import Setting
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query.scores import NUMBERS
+
+_SPREADS = 3
+"""Spreads of clients' sums that are drawn."""
+_NEAR = (0.8, 1.4)
+"""Sums between which the least that is found lies, about, relative to a normal law's."""
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class DecidingHalf:
+    """A deciding half that is yet to be asked.
+
+    Parameters
+    ----------
+    witness : CellWitness
+        Learnt from a first half.
+    setting : Setting
+        How to check.
+    law : Law
+        P over cells.
+    clients : float
+        Part of the clients that moved, in (0, 1]; the others have the reference's law.
+    """
+
+    witness: CellWitness
+    setting: Setting
+    law: Law
+    clients: float = 1.0
+
+    def power(self, generator: np.random.Generator, bits: BitSource) -> float:
+        """Probability that the lower bound exceeds the threshold."""
+        degrees, noise = self._draws - 1, self._event.table
+        spreads = self._deviation**2 * generator.chisquare(degrees, _SPREADS) / degrees
+        found = []
+        for spread, steps in zip(spreads, sample(noise, _SPREADS, bits), strict=True):
+            least = self._least_found(float(spread), int(steps))
+            sums = self._mean + noise.support * self._unit("total")
+            found.append(noise.probabilities @ ndtr((sums - least) / self._deviation))
+        return float(np.mean(found))
+
+    def _least_found(self, spread: float, steps: int) -> float:
+        """Least sum that is found if clients' sums spread so and their squares have this noise.
+
+        The p-value's normal quantile is nearly linear in the sum.
+        """
+        wanted = float(ndtri(self.setting.level))
+        by_noise = self._unit("total") * math.sqrt(self._event.table.variance)
+        normal = max(wanted, 0.5) * math.hypot(self._deviation, by_noise)
+        near = [part * normal for part in _NEAR]
+        low, high = (-float(ndtri(max(self._p_value(s, spread, steps), _TINY))) for s in near)
+        return near[0] + (near[1] - near[0]) * (wanted - low) / (high - low)
+
+    def _p_value(self, total: float, spread: float, steps: int) -> float:
+        """Of "D_θ is at most the threshold", as the product has it."""
+        squares = spread + total**2 / self._draws
+        known = {"total": total, "squares": squares, "records": self.setting.total}
+        released = np.array([round(known.get(x, 0.0) / self._unit(x)) for x in NUMBERS])
+        released[NUMBERS.index("squares")] += steps
+        sums = ClientSums(
+            released, self.setting.answering, self._event, self.witness.query_plan(), False
+        )
+        return p_value_of(self.witness, sums)
+
+    @cached_property
+    def _mean(self) -> float:
+        return self.setting.total * float(self.law @ self._scores)
+
+    @cached_property
+    def _deviation(self) -> float:
+        """Standard deviation of the sum over cohorts, without its noise."""
+        mean, mass = float(self.law @ self._scores), self.witness.plan.mass
+        variance = self.setting.clustering * float(self.law @ (self._scores - mean) ** 2)
+        if self.setting.by == "client":  # those that moved differ from those that did not
+            moved = mean - float(mass @ self._scores)
+            variance += (1 / self.clients - 1) * moved**2 * self.setting.total / self._draws
+        return math.sqrt(max(self.setting.total * variance, 1.0))
+
+    @cached_property
+    def _scores(self) -> Law:
+        return self.witness.scores.tables[0].astype(np.float64)
+
+    @property
+    def _draws(self) -> int:
+        """Draws from the population: clients, or records of these clients."""
+        setting = self.setting
+        return setting.answering if setting.by == "client" else setting.total
+
+    @property
+    def _event(self) -> PrivacyEvent:
+        return self.setting.sums_event
+
+    def _unit(self, number: str) -> float:
+        units = self.witness.scores.units(self.setting.trust.guarantee)
+        return float(units[NUMBERS.index(number)])
+
+
+def p_value_of(witness: CellWitness, sums: ClientSums) -> float:
+    """Return the product's own p-value of "D_θ is at most the threshold"."""
+    each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
+    return ScoreSum(sums, "total", each).p_value()
