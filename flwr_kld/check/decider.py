@@ -23,6 +23,7 @@ from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.power import Power
 from flwr_kld.inference.sums_bound import bound_from_sums, outside_from_sums
 from flwr_kld.inference.sums_decision import decide_by_sums
+from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.wealth import WealthDetector, log_evidence
 from flwr_kld.inference.witness import Witness, check_level
 from flwr_kld.reference import Reference
@@ -164,7 +165,7 @@ class Decider:
             return Decided(unmeasured(self.threshold, self.alarm.level, why))
         counts = measured.second.values
         if isinstance(witness, CellWitness) and isinstance(counts, ClientSums):
-            return self._by_sums(witness, counts, budget, measured.population)
+            return self._by_sums(first, witness, counts, budget, measured.population)
         if not isinstance(witness, Witness) or not isinstance(counts, NoisyCounts):
             raise TypeError("a bound needs counts")
         theta, threshold = self.theta, self.threshold
@@ -200,7 +201,12 @@ class Decider:
         )
 
     def _by_sums(
-        self, witness: CellWitness, sums: ClientSums, budget: str, population: str
+        self,
+        first: NoisyCounts,
+        witness: CellWitness,
+        sums: ClientSums,
+        budget: str,
+        population: str,
     ) -> Decided:
         """Decide on sums over clients."""
         level, at_once = self.alarm.level, self.alarm.level_at_once
@@ -208,7 +214,7 @@ class Decider:
         verdict = decide_by_sums(
             bound,
             bound_from_sums(witness, sums, level=at_once),
-            None,
+            upper_limit(first, theta=self.theta, level=level, design_effect=bound.design_effect),
             self._wealth.update(log_evidence(sums)),
             Outside(
                 outside_from_sums(witness, sums, level=level),
