@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from flwr_kld.privacy.table import NoiseTable
 
 GROUPS = MOST_GROUPS
-"""Groups of the second half by default; 6 to 16 give bounds within 3 % of each other
-(``simulations/studies/coverage.py``), and more of them make the alarm over checks faster."""
+"""Groups of the second half by default; 6 to 16 give bounds within 3 % of each other, and more of
+them make the alarm over checks faster."""
 FIXED_POINT = 1 << 16
 """Steps of 1 in a witness's values. They cost nothing: only levels are sent."""
 _MOST_LEVELS = 10
