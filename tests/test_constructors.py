@@ -172,6 +172,7 @@ EXAMPLES = {
     accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
     accounting.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
     planner.Setting: {"clients": 20, "records": 9.0, "trust": TRUST, "population": 40},
+    planner.Towards: {"reference": EVEN, "law": np.ones(22), "clients": 0.5},
     design_effect_of: {"records": 2.0, "correlation": 0.5},
     predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "prior": [0.5, 0.5]},
     predictors.Hypotheses: {"candidates": {"even": EVEN, "odd": ODD}},

@@ -18,7 +18,7 @@ from flwr_kld.planner import Setting, forecast, plan
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.cohort import draw_cohorts
 from flwr_kld.planner.detection import power_of
-from flwr_kld.planner.drift import Drift
+from flwr_kld.planner.drift import Drift, Towards
 from flwr_kld.planner.files import save_csv, save_json, save_plot
 from flwr_kld.simulations.studies.planner_check import case, error_at, power_at
 from flwr_kld.trust.distributed import Distributed
@@ -110,6 +110,21 @@ def power(**options):
 )  # fmt: skip
 def test_less_of_anything_finds_less(less):
     assert power(**less) + 0.2 < power()
+
+
+def test_a_fault_in_some_clients_is_found_less_often_than_in_all_of_them():
+    setting = Setting(clients=400, records=50, trust=Trusted(1.0))
+    law = 0.95 * REFERENCE.probabilities
+    law[20] += 0.05
+    everyone, some = (power_of(setting, QUERY, law, clients=part) for part in (1.0, 0.06))
+    assert some + 0.05 < everyone
+
+
+def test_a_drift_may_lead_anywhere():
+    new = Towards(REFERENCE, np.eye(62)[60], name="a new label")  # 'other': the reference has none
+    told = forecast(REFERENCE, CASES["plain"].setting, drift=new)
+    assert told.drift == "a new label"
+    assert 0.001 < told.smallest < 0.1
 
 
 def test_power_is_the_level_where_nothing_moved_and_none_without_a_threshold():
