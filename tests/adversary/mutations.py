@@ -44,7 +44,12 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         if rng.random() < 0.8:
             asked["check"] = f"{rng.randrange(2**64):016x}"  # what was asked before is refused
         named = SimpleNamespace(to_json=partial(str, asked["selection"]))  # also what is none
-        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, named)
+        scores = None
+        if asked["scores"] != "null":
+            scores = SimpleNamespace(to_json=partial(str, asked["scores"]))
+            if rng.random() < 0.7:
+                asked["clip"] = json.loads(asked["scores"])["most_records"]
+        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, named, scores)
         if "phase" not in content:
             sealed_for = json.loads(content["terms"]["terms"])
             claims = {name: asked[name] for name in ("epsilon", "delta", "adjacency", "unit")}
