@@ -250,7 +250,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         measured = self._publisher.measure(
             grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,
-            theta=self.theta, level=self.alarm.level,
+            theta=self.theta, threshold=self.threshold or 0.0, outside=self.outside or 0.0,
         )  # fmt: skip
         self.counted = measured.counted
         contradiction = measured.contradiction(self.most_records or 0)
@@ -319,10 +319,8 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         selection = self.cohort.select()
         if self.threshold is None:
             return [Part(chosen, selection)]
-        summed = self.aggregation
-        shown = summed.hides_parts and not summed.adds_noise and self.trust.noise_terms is None
         least, unit = self._publisher.least, self.trust.guarantee.unit
-        return list(halves(chosen, selection, least, unit, self._generator, shown=shown))
+        return list(halves(chosen, selection, least, unit, self._generator))
 
     def ask(self, grid: Grid) -> Report:
         """Run one check now, under no key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,10 +16,12 @@ from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.witness import Witness
+from flwr_kld.inference.cell_witness import CellWitness
+from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.scores import MOST_RECORDS
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.exchange import Exchange, NoisySum, by_reason
 from flwr_kld.trust import Trust
@@ -84,7 +87,7 @@ class Publisher:
             plan=plan,
             check=check,
             group=group,
-            clip=trust.most_records or self.most_records,
+            clip=plan.scores.most_records if plan.scores else self._limit,
             trust=trust.noise_source,
             guarantee=trust.guarantee,
             timeout=timeout,
@@ -112,7 +115,8 @@ class Publisher:
         group: str,
         timeout: float,
         theta: float,
-        level: float,
+        threshold: float,
+        outside: float,
     ) -> Measured:
         """Ask one part, or two: then the second is asked what the first one's answers suggest.
 
@@ -122,8 +126,9 @@ class Publisher:
             Whom, and for which records.
         plan : QueryPlan
             What the first part is asked.
-        theta, level : float
-            Of the bound that the second part is asked for.
+        theta, threshold, outside : float
+            What the second part decides on: the nats of D_θ, and the share of records outside the
+            reference, that are tolerated.
 
         The other parameters are those of `publish`.
 
@@ -143,8 +148,19 @@ class Publisher:
         )
         if not others or not isinstance(found.values, NoisyCounts):
             return Measured(found, parts)
-        witness = Witness.from_counts(found.values, theta=theta, level=level)
         second = others[0]
+        deciding = Deciding(
+            clients=len(second.participants),
+            records=found.values.records,
+            most_records=self._most_records(found, second),
+            by=second.by,
+            guarantee=self.trust.guarantee,
+            noise=math.sqrt(self.trust.sums_event(len(second.participants)).table.variance),
+            threshold=threshold,
+            outside=outside,
+            theta=theta,
+        )
+        witness = CellWitness.from_counts(found.values, deciding)
         try:
             counted = self.publish(
                 grid,
@@ -157,6 +173,22 @@ class Publisher:
         except CheckFailed as error:
             return Measured(found, parts, witness, None, str(error))
         return Measured(found, parts, witness, counted)
+
+    @property
+    def _limit(self) -> int:
+        """Records that a client may count, 0 for no limit."""
+        return self.trust.most_records or self.most_records
+
+    def _most_records(self, first: Released, second: Part) -> int:
+        """Return what a client counts at most in the deciding half: public, fixed beforehand.
+
+        Clients of equal sizes count all they have. No test of a mean holds for clients that may
+        hold any number of records.
+        """
+        limit = min(self._limit or MOST_RECORDS, MOST_RECORDS)
+        if second.by == "record":
+            return limit
+        return min(default_most_records(first.values.records, first.survivors), limit)
 
     def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar | ClientSums:
         if isinstance(total, NoisySum):

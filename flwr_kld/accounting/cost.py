@@ -193,6 +193,26 @@ class Cost:
             delta = min(math.ceil(factor * self.delta), delta)
         return Cost(f"2 x {self.mechanism}", epsilon, delta, budget.adjacency, budget.unit)
 
+    def either(self, other: Cost) -> Cost:
+        """Return a cost that neither release exceeds, for who is in one of the two: epsilon, delta.
+
+        Raises
+        ------
+        ValueError
+            If they do not hide the same.
+        """
+        if (self.adjacency, self.unit) != (other.adjacency, other.unit):
+            raise ValueError("two releases to people of whom each is in one hide the same")
+        if self == other:
+            return self
+        return Cost(
+            f"{self.mechanism} or {other.mechanism}",
+            max(self.epsilon, other.epsilon),
+            max(self.delta, other.delta),
+            self.adjacency,
+            self.unit,
+        )
+
     def bare(self) -> Cost:
         """Return the guarantee alone: releases of one epsilon and delta are one kind."""
         return Cost("", self.epsilon, self.delta, self.adjacency, self.unit)

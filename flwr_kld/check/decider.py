@@ -14,18 +14,12 @@ from flwr_kld.check.measured import Measured
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.cell_witness import CellWitness
-from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
-from flwr_kld.inference.e_detector import EDetector
-from flwr_kld.inference.evidence import Evidence
-from flwr_kld.inference.interval import two_sided_interval
-from flwr_kld.inference.lower_bound import lower_confidence_bound
-from flwr_kld.inference.outside import outside_limits
-from flwr_kld.inference.power import Power
+from flwr_kld.inference.decision import Outside, contradicted, unmeasured
 from flwr_kld.inference.sums_bound import bound_from_sums, outside_from_sums
 from flwr_kld.inference.sums_decision import decide_by_sums
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.wealth import WealthDetector, log_evidence
-from flwr_kld.inference.witness import Witness, check_level
+from flwr_kld.inference.witness import check_level
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
 
@@ -77,9 +71,9 @@ class Alarm:
         )
 
     @property
-    def detector(self) -> EDetector:
+    def detector(self) -> WealthDetector:
         """A fresh detector of evidence over checks."""
-        return EDetector((1 - 2 * self._part) * self.rate, self.horizon)
+        return WealthDetector((1 - 2 * self._part) * self.rate, self.horizon)
 
     @property
     def level_at_once(self) -> float:
@@ -134,23 +128,18 @@ class Decider:
     alarm: Alarm
     theta: float
     reference: Reference
-    _detector: EDetector = field(init=False, repr=False)
-    _wealth: WealthDetector = field(init=False, repr=False)
+    _detector: WealthDetector = field(init=False, repr=False)
     _version: int = 0
 
     def __post_init__(self) -> None:
         self._detector = self.alarm.detector
-        self._wealth = WealthDetector(self._detector.rate, self.alarm.horizon)
 
     def recall(self, ledger: Ledger, budget: str) -> None:
         """Take up the evidence that a ledger remembers."""
         found = ledger.state(self._name(budget))
         if found is not None:
             self._version = found.version
-            if found.value.get("schema") == 1:
-                self._detector = EDetector.restore(found.value)
-            else:
-                self._wealth = WealthDetector.restore(found.value)
+            self._detector = WealthDetector.restore(found.value)
 
     def decide(self, measured: Measured, budget: str, contradiction: str | None) -> Decided:
         """Return the verdict of one check, and the evidence after it.
@@ -163,42 +152,10 @@ class Decider:
         if witness is None or measured.second is None or not isinstance(first, NoisyCounts):
             why = measured.failure or "it was not asked"
             return Decided(unmeasured(self.threshold, self.alarm.level, why))
-        counts = measured.second.values
-        if isinstance(witness, CellWitness) and isinstance(counts, ClientSums):
-            return self._by_sums(first, witness, counts, budget, measured.population)
-        if not isinstance(witness, Witness) or not isinstance(counts, NoisyCounts):
-            raise TypeError("a bound needs counts")
-        theta, threshold = self.theta, self.threshold
-        bound = lower_confidence_bound(witness, counts, theta=theta, level=self.alarm.level)
-        standing = self._detector.update(
-            Evidence.of(witness, counts, theta=theta, threshold=threshold)
-        )
-        at_once, resolution = self.alarm.level_at_once, self.alarm.resolution
-        verdict = decide(
-            bound,
-            lower_confidence_bound(witness, counts, theta=theta, level=at_once),
-            two_sided_interval(first, bound, theta=theta, level=self.alarm.level),
-            standing,
-            Power(
-                first.plan.mass,
-                counts.records,
-                counts.noise.variance,
-                theta=theta,
-                design_effect=bound.design_effect.value,
-            ),
-            Outside(
-                outside_limits(witness, counts, level=self.alarm.level),
-                outside_limits(witness, counts, level=at_once),
-                self.outside,
-                1 - (1 - self.outside) * math.exp(-resolution),
-            ),
-            threshold=threshold,
-            resolution=resolution,
-            population=measured.population,
-        )
-        return Decided(
-            verdict, (self._remember(budget, self._detector.state()),), bound.design_effect.upper
-        )
+        sums = measured.second.values
+        if not isinstance(sums, ClientSums):
+            raise TypeError("a bound needs sums over clients")
+        return self._by_sums(first, witness, sums, budget, measured.population)
 
     def _by_sums(
         self,
@@ -215,7 +172,7 @@ class Decider:
             bound,
             bound_from_sums(witness, sums, level=at_once),
             upper_limit(first, theta=self.theta, level=level, design_effect=bound.design_effect),
-            self._wealth.update(log_evidence(sums)),
+            self._detector.update(log_evidence(sums)),
             Outside(
                 outside_from_sums(witness, sums, level=level),
                 outside_from_sums(witness, sums, level=at_once),
@@ -226,7 +183,7 @@ class Decider:
             resolution=self.alarm.resolution,
             population=population,
         )
-        state = self._remember(budget, self._wealth.state())
+        state = self._remember(budget, self._detector.state())
         return Decided(verdict, (state,), bound.design_effect)
 
     def _remember(self, budget: str, state: dict[str, Any]) -> State:

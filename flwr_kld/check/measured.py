@@ -11,8 +11,7 @@ from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.inference.cell_witness import CellWitness
-from flwr_kld.inference.contradictions import contradiction
-from flwr_kld.inference.witness import Witness
+from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
 
 
 @dataclass(frozen=True)
@@ -49,17 +48,17 @@ class Measured:
         Counts for the estimate.
     parts : Sequence[Part]
         Who was asked, for what.
-    witness : Witness or CellWitness or None
+    witness : CellWitness or None
         Where the first half said to look; None if only one exchange was wanted.
     second : Released or None
-        The second half's counts of the witness's levels; None if it failed.
+        The second half's sums of scores; None if it failed.
     failure : str or None
         Why it did.
     """
 
     first: Released
     parts: Sequence[Part]
-    witness: Witness | CellWitness | None = None
+    witness: CellWitness | None = None
     second: Released | None = None
     failure: str | None = None
 
@@ -102,8 +101,12 @@ class Measured:
         for exchange in self._done:
             if isinstance(exchange.values, NoisyCounts):
                 found = contradiction(exchange.values, exchange.survivors, most_records)
-                if found is not None:
-                    return found
+            elif isinstance(exchange.values, ClientSums):
+                found = contradiction_of_sums(exchange.values)
+            else:
+                found = None
+            if found is not None:
+                return found
         return None
 
     @property
@@ -115,11 +118,15 @@ class Measured:
     @property
     def population(self) -> str:
         """Whose divergence the second half tells of."""
-        if self.second is None:
+        if self.second is None or self.witness is None:
             raise ValueError("no second half tells of anybody")
-        if self.second.values.plan.selection.by == "client":
-            return f"the clients that these {self.survivors} were drawn from"
-        return f"these {self.second.survivors} clients"
+        if self.parts[-1].by == "record":
+            return f"these {self.second.survivors} clients"
+        most = self.witness.deciding.most_records
+        return (
+            f"the clients that these {self.survivors} were drawn from, counting at most {most} "
+            "records of each"
+        )
 
     @property
     def traffic(self) -> tuple[float, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from flwr_kld.accounting import Charge, Clients, Cost, RecordBuckets
 from flwr_kld.cohort.halves import Part
@@ -11,7 +12,7 @@ from flwr_kld.trust import Trust
 
 def charges(trust: Trust, parts: Sequence[Part]) -> list[Charge]:
     """Return what is reserved before a check: each release at its dearest."""
-    return [Charge(trust.cost(), whom) for whom, _ in _touched(parts)]
+    return [Charge(_dearest(trust, paid, {}), whom) for whom, paid in _touched(parts)]
 
 
 def delivered(trust: Trust, parts: Sequence[Part], survivors: Sequence[int | None]) -> list[Cost]:
@@ -23,13 +24,14 @@ def delivered(trust: Trust, parts: Sequence[Part], survivors: Sequence[int | Non
         Clients in the sum of each exchange; None for one that failed, which may have cost as much
         as was reserved.
     """
-    return [_dearest(trust, [survivors[i] for i in paid]) for _, paid in _touched(parts)]
+    known = dict(enumerate(survivors))
+    return [_dearest(trust, paid, known) for _, paid in _touched(parts)]
 
 
-def _dearest(trust: Trust, survivors: Sequence[int | None]) -> Cost:
-    """Return the cost of the fewest survivors."""
-    known = [clients for clients in survivors if clients is not None]
-    return trust.cost(min(known) if len(known) == len(survivors) else None)
+def _dearest(trust: Trust, paid: Sequence[int], survivors: Mapping[int, int | None]) -> Cost:
+    """Return what no exchange that is paid for costs more than: counts first, sums second."""
+    releases = (trust.cost, trust.sums_cost)
+    return reduce(Cost.either, [releases[i](survivors.get(i)) for i in paid])
 
 
 def _touched(parts: Sequence[Part]) -> list[tuple[Clients | RecordBuckets, list[int]]]:

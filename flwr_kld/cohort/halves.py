@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.inference.witness import GROUPS
 from flwr_kld.privacy import Unit
 from flwr_kld.query.selection import Selection
 
-_MANY = 4 * GROUPS
-"""A cohort of so many clients is split and grouped by client, a smaller one by record: with fewer
-than two clients for each group of a half, the bound would rest on single clients."""
-_MANY_SHOWN = 20 * GROUPS
-"""The same where a server that sees sums only would see those of groups, without noise: ten clients
-a group. (Clients refuse fewer than they want in a group, ``ClientPolicy.min_cohort``.)"""
+_MANY = 40
+"""A cohort of so many clients is split by client, a smaller one by record: a limit from fewer than
+20 clients would rest on single ones."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +26,13 @@ class Part:
         Clients.
     selection : Selection
         Which of their records.
+    by : {"client", "record"}
+        What is taken for a draw from the population: a client, or each record of these clients.
     """
 
     participants: list[Participant]
     selection: Selection
+    by: Literal["client", "record"] = "client"
 
 
 def halves(
@@ -42,15 +41,11 @@ def halves(
     least: int,
     unit: Unit,
     generator: np.random.Generator,
-    *,
-    shown: bool = False,
 ) -> tuple[Part, Part]:
     """Split at random by client, or each client's records where clients are few.
 
-    The second half answers in `GROUPS` groups of clients: its bound is one for the population that
-    clients were drawn from. Where they are fewer than 40 (200 if groups' sums are `shown`), in
-    groups of records: these say how much records vary within these very clients, who count as
-    fixed.
+    What halves of clients tell is about the population that clients are drawn from; what halves of
+    records tell, about these very clients.
 
     Parameters
     ----------
@@ -64,14 +59,11 @@ def halves(
         Whom the noise hides: a client that is asked in both halves would pay twice.
     generator : np.random.Generator
         Public randomness.
-    shown : bool
-        Whether a server that sees no client's counts would see the groups' sums without noise.
 
     Returns
     -------
     tuple[Part, Part]
         Nobody who is hidden is in both: what each costs, the check costs (parallel composition).
-        The second one in groups.
 
     Raises
     ------
@@ -80,12 +72,9 @@ def halves(
     """
     if unit is Unit.CLIENT:
         require_clients(len(chosen), 2 * least, "were drawn into the cohort's two halves")
-    many = _MANY_SHOWN if shown else _MANY
-    if unit is Unit.RECORD and len(chosen) < max(many, 2 * least):
+    if unit is Unit.RECORD and len(chosen) < max(_MANY, 2 * least):
         first, second = selection.halves()
-        return Part(chosen, first), Part(chosen, replace(second, groups=GROUPS, by="record"))
-    by: Literal["client", "record"] = "client" if len(chosen) >= many else "record"
+        return Part(chosen, first, "record"), Part(chosen, second, "record")
     order = [chosen[i] for i in generator.permutation(len(chosen))]
     middle = len(order) // 2
-    grouped = replace(selection, groups=GROUPS, by=by)
-    return Part(order[:middle], selection), Part(order[middle:], grouped)
+    return Part(order[:middle], selection), Part(order[middle:], selection)

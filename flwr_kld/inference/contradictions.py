@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.query.scores import NUMBERS
 
 _UNLIKELY = 21.0
 """Noise alone passes a margin in one of L counts with probability below 2 e^-21."""
@@ -43,6 +45,40 @@ def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> st
             f"there are {records:.0f} records, and {clients} clients count at most "
             f"{most_records} each"
         )
+    return None
+
+
+def contradiction_of_sums(sums: ClientSums) -> str | None:
+    """Say what is impossible in sums of scores; None if nothing is.
+
+    A client's sums are held to what one may answer where they are read. Together they must fit,
+    too: no more records than the clients may count, no larger sum than these records score, and
+    no smaller sum of squares than such a sum needs (Cauchy and Schwarz).
+    """
+    scores = sums.plan.scores
+    if scores is None:
+        raise ValueError("a plan of counts has no sums over clients")
+    tail = _tail(math.sqrt(sums.noise.variance))
+    steps = (_UNLIKELY + math.log(len(NUMBERS))) * tail + sums.clients  # each rounds by one step
+
+    def most(number: str) -> float:
+        return sums.value(number) + steps * sums.unit(number)
+
+    least_records = sums.value("records") - steps * sums.unit("records")
+    if least_records > sums.clients * scores.most_records:
+        return (
+            f"there are {sums.records:.0f} records, and {sums.clients} clients count at most "
+            f"{scores.most_records} each"
+        )
+    records = max(most("records"), 0.0)
+    draws = sums.clients if scores.by == "client" else records
+    for number, table in zip(("total", "outside"), scores.tables, strict=True):
+        size = abs(sums.value(number)) - steps * sums.unit(number)
+        squares = "squares" if number == "total" else "outside_squares"
+        if size > records * float(abs(table).max()):
+            return "the records' scores add up to more than so many records score"
+        if size > 0 and size**2 > draws * max(most(squares), 0.0):
+            return "the sum of squares is smaller than the sum itself asks for"
     return None
 
 

@@ -60,6 +60,13 @@ class ScoreSum:
         """Of the sum by sampling, in squared score steps: without its noise, and not below 0."""
         return float(self._variances(np.zeros(1))[0])
 
+    @property
+    def noise_in_variance(self) -> float:
+        """Standard deviation of what noise does to `variance`, in squared score steps."""
+        squares = "squares" if self.number == "total" else "outside_squares"
+        by_total = 2 * abs(self.value) / max(self._draws, 1.0) * self.sums.deviation(self.number)
+        return math.hypot(self.sums.deviation(squares), by_total)
+
     def p_value(self, shift: float = 0.0, *, above: bool = True) -> float:
         """Return how probable such a sum is if a record's mean score is at most 0.
 
@@ -105,13 +112,17 @@ class ScoreSum:
         name: Literal["squares", "outside_squares"]
         name = "squares" if self.number == "total" else "outside_squares"
         squares = self.sums.value(name) - noise * self.sums.unit(name)
-        units = self.sums.clients if self._by_client else self.sums.records
-        seen = squares - self.value**2 / max(units, 1)
+        seen = squares - self.value**2 / max(self._draws, 1.0)
         return np.asarray(np.maximum(seen, max(self.least * self.sums.records, 1.0)))
 
     @cached_property
     def _degrees(self) -> float:
-        return max((self.sums.clients if self._by_client else self.sums.records) - 1.0, 1.0)
+        return max(self._draws - 1.0, 1.0)
+
+    @property
+    def _draws(self) -> float:
+        """What is drawn from the population: clients, or records of these very clients."""
+        return self.sums.clients if self._by_client else self.sums.records
 
     @property
     def _by_client(self) -> bool:

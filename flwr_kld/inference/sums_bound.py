@@ -20,6 +20,9 @@ from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.score_sum import ScoreSum
 from flwr_kld.inference.witness import check_level
 
+_DOUBT = 2.0
+"""Standard deviations of its noise at which half of an excess counts."""
+
 
 @dataclass(frozen=True)
 class SumsBound:
@@ -42,7 +45,7 @@ class SumsBound:
     records : float
         In the second half.
     design_effect : float
-        Variance of the clients' sums over that of as many independent records, >= 1.
+        Variance of the clients' sums over that of as many independent records, >= 1; an estimate.
     """
 
     lower: float
@@ -95,7 +98,11 @@ def bound_from_sums(witness: CellWitness, sums: ClientSums, *, level: float = 0.
         level=level,
         p_value=score.p_value(),
         records=records,
-        design_effect=max(score.variance / independent, 1.0),
+        design_effect=_design_effect(
+            score.variance / independent,
+            score.noise_in_variance / independent,
+            most=float(witness.deciding.most_records),
+        ),
     )
 
 
@@ -126,6 +133,19 @@ def outside_from_sums(
     )
     point = (score.value / sums.records + down) / span
     return OutsideLimits(lower, upper, min(max(point, 0.0), 1.0), level)
+
+
+def _design_effect(seen: float, noise: float, most: float) -> float:
+    """Estimate a design effect from one with noise, which alone would make it large.
+
+    What is above 1 counts in full where it stands far above the noise, and hardly where it does
+    not: a witness that sees nothing has little spread, and all of it is noise. Clients whose
+    records are all alike have a design effect of as many records.
+    """
+    above = max(seen - 1, 0.0)
+    if not above > 0:
+        return 1.0
+    return min(1 + above / (1 + (_DOUBT * noise / above) ** 2), max(most, 1.0))
 
 
 def _divergence(witness: CellWitness, sums: ClientSums) -> ScoreSum:

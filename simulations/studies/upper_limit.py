@@ -24,6 +24,7 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
@@ -74,7 +75,8 @@ class Setting:
             "one column": p * np.where(rank // 4 % 4 % 2, 1.9, 0.1),
             "spread": p * np.exp(0.3 * rng.standard_normal(len(p))),
         }[self.drift]
-        return p, q / q.sum()
+        law: Floats = np.asarray(q / q.sum(), dtype=np.float64)
+        return np.asarray(p, dtype=np.float64), law
 
 
 def settings() -> Iterator[Setting]:
@@ -126,6 +128,8 @@ def row(setting: Setting, runs: int) -> Row:
         counts, effect = counts_of(setting, law / law.sum(), rng)
         clear = ClearSum.of_total(counts, plan, clients=1, records=setting.records)
         noisy = clear.release(event, SeededBits(int(rng.integers(2**62))))
+        if not isinstance(noisy, NoisyCounts):
+            raise TypeError("an upper limit needs counts")
         found.append(upper_limit(noisy, theta=THETA, level=LEVEL, design_effect=effect))
     values = np.array([one.value for one in found])
     return {

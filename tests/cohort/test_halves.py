@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import halves
 from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.witness import GROUPS
 from flwr_kld.privacy import Unit
 from flwr_kld.query.selection import EVERYTHING, Selection
 
@@ -38,7 +37,7 @@ def test_nobody_hidden_is_asked_twice_and_nobody_is_left_out(clients, least, uni
     assert min(len(first.participants), len(second.participants)) >= min(least, clients)
 
 
-def test_many_clients_are_grouped_by_client_and_few_by_record():
+def test_many_clients_are_split_by_client_and_few_by_record():
     rng = np.random.default_rng(0)
     for clients, unit, least, by in (
         (400, Unit.RECORD, 2, "client"),
@@ -48,11 +47,10 @@ def test_many_clients_are_grouped_by_client_and_few_by_record():
         (300, Unit.RECORD, 200, "record"),  # halves of whole clients would be too small
         (200, Unit.CLIENT, 2, "client"),
         (40, Unit.CLIENT, 20, "client"),
-        (39, Unit.CLIENT, 2, "record"),
+        (39, Unit.CLIENT, 2, "client"),
     ):
         chosen = [Participant(i) for i in range(clients)]
         first, second = halves(chosen, EVERYTHING, least, unit, rng)
-        assert (first.selection.groups, second.selection.groups) == (1, GROUPS)
-        assert second.selection.by == by
+        assert first.by == second.by == by
         if by == "client":  # who taught the witness is not asked again
             assert not set(first.participants) & set(second.participants)

@@ -1,0 +1,173 @@
+"""The deciding half's sums are those of the clients' records, in every trust model."""
+
+import math
+
+import numpy as np
+import pytest
+from federation import FAR, FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
+from sealed_federation import KEY, federation
+
+from flwr_kld.clients import FirstUse
+from flwr_kld.cohort.halves import Part
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.errors import CheckFailed
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.scores import MOVES, NUMBERS, Scores
+from flwr_kld.query.selection import EVERYTHING
+from flwr_kld.strategies import (
+    Adjacency,
+    Clip,
+    Distributed,
+    KLDrift,
+    PlainSum,
+    SealedSum,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+from flwr_kld.strategies.publisher import Publisher
+
+EPSILON, NODES, EACH = 2.0, 20, 100
+ADD_REMOVE = Adjacency.ADD_REMOVE
+WAYS = {
+    "plain": (Trusted(EPSILON), PlainSum),
+    "plain, Gaussian counts": (Trusted(EPSILON, 1e-6, noise="gaussian"), PlainSum),
+    "plain, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), PlainSum),
+    "plain, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=EACH), PlainSum),
+    "sum": (Trusted(EPSILON), SecureSum),
+    "sealed": (TrustedAggregator(EPSILON, aggregator=KEY.public), SealedSum),
+    "sealed, clients": (
+        TrustedAggregator(EPSILON, aggregator=KEY.public, adjacency=ADD_REMOVE, clip=EACH),
+        SealedSum,
+    ),
+    "shares": (Distributed(EPSILON, min_survivors=10), SecureSum),
+    "shares, add-remove": (
+        Distributed(EPSILON, min_survivors=10, adjacency=ADD_REMOVE),
+        SecureSum,
+    ),
+    "shares, Skellam counts": (
+        Distributed(EPSILON, min_survivors=10, delta=1e-6, noise="skellam"),
+        SecureSum,
+    ),
+    "shares, clients": (Distributed(EPSILON, min_survivors=10, clip=Clip(EACH)), SecureSum),
+}
+
+
+def plan_of(by: str, most: int = EACH) -> QueryPlan:
+    plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
+    divergence = np.array([-7, 4, 9, -2, 0, 1])[: plan.cells]
+    outside = np.where(plan.outside, 900, -100)
+    stake = 0.4 / (most * 7)
+    scores = Scores(tuple(divergence.tolist()), tuple(outside.tolist()), stake, most, by)
+    return QueryPlan(
+        plan.reference, plan.cell_of, plan.weight, plan.inclusion, plan.stratum, scores=scores
+    )
+
+
+def grid(way: str, **options):
+    app = app_of(secure_sum=FirstUse(), aggregator=KEY.public, **options)
+    return federation(app) if way.startswith("sealed") else grid_of(app, NODES)
+
+
+def released(way: str, plan: QueryPlan, grid) -> ClientSums:
+    trust, kind = WAYS[way]
+    aggregation = kind()
+    publisher = Publisher(trust, aggregation, max(2, trust.least_clients), SystemBits())
+    present = KLDrift(REFERENCE, trust, aggregation=aggregation)._present(grid)
+    found = publisher.publish(
+        grid, present, plan, check="c" * 16, group="1", timeout=60.0
+    )  # fmt: skip
+    assert isinstance(found.values, ClientSums)
+    assert found.survivors == NODES
+    return found.values
+
+
+@pytest.mark.parametrize("by", ["client", "record"])
+@pytest.mark.parametrize("way", WAYS)
+def test_sums_are_those_of_the_records_but_for_the_noise(way, by, tmp_path):
+    plan = plan_of(by)
+    sums = released(way, plan, grid(way))
+    assert sums.clients == NODES
+    each = np.array(SHARES) * EACH
+    counts = np.bincount(plan.cell_of, each, plan.cells).astype(np.int64)
+    exact = NODES * plan.scores.numbers(counts)
+    for number, value in zip(NUMBERS, exact, strict=True):
+        margin = FAR * sums.deviation(number) + NODES * sums.unit(number)
+        assert abs(sums.value(number) - value) < margin
+
+
+def test_the_noise_is_that_of_all_moves_together():
+    """Laplace noise of scale (sum of moves) / epsilon, whatever noise counts get."""
+    for way in ("plain", "plain, Gaussian counts", "plain, clients"):
+        trust, _ = WAYS[way]
+        variance = trust.sums_event(NODES).table.variance
+        scale = sum(MOVES) / EPSILON
+        assert math.sqrt(variance) == pytest.approx(math.sqrt(2) * scale, rel=0.01)
+
+
+def test_clients_count_no_more_records_than_they_are_asked_for():
+    plan = plan_of("client", most=10)
+    sums = released("plain", plan, grid("plain"))
+    assert sums.records == pytest.approx(10 * NODES, abs=2)
+
+
+def test_a_client_that_answers_more_than_anyone_can_is_left_out():
+    """A lying client: its numbers are held to what an honest one may answer."""
+    plan = plan_of("client")
+    _, high = plan.scores.limits(WAYS["plain"][0].guarantee)
+
+    def lie(message):
+        record = message.content.get("counts")
+        if record is None or message.metadata.src_node_id != 1000:
+            return
+        array = record["counts"]
+        steps = high.copy()
+        steps[0] += 1
+        array.data = steps.astype("<i4").tobytes()
+
+    class Lying(type(grid("plain"))):
+        def pull_messages(self, ids):
+            replies = list(super().pull_messages(ids))
+            for reply in replies:
+                lie(reply)
+            return replies
+
+    trust, aggregation = WAYS["plain"][0], PlainSum()
+    lying = Lying(app_of(), NODES)
+    publisher = Publisher(trust, aggregation, 2, SystemBits())
+    present = KLDrift(REFERENCE, trust)._present(lying)
+    found = publisher.publish(lying, present, plan, check="c" * 16, group="1", timeout=60.0)
+    assert found.survivors == NODES - 1
+    (reason,) = found.left_out.values()
+    assert "beyond what a client may answer" in reason
+
+
+@pytest.mark.parametrize("way", ["sum", "shares"])
+def test_no_client_tells_the_exact_sum_of_its_numbers(way, monkeypatch):
+    """A lying server: `count_records` would add the numbers up without noise."""
+    from flwr_kld.strategies import secure_sum
+
+    honest = secure_sum.SumTerms
+
+    def lying(question, noise, counted, bits, roster):
+        return honest(question, noise, True, bits, roster)
+
+    monkeypatch.setattr(secure_sum, "SumTerms", lying)
+    with pytest.raises(CheckFailed, match="exact number of records"):
+        released(way, plan_of("client"), grid(way))
+
+
+def test_fruit_outside_the_reference_counts_as_such():
+    plan = plan_of("client")
+
+    def others(context):
+        return [*basket(context)[: EACH // 2], *["egg"] * (EACH // 2)]
+
+    sums = released("plain", plan, grid_of(app_of(others), NODES))
+    share = (sums.value("outside") / sums.records + 100) / 1000
+    assert share == pytest.approx(0.5, abs=FAR * sums.deviation("outside") / sums.records / 1000)
+    assert FRUIT.size == len(SHARES)
+    assert plan.selection == EVERYTHING
+    assert Part([], EVERYTHING).by == "client"
