@@ -28,8 +28,7 @@ from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import contradicted, hold_to_estimates
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
-from flwr_kld.inference.estimators.score import check_theta
-from flwr_kld.inference.evidence import check_threshold
+from flwr_kld.inference.estimators.score import check_theta, check_threshold
 from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan, QueryPlan

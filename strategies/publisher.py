@@ -16,8 +16,8 @@ from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.cell_witness import CellWitness
 from flwr_kld.inference.deciding import Deciding, default_most_records
+from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
@@ -160,7 +160,7 @@ class Publisher:
             outside=outside,
             theta=theta,
         )
-        witness = CellWitness.from_counts(found.values, deciding)
+        witness = Witness.from_counts(found.values, deciding)
         try:
             counted = self.publish(
                 grid,

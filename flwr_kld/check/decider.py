@@ -13,13 +13,13 @@ from flwr_kld.arguments import keep, real, whole
 from flwr_kld.check.measured import Measured
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.inference.cell_witness import CellWitness
-from flwr_kld.inference.decision import Outside, contradicted, unmeasured
-from flwr_kld.inference.sums_bound import bound_from_sums, outside_from_sums
-from flwr_kld.inference.sums_decision import decide_by_sums
+from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
+from flwr_kld.inference.e_detector import EDetector, log_evidence
+from flwr_kld.inference.estimators.score import check_level
+from flwr_kld.inference.lower_bound import lower_confidence_bound
+from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.upper_limit import upper_limit
-from flwr_kld.inference.wealth import WealthDetector, log_evidence
-from flwr_kld.inference.witness import check_level
+from flwr_kld.inference.witness import Witness
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
 
@@ -71,9 +71,9 @@ class Alarm:
         )
 
     @property
-    def detector(self) -> WealthDetector:
+    def detector(self) -> EDetector:
         """A fresh detector of evidence over checks."""
-        return WealthDetector((1 - 2 * self._part) * self.rate, self.horizon)
+        return EDetector((1 - 2 * self._part) * self.rate, self.horizon)
 
     @property
     def level_at_once(self) -> float:
@@ -128,7 +128,7 @@ class Decider:
     alarm: Alarm
     theta: float
     reference: Reference
-    _detector: WealthDetector = field(init=False, repr=False)
+    _detector: EDetector = field(init=False, repr=False)
     _version: int = 0
 
     def __post_init__(self) -> None:
@@ -139,7 +139,7 @@ class Decider:
         found = ledger.state(self._name(budget))
         if found is not None:
             self._version = found.version
-            self._detector = WealthDetector.restore(found.value)
+            self._detector = EDetector.restore(found.value)
 
     def decide(self, measured: Measured, budget: str, contradiction: str | None) -> Decided:
         """Return the verdict of one check, and the evidence after it.
@@ -160,22 +160,22 @@ class Decider:
     def _by_sums(
         self,
         first: NoisyCounts,
-        witness: CellWitness,
+        witness: Witness,
         sums: ClientSums,
         budget: str,
         population: str,
     ) -> Decided:
         """Decide on sums over clients."""
         level, at_once = self.alarm.level, self.alarm.level_at_once
-        bound = bound_from_sums(witness, sums, level=level)
-        verdict = decide_by_sums(
+        bound = lower_confidence_bound(witness, sums, level=level)
+        verdict = decide(
             bound,
-            bound_from_sums(witness, sums, level=at_once),
+            lower_confidence_bound(witness, sums, level=at_once),
             upper_limit(first, theta=self.theta, level=level, design_effect=bound.design_effect),
             self._detector.update(log_evidence(sums)),
             Outside(
-                outside_from_sums(witness, sums, level=level),
-                outside_from_sums(witness, sums, level=at_once),
+                outside_limits(witness, sums, level=level),
+                outside_limits(witness, sums, level=at_once),
                 self.outside,
                 1 - (1 - self.outside) * math.exp(-self.alarm.resolution),
             ),

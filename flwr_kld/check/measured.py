@@ -10,8 +10,8 @@ from flwr_kld.cohort.halves import Part
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
-from flwr_kld.inference.cell_witness import CellWitness
 from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
+from flwr_kld.inference.witness import Witness
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Measured:
         Counts for the estimate.
     parts : Sequence[Part]
         Who was asked, for what.
-    witness : CellWitness or None
+    witness : Witness or None
         Where the first half said to look; None if only one exchange was wanted.
     second : Released or None
         The second half's sums of scores; None if it failed.
@@ -58,7 +58,7 @@ class Measured:
 
     first: Released
     parts: Sequence[Part]
-    witness: CellWitness | None = None
+    witness: Witness | None = None
     second: Released | None = None
     failure: str | None = None
 

@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from flwr_kld.arguments import keep, real, whole
-from flwr_kld.inference.estimators.score import Floats, check_theta
-from flwr_kld.inference.evidence import check_threshold
+from flwr_kld.inference.estimators.score import Floats, check_theta, check_threshold
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS
 

@@ -1,29 +1,24 @@
 """The decision of one check: drift, no drift, or inconclusive and what would resolve it.
 
-Drift is said only on a lower confidence bound: one check's of the divergence or of the share
-of records outside the reference, or evidence added up over checks. The point estimate never alarms.
+Drift is said on a lower confidence bound of one check (asymptotic, in the number of clients), on
+evidence added up over checks (a theorem within the bound on a client's records), or on the share
+outside the reference. "No drift" is said only on an upper confidence limit, which holds for every
+law that the domain can show. The point estimate never alarms.
 Proof notes: ``docs/proofs/lower-bound.md``, ``docs/proofs/outside-share.md``,
 ``docs/proofs/e-detector.md``.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from flwr_kld.inference.e_detector import Standing
-from flwr_kld.inference.interval import Interval, NoInterval
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.outside_share import OutsideShare
-from flwr_kld.inference.power import Power, errors_for_one_check
+from flwr_kld.inference.upper_limit import UpperLimit
 from flwr_kld.inference.verdict import Outcome, Verdict
 
-POWER = 0.8
-"""With which a check that says "no drift" would have found a drift of its resolution."""
-_FACTORS = (1.5, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
-"""Of records or epsilon that are proposed."""
 _NOISE = 2.0
 """Standard deviations within which a share is taken for noise around 0."""
 
@@ -52,9 +47,8 @@ class Outside:
 def decide(
     bound: LowerBound,
     at_once: LowerBound,
-    interval: Interval | NoInterval,
+    upper: UpperLimit | None,
     standing: Standing,
-    power: Power,
     outside: Outside,
     *,
     threshold: float,
@@ -65,22 +59,18 @@ def decide(
 
     Parameters
     ----------
-    bound : LowerBound
-        Of the second half, as reports show it.
-    at_once : LowerBound
-        The same at the higher level at which a single check alarms.
-    interval : Interval or NoInterval
-        Two-sided, or why there is none.
+    bound, at_once : LowerBound
+        Of the second half, as reports show it, and at the level at which a single check alarms.
+    upper : UpperLimit or None
+        Limit of D_θ from above; None if there is none, and then "no drift" is not said.
     standing : Standing
         Evidence over checks, this one included.
-    power : Power
-        What checks like this one find.
     outside : Outside
         The share of records outside the reference, and what is tolerated of it.
     threshold : float
         Nats of D_θ that are tolerated.
     resolution : float
-        Nats beyond it that "no drift" has to exclude, with power `POWER`.
+        Nats beyond it that "no drift" has to exclude.
     population : str
         Whose divergence the second half tells of.
 
@@ -88,13 +78,14 @@ def decide(
     -------
     Verdict
         A false "drift" has probability at most ``1 - at_once.level`` in each check for the
-        divergence and as much for the share outside, and the detector's rate over its horizon.
+        divergence and as much for the share outside (both asymptotic), and the detector's rate over
+        its horizon (a theorem).
     """
-    outcome, reason, resolve = found_drift(bound, at_once, standing, outside, threshold) or _none(
-        bound, interval, power, threshold, threshold + resolution
+    outcome, reason, resolve = _found(bound, at_once, standing, outside, threshold) or _excluded(
+        bound, upper, threshold + resolution
     )
     if outcome is Outcome.NO_DRIFT:
-        outcome, reason, resolve = with_outside(reason, outside)
+        outcome, reason, resolve = _with_outside(reason, outside)
     limits = outside.limits
     return Verdict(
         outcome=outcome,
@@ -103,8 +94,8 @@ def decide(
         threshold=threshold,
         lower_bound=bound.lower,
         level=bound.level,
-        interval=(interval.lower, interval.upper) if isinstance(interval, Interval) else None,
-        interval_note=interval.reason if isinstance(interval, NoInterval) else None,
+        interval=None if upper is None else (max(bound.lower, 0.0), max(upper.value, bound.lower)),
+        interval_note="no upper limit" if upper is None else None,
         evidence=standing.evidence,
         alarm_at=standing.alarm_at,
         population=population,
@@ -182,23 +173,9 @@ def _above(outside: OutsideShare, tolerated: float) -> bool:
 _Found = tuple[Outcome, str, str | None]
 
 
-class Bound(Protocol):
-    """A lower confidence bound of D_θ, in nats."""
-
-    @property
-    def lower(self) -> float:
-        """D_θ is at least this."""
-        ...
-
-    @property
-    def level(self) -> float:
-        """With this probability."""
-        ...
-
-
-def found_drift(
-    bound: Bound,
-    at_once: Bound,
+def _found(
+    bound: LowerBound,
+    at_once: LowerBound,
     standing: Standing,
     outside: Outside,
     threshold: float,
@@ -241,7 +218,7 @@ def found_drift(
     return None
 
 
-def with_outside(reason: str, outside: Outside) -> _Found:
+def _with_outside(reason: str, outside: Outside) -> _Found:
     """Return "no drift" if its share outside the reference is small enough, too."""
     if outside.limits is None:
         return Outcome.NO_DRIFT, reason, None
@@ -255,45 +232,23 @@ def with_outside(reason: str, outside: Outside) -> _Found:
     return Outcome.INCONCLUSIVE, reason, "more clients or records, or a larger epsilon"
 
 
-def _none(
-    bound: LowerBound,
-    interval: Interval | NoInterval,
-    power: Power,
-    threshold: float,
-    excluded: float,
-) -> _Found:
-    """Return "no drift" if one of `excluded` nats would have been found."""
-    if isinstance(interval, Interval) and interval.upper <= excluded:
-        reason = f"the divergence is at most {interval.upper:.3f} nats"
-        return Outcome.NO_DRIFT, reason, None
-    errors = errors_for_one_check(bound.level, POWER, bound.groups)
-    found = power.detectable(threshold, errors=errors)
-    if found <= excluded:
+def _excluded(bound: LowerBound, upper: UpperLimit | None, excluded: float) -> _Found:
+    """Return "no drift" if everything from `excluded` nats on is excluded."""
+    if upper is None:
+        reason = f"no drift was found, but nothing excludes one of {excluded:.3g} nats"
+        return Outcome.INCONCLUSIVE, reason, "more records or fewer cells"
+    confident = f"with confidence {100 * upper.level:g} %"
+    if upper.value > excluded:
         reason = (
-            f"the lower bound, {max(bound.lower, 0.0):.3f} nats, is not above {threshold:g}; a "
-            f"divergence of {found:.2g} nats would have been found with probability {POWER:g}"
+            f"no drift was found, but {confident} the divergence is only known to be at most "
+            f"{upper.value:.3g} nats, not {excluded:.3g}"
         )
-        return Outcome.NO_DRIFT, reason, None
-    seen = "no divergence" if math.isinf(found) else f"only a divergence of {found:.2g} nats"
-    reason = (
-        f"the lower bound is not above {threshold:g} nats, but with probability {POWER:g} "
-        f"{seen} would have been found, not one of {excluded:.2g}"
-    )
-    return Outcome.INCONCLUSIVE, reason, _resolve(power, threshold, excluded, errors)
-
-
-def _resolve(power: Power, threshold: float, excluded: float, errors: float) -> str:
-    """Say what would make a check find what is to be excluded."""
-    more_records = [replace(power, records=k * power.records) for k in _FACTORS]
-    less_noise = [replace(power, noise=power.noise / k**2) for k in _FACTORS]
-    ways = []
-    for what, settings in (("clients or records", more_records), ("epsilon", less_noise)):
-        enough = [
-            factor
-            for factor, setting in zip(_FACTORS, settings, strict=True)
-            if setting.detectable(threshold, errors=errors) <= excluded
-        ]
-        if enough:
-            ways.append(f"{enough[0]:g} times the {what}")
-    ways.append("fewer cells" if ways else "a larger resolution or threshold, or fewer cells")
-    return " or ".join(ways)
+        return Outcome.INCONCLUSIVE, reason, upper.resolves(excluded)
+    if bound.point > excluded:
+        reason = (
+            f"the second half's own reading of {bound.point:.3g} nats is above the "
+            f"{excluded:.3g} that the first half's limit excludes"
+        )
+        return Outcome.INCONCLUSIVE, reason, "the next checks, if it is a drift"
+    reason = f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape"
+    return Outcome.NO_DRIFT, reason, None

@@ -1,13 +1,15 @@
-"""The alarm over checks: an e-detector, with a yearly rate of false alarms that the user sets.
+"""Evidence over checks from what bets on clients' sums have won: a theorem, for every law.
 
-Shin, Ramdas, Rinaldo 2022 (e-detectors: sums of e-processes over when the drift may have begun),
-Ville 1939. Each group of a check is a bet on the sign of its excess; what a fair game could not
-have won proves drift.
+Each client's sum S, of mean at most 0 if D_θ is at most the threshold, multiplies a stake by
+``1 + λ S > 0``; the product over independent clients has a mean of at most 1, whatever their law
+within the bound on a client's records. Over checks, an e-detector (Shin, Ramdas, Rinaldo 2022)
+adds up for drifts that may begin at any of them; Ville 1939.
 Proof note: ``docs/proofs/e-detector.md``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -16,21 +18,17 @@ from pydantic import Field
 
 from flwr_kld.arguments import real, whole
 from flwr_kld.codec.model import Model
-from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.inference.evidence import Evidence
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.privacy.table import RATIO_BITS, TOTAL, NoiseTable
 
-_SCHEMA: Final = 1
-STAKES = (0.5, 1.0, 2.0)
-"""Sizes of drift that are betted on, in standard errors of one check."""
-_LOSS, _GAIN = 0.9, 0.6
-"""Most that a group's bet can lose and gain. For symmetric sums any gain up to the loss is valid;
-for a long tail below none is, whatever the law: see the proof note."""
+_SCHEMA: Final = 2
+_PARTS = (1.0, 0.5, 0.25, 0.125)
+"""Powers that the wealth may be raised to, which lowers its mean: the noise's cost falls faster."""
+_COST = 1.0
+"""Nats that the noise of one check may cost."""
 _CEILING = 100.0
 """Evidence stops at so many times the alarm, so that an alarm ends some days after the drift."""
-_MEMORY = 0.95
-"""Share of the past that each check leaves in the variance: about 20 checks count."""
-_PRIOR = 9.0
-"""Degrees of freedom that say: the variance is as predicted."""
+_SLACK = 2.0**-30
 
 
 @dataclass(frozen=True)
@@ -57,18 +55,44 @@ class Standing:
         return self.evidence >= self.alarm_at
 
 
+def log_evidence(sums: ClientSums) -> float:
+    """Return ln e of one check, where ``E e <= 1`` if D_θ is at most the threshold.
+
+    Exact within the bound on a client's records: the noise costs its own moment, from its table,
+    and each client's rounding at most what Hoeffding allows for a range of one step. By record, it
+    is exact for records that are independent.
+    """
+    unit = sums.unit("log_wealth")
+    for part in _PARTS:
+        cost = _log_moment(sums.noise, part * unit)
+        if cost <= _COST:
+            rounding = sums.clients * (part * unit) ** 2 / 8
+            return part * sums.value("log_wealth") - cost - rounding - _SLACK
+    return 0.0  # noise that strong leaves nothing to be won
+
+
+def _log_moment(noise: NoiseTable, slope: float) -> float:
+    """``ln E exp(slope · Z)``, inf where it diverges; the tail included."""
+    ratio = noise.tail_ratio / 2.0**RATIO_BITS
+    if slope * noise.reach > 500 or ratio * math.exp(slope) >= 1:
+        return math.inf
+    moment = float(noise.probabilities @ np.cosh(slope * noise.support))
+    edge, first = noise.tail / TOTAL * (1 - ratio) / 2, slope * (noise.reach + 1)
+    for sign in (1, -1):
+        moment += edge * math.exp(sign * first) / (1 - ratio * math.exp(sign * slope))
+    return math.log(moment)
+
+
 _NotNegative = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True)
 class _State(Model, what="the alarm's state"):
-    schema: Literal[1]
+    schema: Literal[2]
     rate: float
     horizon: int
     checks: Annotated[int, Field(ge=0)]
-    sums: Annotated[list[_NotNegative], Field(min_length=len(STAKES), max_length=len(STAKES))]
-    squares: _NotNegative
-    degrees: _NotNegative
+    evidence: _NotNegative
 
 
 class EDetector:
@@ -77,10 +101,8 @@ class EDetector:
     Parameters
     ----------
     rate : float
-        In (0, 1): the probability of any false alarm in the first `horizon` checks is at most
-        this where groups' sums are symmetric, and near it where no client is far heavier than
-        others (measured, not proved); in the long run there are at least ``horizon / rate`` checks
-        between two on average.
+        In (0, 1): the probability of any false alarm in the first `horizon` checks is at most this;
+        in the long run there are at least ``horizon / rate`` checks between two on average.
     horizon : int
         Checks in that time, >= 1. Default: daily for a year.
 
@@ -93,40 +115,49 @@ class EDetector:
     def __init__(self, rate: float = 0.05, horizon: int = 365) -> None:
         self.rate = real("rate", rate, above=0, below=1)
         self.horizon = whole("horizon", horizon, least=1, unit="checks")
-        self._checks = 0
-        self._sums: Floats = np.zeros(len(STAKES))
-        self._squares = self._degrees = 0.0  # of the spread of the groups of past checks
+        self._checks, self._evidence = 0, 0.0
 
-    def update(self, evidence: Evidence) -> Standing:
-        """Take in one check. The same checks in the same order always end in the same state."""
-        excess = np.array(evidence.excess)
-        groups = len(excess)
-        deviation = ((self._squares + _PRIOR) / (self._degrees + _PRIOR)) ** 0.5
-        stakes = np.array(STAKES)[:, None] / (deviation * groups**0.5)
-        grown = np.prod(1 + np.clip(stakes * excess, -_LOSS, _GAIN), axis=1)
-        sums = (self._sums + 1 / self.horizon) * grown
-        self._sums = np.minimum(sums, _CEILING / self.rate)
-        self._squares = _MEMORY * self._squares + (groups - 1) * evidence.spread
-        self._degrees = _MEMORY * self._degrees + groups - 1
+    def update(self, log_evidence: float) -> Standing:
+        """Take in one check's ln e. The same checks in the same order end in the same state."""
+        started = math.log(self._evidence + 1 / self.horizon)
+        most = math.log(_CEILING / self.rate)
+        self._evidence = math.exp(min(started + real("evidence", log_evidence), most))
         self._checks += 1
         return self.standing
 
     @property
     def standing(self) -> Standing:
         """Where the evidence stands."""
-        return Standing(float(self._sums.mean()), 1 / self.rate, self._checks)
+        return Standing(self._evidence, 1 / self.rate, self._checks)
+
+    @property
+    def between_false_alarms(self) -> float:
+        """Checks between two false alarms, on average at least."""
+        return self.horizon / self.rate
+
+    def delay(self, errors: float, stake: float) -> float:
+        """Forecast the checks from the beginning of a drift to the alarm.
+
+        Parameters
+        ----------
+        errors : float
+            By how many standard errors of a check's sum the drift stands above the threshold.
+        stake : float
+            What is staked, in inverse standard errors: ``Scores.stake`` times the sum's deviation.
+        """
+        growth = errors * stake - stake**2 / 2
+        return math.log(self.between_false_alarms) / growth if growth > 0 else math.inf
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able form that `restore` reads back exactly, schema versioned."""
-        return _State(
+        state = _State(
             schema=_SCHEMA,
             rate=self.rate,
             horizon=self.horizon,
             checks=self._checks,
-            sums=self._sums.tolist(),
-            squares=float(self._squares),
-            degrees=float(self._degrees),
-        ).to_config()
+            evidence=self._evidence,
+        )
+        return state.to_config()
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> EDetector:
@@ -139,7 +170,5 @@ class EDetector:
         """
         read = _State.from_config(state)
         detector = cls(read.rate, read.horizon)
-        detector._checks = read.checks
-        detector._sums = np.array(read.sums)
-        detector._squares, detector._degrees = read.squares, read.degrees
+        detector._checks, detector._evidence = read.checks, read.evidence
         return detector

@@ -1,9 +1,9 @@
-"""The lower confidence bound: D_θ is at least this, whatever the witness, clients or noise.
+"""The lower confidence bound of D_θ from sums over clients.
 
     D_θ = KL(Π || (1 - θ) P + θ Π)  >=  Σ Π ln f - ln((1 - θ) E_P f + θ E_Π f)
 
 for every f > 0 (Donsker and Varadhan 1983). f comes from one half of the cohort and is fixed when
-the other half is asked; E_P f is limited from above by that half's groups.
+the other half is asked; E_P f is limited from above by that half's sums.
 Proof note: ``docs/proofs/lower-bound.md``.
 """
 
@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flwr_kld.inference.design_effect import DesignEffect, design_effect
-from flwr_kld.inference.estimators.score import check_theta
-from flwr_kld.inference.ratio_limit import ratio_limit
-from flwr_kld.inference.witness import SLACK, Witness, check_level, in_groups
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.estimators.score import check_level
+from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.inference.witness import Witness
 
-if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+_DOUBT = 2.0
+"""Standard deviations of its noise at which half of an excess counts."""
 
 
 @dataclass(frozen=True)
@@ -31,85 +30,97 @@ class LowerBound:
     Parameters
     ----------
     lower : float
-        D_θ is at least this with probability `level` over cohorts and noise. Below 0 it says
-        nothing.
+        D_θ is at least this with probability `level` over clients and noise; asymptotic, in the
+        number of clients (or of records, where these are what is drawn). Below 0 it says nothing.
     point : float
         The witness's own reading, without the margin: no estimate of D_θ, but of what this witness
         sees of it.
     standard_error : float
         Of `point`: sampling, clustering in clients, and noise together.
-    independent_error : float
-        What it would be if records were independent and counts exact.
     level : float
         Confidence, one-sided.
-    theta : float
-        The θ of D_θ.
-    groups : int
-        Independent groups that the standard error rests on.
+    p_value : float
+        Of "D_θ is at most the threshold"; asymptotic likewise.
     records : float
         In the second half.
-    design_effect : DesignEffect
-        How much more its counts vary than those of independent records.
+    design_effect : float
+        Variance of the clients' sums over that of as many independent records, >= 1; an estimate.
     """
 
     lower: float
     point: float
     standard_error: float
-    independent_error: float
     level: float
-    theta: float
-    groups: int
+    p_value: float
     records: float
-    design_effect: DesignEffect
+    design_effect: float
 
 
 def lower_confidence_bound(
-    witness: Witness, noisy: NoisyCounts, *, theta: float, level: float = 0.95
+    witness: Witness, sums: ClientSums, *, level: float = 0.95
 ) -> LowerBound:
     """Limit D_θ of the population from below.
 
-    The population is the one that groups are independent draws from: of clients if whole clients
-    were put into groups, of the records of these very clients if records were.
+    The population is the one that clients are independent draws from, each counting at most
+    `most_records`; or that of the records of these very clients, where scores count by record.
 
     Parameters
     ----------
     witness : Witness
-        Learnt from records that are not in `noisy`.
-    noisy : NoisyCounts
-        Over `witness.query_plan()`, values of shape [levels * groups] in the order
-        ``level * groups + group``; 3 groups or more.
-    theta : float
-        In [0, 1). At 0 the bound is one of plain KL.
+        Learnt from records that are not in `sums`.
+    sums : ClientSums
+        Of ``witness.query_plan()``.
     level : float
         One-sided confidence, in [0.5, 1).
 
     Raises
     ------
     ValueError
-        If theta or level is out of range, or the counts are not those of the witness.
+        If the level is out of range, or the sums are not those of the witness.
     """
-    theta, level = check_theta(theta), check_level(level)
-    counts, f = in_groups(noisy, len(witness.values)), witness.f
-    limit = ratio_limit(f @ counts, counts.sum(axis=0).astype(np.float64), level)
-    least, most = float(f.min()), float(f.max())
+    level, score = check_level(level), _divergence(witness, sums)
+    step, f, records = witness.step, witness.f, sums.records
+    allowed = 1 + float(np.array(witness.scores.divergence)[0] - witness.below[0]) * step
 
-    def divergence(mean: float) -> float:
-        """Right-hand side at ``E_P f = mean``, rounded downwards; f lies within its own range."""
-        whole = (1 - theta) * min(max(mean, least), most) + theta * witness.reference_mean
-        return witness.log_mean - math.log(whole * (1 + SLACK)) - SLACK
+    def p_value(mean: float) -> float:
+        """Of ``E_P f >= mean``."""
+        return score.p_value((mean - allowed) / step)
 
-    point = most if math.isnan(limit.point) else min(max(limit.point, least), most)
-    whole = (1 - theta) * point + theta * witness.reference_mean
-    share = np.maximum(counts.sum(axis=1), 0) / max(int(counts.sum()), 1)
-    spread = math.sqrt(float(share @ (f - point) ** 2) / noisy.records)
+    most = score.crossing(p_value, float(f.min()), float(f.max()), 1 - level)
+    theta = witness.deciding.theta
+    mean = min(max(allowed - score.value * step / records, float(f.min())), float(f.max()))
+    whole = (1 - theta) * mean + theta * witness.reference_mean
+    deviation = math.hypot(math.sqrt(score.variance), sums.deviation("total"))
+    independent = max(score.least * records, 1.0)
     return LowerBound(
-        lower=divergence(limit.upper),
-        point=divergence(point),
-        standard_error=(1 - theta) * limit.deviation / whole,
-        independent_error=(1 - theta) * spread / whole,
+        lower=witness.divergence(most),
+        point=witness.divergence(mean),
+        standard_error=(1 - theta) * deviation * step / records / whole,
         level=level,
-        theta=theta,
-        groups=counts.shape[1],
-        records=noisy.records,
-        design_effect=design_effect(counts, noisy.noise.variance),
+        p_value=score.p_value(),
+        records=records,
+        design_effect=_design_effect(
+            score.variance / independent,
+            score.noise_in_variance / independent,
+            most=float(witness.deciding.most_records),
+        ),
     )
+
+
+def _design_effect(seen: float, noise: float, most: float) -> float:
+    """Estimate a design effect from one with noise, which alone would make it large.
+
+    What is above 1 counts in full where it stands far above the noise, and hardly where it does
+    not: a witness that sees nothing has little spread, and all of it is noise. Clients whose
+    records are all alike have a design effect of as many records.
+    """
+    above = max(seen - 1, 0.0)
+    if not above > 0:
+        return 1.0
+    return min(1 + above / (1 + (_DOUBT * noise / above) ** 2), max(most, 1.0))
+
+
+def _divergence(witness: Witness, sums: ClientSums) -> ScoreSum:
+    witness.hold(sums)
+    each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
+    return ScoreSum(sums, "total", each)

@@ -7,23 +7,14 @@ Proof note: ``docs/proofs/outside-share.md``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flwr_kld.inference.ratio_limit import ratio_limit
-from flwr_kld.inference.witness import Witness, check_level, in_groups
-
-if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
-
-_CLEAR = 5.0
-"""Standard deviations of its noise that the size of the median group is above; below, the groups'
-shares would be ratios of noise to noise."""
-_NEARLY_EMPTY = 0.1
-"""Part of the median group's size; the share of a smaller group is mostly noise."""
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.estimators.score import check_level
+from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.inference.witness import Witness
 
 
 @dataclass(frozen=True)
@@ -48,32 +39,30 @@ class OutsideLimits:
 
 
 def outside_limits(
-    witness: Witness, noisy: NoisyCounts, *, level: float = 0.95
+    witness: Witness, sums: ClientSums, *, level: float = 0.95
 ) -> OutsideLimits | None:
-    """Limit q of the population from both sides; None if the reference has mass everywhere.
+    """Limit q, the share of records outside the reference, from both sides.
 
-    Each group's share counts alike, however large the group is. The ratio of sums would be silent
-    at high levels, because the sizes of hashed groups vary, and one heavy client could decide it.
-
-    The parameters, and the population, are those of `lower_confidence_bound`.
-
-    Raises
-    ------
-    ValueError
-        If the level is out of range, or the counts are not those of the witness.
+    None if the reference has mass everywhere. The population, parameters and errors are those of
+    `lower_confidence_bound`; asymptotic likewise.
     """
     check_level(level)
-    counts, outside = in_groups(noisy, len(witness.values)), witness.outside
+    outside = witness.plan.outside
     if not outside.any():
         return None
-    size = counts.sum(axis=0).astype(np.float64)
-    usual = float(np.median(size))
-    if usual <= _CLEAR * math.sqrt(len(counts) * noisy.noise.variance):
+    witness.hold(sums)
+    scores = np.array(witness.scores.outside)
+    down, span = -float(scores[~outside].max()), float(np.ptp(scores))
+    if not span > 0:
         return OutsideLimits(0.0, 1.0, 0.0, level)
-    full = size > _NEARLY_EMPTY * usual
-    share = outside.astype(np.float64) @ counts[:, full] / size[full]
-    alike = np.ones_like(share)
-    upper = ratio_limit(share, alike, level).upper
-    lower = 1 - ratio_limit(1 - share, alike, level).upper
-    lower, point, upper = np.clip([lower, share.mean(), upper], 0.0, 1.0)
-    return OutsideLimits(float(lower), float(upper), float(point), level)
+    q = float(witness.share[outside].sum())
+    score = ScoreSum(sums, "outside", span**2 * max(q * (1 - q), 1 / sums.records))
+    # A record's score is span · (1 where it is outside) - down, so its mean is span · q - down.
+    upper = score.crossing(
+        lambda share: score.p_value(down - span * share, above=False), 0.0, 1.0, 1 - level
+    )
+    lower = 1 - score.crossing(
+        lambda inside: score.p_value(down - span * (1 - inside)), 0.0, 1.0, 1 - level
+    )
+    point = (score.value / sums.records + down) / span
+    return OutsideLimits(lower, upper, min(max(point, 0.0), 1.0), level)

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from flwr_kld.arguments import real
-from flwr_kld.inference.estimators.score import Floats, check_theta
+from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
 from flwr_kld.inference.unbiased_powers import HIGHEST, UnbiasedPowers
-from flwr_kld.inference.witness import check_level
 
 if TYPE_CHECKING:
     from flwr_kld.counts.noisy_counts import NoisyCounts

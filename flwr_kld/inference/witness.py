@@ -1,61 +1,67 @@
-"""The witness of the lower bound: a public positive function of the symbol, of few values.
+"""The witness of a check: a public positive function of the cell, learnt from the first half.
 
 Donsker and Varadhan (1983): ``KL(Π || M) >= Σ Π ln f - ln E_M f`` for *every* f > 0, with equality
 at ``f = Π / M``. So a witness may be learnt from one half of a cohort and evaluated on the other,
-and however bad it is, the bound holds. PRIEST-KLD has no such bound.
+and however bad it is, what it proves holds. PRIEST-KLD has no such bound.
 Proof note: ``docs/proofs/lower-bound.md``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
-from flwr_kld.arguments import real, whole
-from flwr_kld.inference.estimators.score import Floats, check_theta
-from flwr_kld.inference.levels import best_levels
+from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.shares import expected_shares
-from flwr_kld.query.plan import HEAD, QueryPlan
-from flwr_kld.query.selection import MOST_GROUPS
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.scores import LARGEST_LOSS, LARGEST_SCORE, NUMBERS, Scores
 
 if TYPE_CHECKING:
+    from flwr_kld.counts.client_sums import ClientSums
     from flwr_kld.counts.noisy_counts import NoisyCounts
-    from flwr_kld.privacy.table import NoiseTable
 
-GROUPS = MOST_GROUPS
-"""Groups of the second half by default; 6 to 16 give bounds within 3 % of each other, and more of
-them make the alarm over checks faster."""
-FIXED_POINT = 1 << 16
-"""Steps of 1 in a witness's values. They cost nothing: only levels are sent."""
-_MOST_LEVELS = 10
-_CAPS = (1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
-"""Choices of F. Less than 1.25 would help no bound: it is the noise that F pays for."""
-SLACK = 2.0**-46
-"""Relative error that a handful of float64 operations stay below."""
+SLACK = 2.0**-40
+"""Relative error that float64 sums over cells stay below."""
+_LEAST = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
+_MOST = (1.02, 1.05, *_LEAST)
+"""Caps of 1 / f and of f. Where clients lost records, f is large, and a client that holds nothing
+else could lose most: a low cap there makes bets larger."""
+_POWERS = (1.0, 0.7, 0.5, 0.3, 0.1, 0.02)
+"""Powers that f is raised to. The full one sees most nats; near a threshold of 0 a small one has
+twice the ratio of signal to noise, as what the inequality loses is quadratic in ln f."""
+_SURE = 6.0
+"""Standard errors beyond the threshold at which a check finds a drift at any level in use: there
+the witness is the one with the best bound."""
+_STAKED = 1.2
+"""Drift, in standard errors of a check's sum, on which bets grow fastest."""
+_STAKES = np.geomspace(1.0, 0.02, 24)
+_STEPS = 16
+"""Sizes of a step that are tried, within 1 / 16 of each other: one fits the threshold well."""
 
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """f of each cell, in few levels. Everything in it is public.
+    """f of each cell, in whole steps below 1. Everything in it is public.
 
     Parameters
     ----------
     plan : QueryPlan
         Of the first half.
-    level_of : NDArray[np.int32]
-        Shape [plan.cells], in 0..L-1: the level of each cell; no level is empty.
-    values : tuple[Fraction, ...]
-        f of each level, in fixed point, > 0.
+    below : NDArray[np.int64]
+        Shape [cells]: ``f = 1 - below · step``, which is positive.
+    step : float
+        In (0, 1).
     share : Floats
-        Shape [L], P of each level as the first half had it. Good guesses make the alarm faster;
-        no guarantee rests on them.
+        Shape [cells], P as the first half had it. No guarantee over checks rests on it.
+    deciding : Deciding
+        What the second half is going to be.
 
     Raises
     ------
@@ -64,152 +70,172 @@ class Witness:
     """
 
     plan: QueryPlan
-    level_of: NDArray[np.int32]
-    values: tuple[Fraction, ...]
+    below: NDArray[np.int64]
+    step: float
     share: Floats
+    deciding: Deciding
 
     def __post_init__(self) -> None:
-        used = np.unique(self.level_of)
-        levels = len(self.values)
-        if self.level_of.shape != (self.plan.cells,) or self.share.shape != (levels,):
-            raise ValueError("a witness needs a level for each cell and a share for each level")
-        if not np.array_equal(used, np.arange(levels)):
-            raise ValueError("the levels of a witness are numbered from 0, and none is empty")
-        if any(value <= 0 or FIXED_POINT % value.denominator for value in self.values):
-            raise ValueError("the values of a witness are positive and in fixed point")
+        if not self.below.shape == self.share.shape == (self.plan.cells,):
+            raise ValueError("a witness needs a value and a share for each cell")
+        if not 0 < self.step < 1 or not (self.f > 0).all():
+            raise ValueError("the values of a witness are positive, in steps below 1")
 
     @classmethod
-    def from_counts(
-        cls,
-        noisy: NoisyCounts,
-        *,
-        theta: float = 0.01,
-        bound: float = 20.0,
-        groups: int = GROUPS,
-        level: float = 0.95,
-        next_noise: NoiseTable | None = None,
-        next_records: float | None = None,
-    ) -> Witness:
-        """Choose the witness whose bound is expected to be best.
+    def from_counts(cls, noisy: NoisyCounts, deciding: Deciding) -> Witness:
+        """Choose the witness by what is expected of the second half.
 
-        The best f for the first half's posterior mean of P is ``1 / ((1 - θ) r + θ)``. Noise on L
-        levels in J groups costs in proportion to ``sqrt(J Σ f²)``: the number of levels and the cap
-        F ≤ `bound`, ``1 / F <= f <= F``, are those with the largest expected bound. The cells
-        outside the reference are the last level, by themselves: their share is wanted, too.
+        The best f for the first half's posterior mean of P is ``1 / ((1 - θ) r + θ)``. Capped and
+        raised to a power, it is the one with the best bound, if that is far beyond the threshold;
+        else the one whose sum stands most standard errors above what the threshold allows.
 
         Parameters
         ----------
         noisy : NoisyCounts
             Of the first half, one group.
-        theta : float
-            In [0, 1).
-        bound : float
-            Largest F, > 1.
-        groups : int
-            J >= 2.
-        level : float
-            Of the bound that is to come.
-        next_noise, next_records
-            Of the second half; by default those of the first.
+        deciding : Deciding
+            What the second half is going to be.
 
         Raises
         ------
         ValueError
-            If an argument is out of range.
+            If the counts are in several groups.
         """
-        theta, level = check_theta(theta), check_level(level)
-        groups, bound = whole("groups", groups, least=2), real("bound", bound, above=1)
-        plan = noisy.plan
+        plan, theta = noisy.plan, deciding.theta
         if noisy.values.shape != (plan.cells,):
             raise ValueError("a witness is learnt from counts in one group")
-        records = noisy.records if next_records is None else next_records
-        noise = groups * (next_noise or noisy.noise).variance / records**2
-        quantile = float(stdtrit(groups - 1, level))
-        shares = expected_shares(noisy, theta=theta)
-        mixed = (1 - theta) * shares + theta * plan.mass
-        caps = np.array([cap for cap in _CAPS if cap < bound] + [bound])[:, None]
-        inside = ~plan.outside
-        offers = []
-        for inner in best_levels(plan.mass[inside], mixed[inside], _MOST_LEVELS):
-            level_of = np.full(plan.cells, inner.max() + 1, dtype=np.int32)
-            level_of[inside] = inner
-            pi, p, m = (np.bincount(level_of, x) for x in (plan.mass, shares, mixed))
-            f = np.clip(pi / np.maximum(m, np.finfo(float).tiny), 1 / caps, caps)
-            if not inside.all():  # the last level may tell something, or be the mean of the others
-                mean = f[:, :-1] @ p[:-1] / max(float(p[:-1].sum()), np.finfo(float).tiny)
-                silent = np.column_stack([f[:, :-1], np.clip(mean, 1 / caps[:, 0], caps[:, 0])])
-                f = np.concatenate([f, silent])
-            mean = f @ p
-            variance = (f**2 @ p - mean**2) / records + noise * ((f - mean[:, None]) ** 2).sum(1)
-            mixture = (1 - theta) * mean + theta * (f @ pi)
-            error = (1 - theta) * np.sqrt(np.maximum(variance, 0.0)) / mixture
-            expected = np.log(f) @ pi - np.log(mixture) - quantile * error
-            offers.append((float(expected.max()), level_of, f[expected.argmax()], p))
-        # One level bounds 0 and learns nothing: what is below 0 today may add up over checks.
-        _, level_of, f, p = max(offers[1:] or offers, key=lambda offer: offer[0])
-        values = tuple(Fraction(math.ceil(x * FIXED_POINT), FIXED_POINT) for x in f.tolist())
-        return cls(plan, level_of, values, np.asarray(p, dtype=np.float64))
+        share = expected_shares(noisy, theta=theta)
+        mixed = (1 - theta) * share + theta * plan.mass
+        inverse = plan.mass / np.maximum(mixed, np.finfo(float).tiny)
+        best_bound, best_errors = (-math.inf, inverse), (-math.inf, inverse)
+        for least, most, power in product(_LEAST, _MOST, _POWERS):
+            f = np.clip(inverse, 1 / least, most) ** power
+            bound, errors = _expected(f, plan.mass, share, deciding)
+            best_bound = max(best_bound, (bound, f), key=lambda offer: offer[0])
+            best_errors = max(best_errors, (errors, f), key=lambda offer: offer[0])
+        sure = best_bound[0] > deciding.threshold
+        return cls._in_steps((best_bound if sure else best_errors)[1], plan, share, deciding)
+
+    @classmethod
+    def _in_steps(cls, f: Floats, plan: QueryPlan, share: Floats, deciding: Deciding) -> Witness:
+        """Round f to steps, of the size that wastes least at the threshold."""
+        reach = max(np.abs(_score(f, plan.mass, deciding)).max(), np.abs(1 - f).max(), 2.0**-20)
+        smallest = float(reach) * (1 + 2 / _STEPS) / LARGEST_SCORE
+        offers = [
+            cls(plan, np.rint((1 - f) / step).astype(np.int64), step, share, deciding)
+            for step in (smallest * (1 + i / _STEPS**2) for i in range(_STEPS))
+        ]
+        return min(offers, key=lambda witness: witness._wasted)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """What clients of the second half add up: ``least(threshold) - f`` in steps.
+
+        Rounded down, so its mean is at most 0 if D_θ is at most the threshold.
+        """
+        deciding, divergence = self.deciding, self.below + self._above
+        lowest = max(-int(divergence.min()), 1) * (
+            deciding.most_records if deciding.by == "client" else 1
+        )
+        largest = (1 - SLACK) * LARGEST_LOSS / lowest
+        scores = Scores(
+            divergence=tuple(divergence.tolist()),
+            outside=_outside_scores(self.plan.outside, deciding.outside),
+            stake=largest,
+            most_records=deciding.most_records,
+            by=deciding.by,
+        )
+        # Bets of λ on a drift of z deviations σ grow by λ z σ - λ² σ² / 2, less what noise costs.
+        unit = scores.units(deciding.guarantee)[NUMBERS.index("log_wealth")]
+        noise = (deciding.noise * float(unit)) ** 2
+        stakes = largest * _STAKES * self.deviation / self.step
+        growth = _STAKED * stakes - (stakes**2 + noise * _STAKES**2) / 2
+        return replace(scores, stake=largest * float(_STAKES[np.argmax(growth)]))
 
     def query_plan(self) -> QueryPlan:
-        """Return what the second half is asked: the cells, merged by level."""
-        levels = len(self.values)
-        return QueryPlan(
-            self.plan.reference,
-            self.level_of[self.plan.cell_of],
-            weight=np.zeros(levels),  # counted, not scored
-            inclusion=np.ones(levels),
-            stratum=np.full(levels, HEAD),
-        )
+        """Return what the second half is asked."""
+        return replace(self.plan, scores=self.scores)
 
-    @property
-    def outside(self) -> NDArray[np.bool_]:
-        """Which level, if any, counts the records outside the reference; shape [L]."""
-        outside = np.zeros(len(self.values), dtype=bool)
-        outside[self.level_of[self.plan.outside]] = True
-        return outside
+    def hold(self, sums: ClientSums) -> None:
+        """Refuse sums of other scores with a ValueError."""
+        if sums.plan.scores != self.scores:
+            raise ValueError("the sums are not those of this witness")
+
+    def least(self, threshold: float) -> float:
+        """Return the least that ``E_P f`` can be if D_θ is at most so many nats, rounded down.
+
+        ``Σ Π ln f - D_θ <= ln((1 - θ) E_P f + θ E_Π f)`` (Donsker and Varadhan).
+        """
+        theta = self.deciding.theta
+        reached = math.exp(self.log_mean - threshold) * (1 - SLACK)
+        return (reached - theta * self.reference_mean) / (1 - theta) - SLACK
+
+    def divergence(self, mean: float) -> float:
+        """Return the least that D_θ can be if ``E_P f`` is at most this, rounded down."""
+        theta, f = self.deciding.theta, self.f
+        most = min(max(mean, float(f.min())), float(f.max()))
+        whole = (1 - theta) * most + theta * self.reference_mean
+        return self.log_mean - math.log(whole * (1 + SLACK)) - SLACK
 
     @cached_property
     def f(self) -> Floats:
-        """The values as float64, which holds them exactly; shape [L]."""
-        return np.array([float(value) for value in self.values])
-
-    @cached_property
-    def mass(self) -> Floats:
-        """Π of each level, each correctly rounded; shape [L]."""
-        level_of = self.level_of[self.plan.cell_of]
-        by_level = self.plan.reference.probabilities[np.argsort(level_of, kind="stable")]
-        ends = np.cumsum(np.bincount(level_of, minlength=len(self.values)))[:-1]
-        mass = np.array([math.fsum(part.tolist()) for part in np.split(by_level, ends)])
-        normal: Floats = mass / math.fsum(mass.tolist())
-        return normal
+        """Values of the cells, shape [cells]."""
+        return np.asarray(1 - self.below * self.step, dtype=np.float64)
 
     @cached_property
     def log_mean(self) -> float:
         """``Σ Π ln f`` in nats, rounded downwards."""
-        terms = self.mass * np.log(self.f)
+        terms = self._mass * np.log(self.f)
         return math.fsum(terms.tolist()) - SLACK * (1 + math.fsum(np.abs(terms).tolist()))
 
     @cached_property
     def reference_mean(self) -> float:
         """``E_Π f``, rounded upwards."""
-        return math.fsum((self.mass * self.f).tolist()) * (1 + SLACK)
+        return math.fsum((self._mass * self.f).tolist()) * (1 + SLACK)
+
+    @cached_property
+    def deviation(self) -> float:
+        """Standard deviation of f over records, as the first half had them, times √records."""
+        variance = float(self.share @ self.f**2 - (self.share @ self.f) ** 2)
+        return math.sqrt(max(variance, 0.0) * self.deciding.records)
+
+    @cached_property
+    def _mass(self) -> Floats:
+        return np.asarray(self.plan.mass / math.fsum(self.plan.mass.tolist()), dtype=np.float64)
+
+    @property
+    def _above(self) -> int:
+        """By how many steps `least` at the threshold is above 1, rounded down."""
+        return math.floor((self.least(self.deciding.threshold) - 1) / self.step)
+
+    @property
+    def _wasted(self) -> float:
+        """What this rounding loses, in f."""
+        return self.least(self.deciding.threshold) - 1 - self._above * self.step
 
 
-def check_level(level: float) -> float:
-    """Return a confidence as Python's number; ValueError unless it is in [0.5, 1)."""
-    return real("level", level, least=0.5, below=1)
+def _score(f: Floats, mass: Floats, deciding: Deciding) -> Floats:
+    """Score records by f at the threshold, before it is rounded."""
+    reached = math.exp(float(mass @ np.log(f)) - deciding.threshold)
+    least = (reached - deciding.theta * float(mass @ f)) / (1 - deciding.theta)
+    return np.asarray(least - f)
 
 
-def in_groups(noisy: NoisyCounts, levels: int) -> NDArray[np.int64]:
-    """Read counts of a query over levels as [levels, groups].
+def _expected(f: Floats, mass: Floats, share: Floats, deciding: Deciding) -> tuple[float, float]:
+    """Predict the bound `_SURE` errors below the middle, and the errors above the threshold."""
+    theta, records, mean = deciding.theta, deciding.records, float(share @ f)
+    score = _score(f, mass, deciding)
+    sampling = records * max(float(share @ f**2) - mean**2, 0.0)
+    error = math.sqrt(sampling + deciding.variance_by_noise(score)) / records
+    mixture = (1 - theta) * (mean + _SURE * error) + theta * float(mass @ f)
+    bound = float(mass @ np.log(f)) - math.log(mixture)
+    return bound, float(share @ score) / max(error, SLACK)
 
-    Raises
-    ------
-    ValueError
-        If they are not of that many levels, or in fewer than two groups.
-    """
-    if noisy.plan.cells != levels or len(noisy.values) % levels:
-        raise ValueError(f"the counts are not those of a witness of {levels} levels")
-    if len(noisy.values) < 2 * levels:
-        raise ValueError("a lower bound needs counts in at least two groups")
-    return noisy.values.reshape(levels, -1)
+
+def _outside_scores(outside: NDArray[np.bool_], tolerated: float) -> tuple[int, ...]:
+    """Score records outside the reference up and others down: at what is tolerated, at most 0."""
+    if not outside.any():
+        return (0,) * len(outside)
+    down = math.ceil(tolerated * LARGEST_SCORE)
+    up = min(down * (1 - tolerated) / tolerated, LARGEST_SCORE) if down else LARGEST_SCORE
+    return tuple(np.where(outside, math.floor(up), -down).tolist())

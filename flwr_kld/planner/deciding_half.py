@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.inference.cell_witness import CellWitness
 from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.drift import Law
 from flwr_kld.planner.setting import Setting
 from flwr_kld.privacy.bits import BitSource
@@ -36,7 +36,7 @@ class DecidingHalf:
 
     Parameters
     ----------
-    witness : CellWitness
+    witness : Witness
         Learnt from a first half.
     setting : Setting
         How to check.
@@ -46,7 +46,7 @@ class DecidingHalf:
         Part of the clients that moved, in (0, 1]; the others have the reference's law.
     """
 
-    witness: CellWitness
+    witness: Witness
     setting: Setting
     law: Law
     clients: float = 1.0
@@ -118,7 +118,7 @@ class DecidingHalf:
         return float(units[NUMBERS.index(number)])
 
 
-def p_value_of(witness: CellWitness, sums: ClientSums) -> float:
+def p_value_of(witness: Witness, sums: ClientSums) -> float:
     """Return the product's own p-value of "D_θ is at most the threshold"."""
     each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
     return ScoreSum(sums, "total", each).p_value()

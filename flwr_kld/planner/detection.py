@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from flwr_kld.inference.cell_witness import CellWitness
 from flwr_kld.inference.deciding import Deciding, default_most_records
+from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.deciding_half import DecidingHalf
 from flwr_kld.planner.drift import Law, Path
@@ -48,7 +48,7 @@ def power_of(setting: Setting, plan: QueryPlan, law: Law, *, clients: float = 1.
     power = []
     for h in draw_cohorts(p, setting.total, setting.clustering, _WITNESSES, generator):
         first = published(h, plan, setting.event, bits)
-        witness = CellWitness.from_counts(first, deciding)
+        witness = Witness.from_counts(first, deciding)
         power.append(DecidingHalf(witness, setting, p, clients).power(generator, bits))
     return float(np.mean(power))
 

@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.counts.private_counts import LARGEST_CLIENT
-from flwr_kld.inference.estimators.score import check_theta
-from flwr_kld.inference.evidence import check_threshold
-from flwr_kld.inference.witness import check_level
+from flwr_kld.inference.estimators.score import check_level, check_theta, check_threshold
 from flwr_kld.privacy import Unit
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.partition import Partition

@@ -12,9 +12,9 @@ from scipy.special import stdtr
 from flwr_kld.check.decider import Alarm
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.inference.cell_witness import CellWitness
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Unit
@@ -40,14 +40,14 @@ class Halves:
     ----------
     first : NoisyCounts
         Of the cells.
-    witness : CellWitness
+    witness : Witness
         Learnt from them.
     sums : ClientSums
         Of its scores.
     """
 
     first: NoisyCounts
-    witness: CellWitness
+    witness: Witness
     sums: ClientSums
 
 
@@ -108,7 +108,7 @@ class Checks:
         number = len(records.cells) if exact else values.sum()
         return NoisyCounts(values, max(float(number), 1.0), event, plan, bits.private)
 
-    def learnt(self, first: NoisyCounts, other: Records, *, by_client: bool) -> CellWitness:
+    def learnt(self, first: NoisyCounts, other: Records, *, by_client: bool) -> Witness:
         """Learn a witness for the other half."""
         guarantee = self.trust.guarantee
         noise = _sums_event(self.trust, other.clients).table.variance ** 0.5
@@ -121,14 +121,14 @@ class Checks:
             noise,
             self.threshold,
         )
-        return CellWitness.from_counts(first, deciding)
+        return Witness.from_counts(first, deciding)
 
-    def summed(self, witness: CellWitness, other: Records, rng: np.random.Generator) -> ClientSums:
+    def summed(self, witness: Witness, other: Records, rng: np.random.Generator) -> ClientSums:
         """Publish the other half's sums."""
         event = _sums_event(self.trust, other.clients)
         return released(witness.query_plan(), other, event, rng, _bits(rng))
 
-    def found_at_once(self, witness: CellWitness, sums: ClientSums, alarm: Alarm) -> bool:
+    def found_at_once(self, witness: Witness, sums: ClientSums, alarm: Alarm) -> bool:
         """Whether a single check alarms, for the divergence or the share outside the reference."""
         alone = 1 - alarm.level_at_once
         scores = [total_of(witness, sums)]
@@ -137,13 +137,13 @@ class Checks:
         return any(not _clear(score, alone) and score.p_value() < alone for score in scores)
 
 
-def total_of(witness: CellWitness, sums: ClientSums) -> ScoreSum:
+def total_of(witness: Witness, sums: ClientSums) -> ScoreSum:
     """Return the sum whose p-value is that of "D_θ is at most what is tolerated"."""
     each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
     return ScoreSum(sums, "total", each)
 
 
-def outside_of(witness: CellWitness, sums: ClientSums) -> ScoreSum:
+def outside_of(witness: Witness, sums: ClientSums) -> ScoreSum:
     """Return the sum whose p-value is that of "no record is outside the reference"."""
     outside = witness.plan.outside
     share = float(witness.share[outside].sum())

@@ -20,7 +20,7 @@ from scipy.stats import beta
 
 from flwr_kld._extras import require
 from flwr_kld.check.decider import Alarm
-from flwr_kld.inference.wealth import WealthDetector, log_evidence
+from flwr_kld.inference.e_detector import EDetector, log_evidence
 from flwr_kld.simulations.studies.null_worlds import World, worlds
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, options, save, show
 
@@ -57,7 +57,7 @@ def live(item: tuple[int, int, int]) -> Lived:
     rng = generator(world.name, seed)
     federation = world.make(rng)
     checks = world.checks(federation)
-    detectors = [WealthDetector(ALARM.detector.rate, DAYS) for _ in range(years)]
+    detectors = [EDetector(ALARM.detector.rate, DAYS) for _ in range(years)]
     by_evidence: list[int | None] = [None] * years
     at_once: list[int | None] = [None] * years
     for day in range(1, DAYS + 1):

@@ -36,9 +36,9 @@ from scipy.special import ndtri
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.labels import Labels
-from flwr_kld.inference.cell_witness import CellWitness
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.witness import Witness
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.cohort import published
 from flwr_kld.planner.deciding_half import p_value_of
@@ -151,7 +151,7 @@ def surprises(case: Case, divergence: float, runs: int, seed: int = 0) -> Law:
     deciding, found = deciding_of(case.setting), []
     for _ in range(runs):
         first, second = case.halves(federation, rng)
-        witness = CellWitness.from_counts(first, deciding)
+        witness = Witness.from_counts(first, deciding)
         bits = SeededBits(int(rng.integers(2**62)))
         sums = released(witness.query_plan(), second, case.setting.sums_event, rng, bits)
         found.append(-float(ndtri(max(p_value_of(witness, sums), 1e-300))))

@@ -34,7 +34,7 @@ from scipy.optimize import brentq
 from flwr_kld._extras import require
 from flwr_kld.accounting import Budget
 from flwr_kld.check.decider import Alarm
-from flwr_kld.inference.wealth import WealthDetector, log_evidence
+from flwr_kld.inference.e_detector import EDetector, log_evidence
 from flwr_kld.simulations.studies.year_ledger import Price, price_of
 from flwr_kld.simulations.studies.year_world import COHORT, PEOPLE, World
 
@@ -55,9 +55,9 @@ def world() -> World:
     return World(THRESHOLD)
 
 
-def fresh() -> WealthDetector:
+def fresh() -> EDetector:
     """Return a detector that has seen nothing."""
-    return WealthDetector(ALARM.detector.rate, DAYS)
+    return EDetector(ALARM.detector.rate, DAYS)
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,7 @@ class Scenario:
     last: int
 
 
-def live(
-    scenario: Scenario, year: int, detector: WealthDetector, *, until_alarm: bool = False
-) -> Days:
+def live(scenario: Scenario, year: int, detector: EDetector, *, until_alarm: bool = False) -> Days:
     """Check daily; `detector` keeps the evidence."""
     here, name = world(), scenario.name
     people = np.random.default_rng(year).permutation(PEOPLE).reshape(-1, COHORT)
@@ -137,7 +135,7 @@ def year_with_and_without(year: int) -> list[Days]:
     found = [whole]
     for name, part in PARTS.items():
         drift = Scenario(name, part, DRIFT_FROM, DRIFT_FROM + _PATIENCE)
-        restored = WealthDetector.restore(json.loads(remembered))
+        restored = EDetector.restore(json.loads(remembered))
         if not before.alarm:
             found.append(live(drift, year, restored, until_alarm=True))
     return found

@@ -17,6 +17,16 @@ def check_theta(theta: float) -> float:
     return real("theta", theta, least=0, below=1)
 
 
+def check_level(level: float) -> float:
+    """Return a confidence as Python's number; ValueError unless it is in [0.5, 1)."""
+    return real("level", level, least=0.5, below=1)
+
+
+def check_threshold(threshold: float) -> float:
+    """Return a threshold as Python's number; ValueError unless it is finite and at least 0."""
+    return real("threshold", threshold, least=0, unit="nats")
+
+
 def score(ratio: Floats, theta: float) -> Floats:
     """``φ(r) = -ln((1 - θ) r + θ)`` in nats, at ``r = P / Π >= 0``; infinite at r = θ = 0."""
     with np.errstate(divide="ignore"):

@@ -4,14 +4,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from flwr_kld.inference.decision import Outside
+from flwr_kld.inference.decision import Outside, decide
 from flwr_kld.inference.e_detector import Standing
+from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
-from flwr_kld.inference.sums_bound import SumsBound
-from flwr_kld.inference.sums_decision import decide_by_sums
 from flwr_kld.inference.verdict import Outcome
 
-BOUND = SumsBound(
+BOUND = LowerBound(
     lower=0.01,
     point=0.03,
     standard_error=0.01,
@@ -34,7 +33,7 @@ class Limit:
 
 
 def decided(bound=BOUND, at_once=BOUND, upper=None, standing=QUIET, outside=NOTHING_OUTSIDE):
-    return decide_by_sums(
+    return decide(
         bound, at_once, upper, standing, outside,
         threshold=0.1, resolution=0.1, population="these 30 clients",
     )  # fmt: skip
