@@ -285,7 +285,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             cost=self._cost(
                 opening,
                 spent,
-                epsilon=epsilon_delivered(published.event),
+                epsilon=max(map(epsilon_delivered, measured.events)),
                 bytes_down=down,
                 bytes_up=up,
             ),

@@ -33,13 +33,14 @@ from flwr_kld.alerts.delivery import Delivery
 from flwr_kld.alerts.webhook import Webhook
 from flwr_kld.clients import handwriting
 from flwr_kld.cohort.cohort import Participant
+from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClientCounts
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.labels import Labels
 from flwr_kld.guard.limits import Limits
-from flwr_kld.inference.design_effect import DesignEffect
+from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.e_detector import EDetector, Standing
 from flwr_kld.inference.estimators.paper import paper
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
@@ -47,10 +48,9 @@ from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
 from flwr_kld.inference.estimators.skew_plugin import skew_plugin
-from flwr_kld.inference.evidence import Evidence
-from flwr_kld.inference.interval import Interval, two_sided_interval
 from flwr_kld.inference.lower_bound import LowerBound, lower_confidence_bound
-from flwr_kld.inference.power import Power
+from flwr_kld.inference.outside import OutsideLimits, outside_limits
+from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.witness import Witness
 from flwr_kld.integral.accounting import delta_of_draws, epsilon_of_draws
 from flwr_kld.integral.gaussian_cells import GaussianCells
@@ -103,10 +103,12 @@ ODD = Reference.from_counts(DOMAIN, np.arange(1, DOMAIN.size + 1))
 EVENT = calibrated_laplace(Guarantee(1.0))
 PLAN = Partition(20).draw(EVEN, np.random.default_rng(0))
 COUNTS = NoisyCounts(np.arange(1, PLAN.cells + 1), 200.0, EVENT, PLAN, True)
-WITNESS = Witness.from_counts(COUNTS)
-LEVELS = WITNESS.query_plan().over(Selection(groups=10))
-SECOND = NoisyCounts(np.arange(LEVELS.length) + 9, 500.0, EVENT, LEVELS, True)
-BOUND = lower_confidence_bound(WITNESS, SECOND, theta=0.01)
+DECIDING = {
+    "clients": 40, "records": 200.0, "most_records": 5, "by": "client",
+    "guarantee": Guarantee(1.0), "noise": 30.0, "threshold": 0.1,
+}  # fmt: skip
+WITNESS = Witness.from_counts(COUNTS, Deciding(**DECIDING))
+SUMS = ClientSums(np.arange(6) + 9, 40, EVENT, WITNESS.query_plan(), True)
 BASE, BOX = integral.FiniteBase.uniform(DOMAIN), integral.Mollifier.symmetric(1.0)
 HYPOTHESES = predictors.Hypotheses({"even": EVEN, "odd": ODD})
 MIXTURE = predictors.BayesMixture(HYPOTHESES, 1.0)
@@ -125,12 +127,12 @@ SESSION = {
 
 EXAMPLES = {
     EDetector: {},
-    Evidence: {"excess": (0.5, 1.0), "spread": 1.0, "threshold": 0.0},
     Command: {"argv": ["true"]},
     Webhook: {"url": "https://example.org"},
-    Power: {"mass": np.full(4, 0.25), "records": 9.0, "noise": 1.0},
-    lower_confidence_bound: {"witness": WITNESS, "noisy": SECOND, "theta": 0.01},
-    two_sided_interval: {"counts": COUNTS, "bound": BOUND, "theta": 0.01},
+    Deciding: DECIDING,
+    lower_confidence_bound: {"witness": WITNESS, "sums": SUMS},
+    outside_limits: {"witness": WITNESS, "sums": SUMS},
+    upper_limit: {"noisy": COUNTS, "theta": 0.01},
     clients.AggregatorLimits: {"most_epsilon": 1.0},
     Binned: {"edges": [0.0, 1.0]},
     BlockPatterns: {},
@@ -229,7 +231,8 @@ EXAMPLES = {
 """Arguments that are right, for everything public that takes a number, or a list of any."""
 
 ANSWERS = {
-    LowerBound, DesignEffect, Interval, NoisyCounts, Standing, accounting.BudgetExhausted,
+    LowerBound, UpperLimit, OutsideLimits, ClientSums, NoisyCounts, Standing,
+    accounting.BudgetExhausted,
     Entry, Release, Reservation, Spent,
     accounting.State, Delivery, ErrorSplit, Estimate,
     Movement, guard.Receipt, IntegralEvent, Recommendation,

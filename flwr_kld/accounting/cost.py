@@ -256,7 +256,9 @@ class Cost:
             If it is not what was written.
         """
         try:
-            read = _Row.from_file({name: getattr(row, name) for name in _Row.__annotations__})
+            read = _CostRow.from_file(
+                {name: getattr(row, name) for name in _CostRow.__annotations__}
+            )
             table = _table(read.noise) if read.noise else None
         except ValueError:
             raise damaged("a cost") from None
@@ -285,7 +287,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class _Row(Model, what="the row of a cost"):
+class _CostRow(Model, what="the row of a cost"):
     """The columns that `Cost.to_row` writes."""
 
     digest: str

@@ -12,6 +12,7 @@ from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
 from flwr_kld.inference.witness import Witness
+from flwr_kld.privacy.event import PrivacyEvent
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,11 @@ class Measured:
         if isinstance(values, ClientSums):
             raise TypeError("the first exchange asks for counts or one number")
         return values
+
+    @property
+    def events(self) -> list[PrivacyEvent]:
+        """The releases; whoever is hidden is in one of them."""
+        return [exchange.values.event for exchange in self._done]
 
     @property
     def _done(self) -> list[Released]:

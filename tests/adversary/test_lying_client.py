@@ -131,8 +131,8 @@ def test_a_client_of_a_plain_sum_that_holds_the_world_decides_nothing(lie, share
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of())
     assert report.outcome is Outcome.INCONCLUSIVE
     reason = report.verdict.reason
-    assert (
-        reason.startswith("the estimate of ") or "not only" in reason or report.lower_bound > 0.05
+    assert any(
+        words in reason for words in ("the estimate of ", "only known to be at most", "not only")
     )
     limited = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, most_records=100)
     report = limited.check(grid_of())
