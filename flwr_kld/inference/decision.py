@@ -142,7 +142,7 @@ def hold_to_estimates(
     estimate : float or None
         Of the first half, in nats.
     excluded : float
-        Nats that "no drift" says would have been found.
+        Nats from which on "no drift" excludes a divergence.
     outside : OutsideShare or None
         Of the first half.
     """

@@ -21,7 +21,7 @@ class Verdict:
     Parameters
     ----------
     outcome : Outcome
-        Drift beyond the threshold, none that this check would have missed, or neither.
+        Drift beyond the threshold, none of the resolution beyond it, or neither.
     reason : str
         Why, in a sentence.
     resolve : str or None
@@ -34,7 +34,7 @@ class Verdict:
     level : float
         Of the bound.
     interval : tuple[float, float] or None
-        Two-sided, in nats, where it is honest.
+        Lower bound and upper limit, in nats, each with probability `level` (asymptotic).
     interval_note : str or None
         Why there is none.
     evidence, alarm_at : float or None

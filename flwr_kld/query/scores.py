@@ -39,7 +39,7 @@ LARGEST_SCORE = 2**15 - 1
 """Scores are whole steps within this, to both sides."""
 LARGEST_LOSS = 0.5
 """Part of its stake that the worst client can lose: ``stake · most_records · (-least score)``."""
-_PUBLIC = 1 / 16
+_PUBLIC = 1 / 64
 """Unit of a number that nobody moves: steps so fine that the noise is nothing."""
 _SLACK = 1 + 1e-9
 """Units are so much larger than float64 rounding asks for."""
