@@ -39,16 +39,16 @@ class Alarm:
     Parameters
     ----------
     rate : float
-        In (0, 0.5]: probability of any false alarm in `horizon` checks. The part of it that evidence
-        over checks may use is a theorem for every law of clients within `most_records`; that of
+        In (0, 0.5]: probability of any false alarm in `horizon` checks. The part of it that is for
+        evidence over checks is a theorem for every law of clients within `most_records`; that of
         single checks is asymptotic in the number of clients.
     horizon : int
         365 for a year of daily checks; 1 for a check that stands alone.
     level : float
         One-sided confidence of the bound that a report shows, in [0.5, 1).
     resolution : float
-        "No drift" is said only by a check whose upper limit, for drifts of every shape, is at most so
-        many nats beyond the threshold.
+        "No drift" is said only by a check whose upper limit, for drifts of every shape, is at most
+        so many nats beyond the threshold.
 
     Raises
     ------
