@@ -39,6 +39,8 @@ LARGEST_SCORE = 2**15 - 1
 """Scores are whole steps within this, to both sides."""
 LARGEST_LOSS = 0.5
 """Part of its stake that the worst client can lose: ``stake · most_records · (-least score)``."""
+LEAST_STAKE = 2.0**-50
+"""Below, float64 would round a log wealth and its unit too coarsely for the moves to be exact."""
 _PUBLIC = 1 / 64
 """Unit of a number that nobody moves: steps so fine that the noise is nothing."""
 _SLACK = 1 + 1e-9
@@ -90,7 +92,9 @@ class Scores(Model, what="the scores"):
         )
         if self.by not in ("client", "record"):
             raise ValueError(f"scores count by 'client' or 'record', got {self.by!r}")
-        if not 0 <= self.stake < math.inf or self.stake * -self._lowest > LARGEST_LOSS:
+        if self.stake and not LEAST_STAKE <= self.stake < math.inf:
+            raise Unfit("stake", f"0, or at least {LEAST_STAKE} and finite", self.stake)
+        if self.stake * -self._lowest > LARGEST_LOSS:
             raise Unfit("stake", f"at most {LARGEST_LOSS} of what a client can lose", self.stake)
 
     @property

@@ -23,7 +23,7 @@ def any_scores(draw):
     rule = draw(st.sampled_from(["client", "record"]))
     table = draw(tables)
     lowest = (_MOST if rule == "client" else 1) * -min(*table, 0)
-    stake = draw(st.floats(0, 1)) * (0.5 / lowest if lowest else 0.3)
+    stake = draw(st.floats(2**-30, 1)) * (0.5 / lowest if lowest else 0.3)
     return Scores(table, draw(tables), stake, _MOST, rule)
 
 
@@ -135,6 +135,8 @@ def test_records_are_each_a_client_of_one_record():
         ({"outside": (0,)}, "outside"),
         ({"stake": float("nan")}, "stake"),
         ({"stake": -1.0}, "stake"),
+        ({"stake": 5e-324}, "stake"),  # a lying server's: the unit would be rounded with the wealth
+        ({"stake": 1e-200}, "stake"),
         ({"stake": 0.5 / 19}, "stake"),
         ({"most_records": 0}, "most_records"),
         ({"most_records": MOST_RECORDS + 1}, "most_records"),
