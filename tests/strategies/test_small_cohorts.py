@@ -48,7 +48,7 @@ def test_the_order_of_records_does_not_matter(nodes):
 
     report = monitor(20.0).check(grid_of(app_of(ordered), nodes))
     assert report.reading.estimate < 0.015
-    assert report.outcome is Outcome.NO_DRIFT
+    assert report.outcome is not Outcome.DRIFT  # a design effect read too large: inconclusive
 
 
 @pytest.mark.parametrize("nodes", [30, 60])
