@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal
 
@@ -39,13 +40,14 @@ LARGEST_SCORE = 2**15 - 1
 """Scores are whole steps within this, to both sides."""
 LARGEST_LOSS = 0.5
 """Part of its stake that the worst client can lose: ``stake · most_records · (-least score)``."""
-LEAST_STAKE = 2.0**-50
-"""Below, float64 would round a log wealth and its unit too coarsely for the moves to be exact."""
-_PUBLIC = 1 / 64
+_LARGEST_STAKE = 1.0
+_FINE = 1 << 36
+"""Log wealths are whole numbers of 1 / 2**36 nats: everything that is added up is exact."""
+_OFF = 2
+"""By how many of these two log wealths, computed in float64 and rounded, may differ too much."""
+_PUBLIC = Fraction(1, 64)
 """Unit of a number that nobody moves: steps so fine that the noise is nothing."""
-_SLACK = 1 + 1e-9
-"""Units are so much larger than float64 rounding asks for."""
-_RECORDS = NUMBERS.index("records")
+_WEALTH = NUMBERS.index("log_wealth")
 
 _Score = Annotated[int, Field(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
 
@@ -92,8 +94,8 @@ class Scores(Model, what="the scores"):
         )
         if self.by not in ("client", "record"):
             raise ValueError(f"scores count by 'client' or 'record', got {self.by!r}")
-        if self.stake and not LEAST_STAKE <= self.stake < math.inf:
-            raise Unfit("stake", f"0, or at least {LEAST_STAKE} and finite", self.stake)
+        if not 0 <= self.stake <= _LARGEST_STAKE:
+            raise Unfit("stake", f"from 0 to {_LARGEST_STAKE:g}", self.stake)
         if self.stake * -self._lowest > LARGEST_LOSS:
             raise Unfit("stake", f"at most {LARGEST_LOSS} of what a client can lose", self.stake)
 
@@ -112,22 +114,31 @@ class Scores(Model, what="the scores"):
 
         In steps of scores, their squares, nats, records, and again steps and their squares. The
         smallest units with which nothing that the guarantee protects moves a number by more than
-        `MOVES`: exact in what a client may hold, and rounded up.
+        `MOVES`: clients compute with them as fractions, and readers in float64.
         """
-        return _units(self, guarantee)
+        units = np.array([float(unit) for unit in _units(self, guarantee)])
+        units[_WEALTH] /= _FINE
+        return units
 
     def limits(self, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the least and the largest number of steps that an honest client can answer."""
-        units = self.units(guarantee)
-        low, high = np.array([self._range(number) for number in NUMBERS]).T
-        return np.floor(low / units).astype(np.int64), np.ceil(high / units).astype(np.int64)
+        ranges = zip(map(self._range, NUMBERS), _units(self, guarantee), strict=True)
+        ends = [(math.floor(low / unit), math.ceil(high / unit)) for (low, high), unit in ranges]
+        low, high = np.array(ends, dtype=np.int64).T
+        return low, high
 
     def numbers(self, counts: NDArray[np.int64]) -> Floats:
         """Compute a client's numbers from its counts, shape [cells], in natural units."""
+        numbers = np.array(self.exactly(counts), dtype=np.float64)
+        numbers[_WEALTH] /= _FINE
+        return numbers
+
+    def exactly(self, counts: NDArray[np.int64]) -> tuple[int, ...]:
+        """Compute a client's numbers as whole numbers, of log wealth in 2**-36 nats."""
         if self.by == "record":
-            return np.array([float(counts @ table) for table in self._of_records])
-        divergence, outside = (float(counts @ table) for table in self.tables)
-        return _of_sums(divergence, outside, float(counts.sum()), self.stake)
+            return tuple(int(counts @ table) for table in self._of_records)
+        s, out = (int(counts @ table) for table in self.tables)
+        return s, s * s, self._wealth(s), int(counts.sum()), out, out * out
 
     def answer(
         self, counts: NDArray[np.int64], guarantee: Guarantee, bits: BitSource
@@ -137,16 +148,22 @@ class Scores(Model, what="the scores"):
         Rounded up or down at random so that the mean stays: what one record moves, it moves by as
         many steps at most whatever the coin, so the coins of two neighbours can be the same.
         """
-        exact = self.numbers(counts) / self.units(guarantee)
-        coins = bits.words(len(exact)) / 2.0**64
-        return np.floor(exact + coins).astype(np.int64)
+        numbers, units = self.exactly(counts), _units(self, guarantee)
+        coins = [Fraction(int(word), 1 << 64) for word in bits.words(len(numbers))]
+        steps = [math.floor(x / u + c) for x, u, c in zip(numbers, units, coins, strict=True)]
+        return np.array(steps, dtype=np.int64)
 
     @cached_property
     def _of_records(self) -> tuple[NDArray[Any], ...]:
         """What one record adds to each number, by its cell."""
         divergence, outside = self.tables
-        wealth = np.log1p(self.stake * divergence)
-        return (divergence, divergence**2, wealth, np.ones(self.cells), outside, outside**2)
+        wealth = np.array([self._wealth(s) for s in self.divergence], dtype=np.int64)
+        one = np.ones(self.cells, dtype=np.int64)
+        return (divergence, divergence**2, wealth, one, outside, outside**2)
+
+    def _wealth(self, s: int) -> int:
+        """``ln(1 + stake s)`` in `_FINE`, rounded."""
+        return round(math.log1p(self.stake * s) * _FINE)
 
     @property
     def _many(self) -> int:
@@ -157,71 +174,61 @@ class Scores(Model, what="the scores"):
     def _lowest(self) -> int:
         return self._many * min(*self.divergence, 0)
 
-    def _range(self, number: str) -> tuple[float, float]:
-        """Least and largest value of a client's number, in natural units."""
+    def _range(self, number: str) -> tuple[int, int]:
+        """Least and largest value of a client's number, 0 included."""
         if self.by == "record":
             table = self._of_records[NUMBERS.index(number)]
-            low, high = min(float(table.min()), 0.0), max(float(table.max()), 0.0)
+            low, high = min(int(table.min()), 0), max(int(table.max()), 0)
             return self.most_records * low, self.most_records * high
         if number == "records":
-            return 0.0, float(self.most_records)
-        table = self.tables[number.startswith("outside")]
-        low, high = self._sums(table)
+            return 0, self.most_records
+        low, high = self._sums(self.tables[number.startswith("outside")])
         if number.endswith("squares"):
-            return 0.0, max(low**2, high**2)
+            return 0, max(low**2, high**2)
         if number == "log_wealth":
-            return math.log1p(self.stake * low), math.log1p(self.stake * high)
+            return self._wealth(low) - _OFF, self._wealth(high) + _OFF
         return low, high
 
-    def _sums(self, table: NDArray[np.int64]) -> tuple[float, float]:
+    def _sums(self, table: NDArray[np.int64]) -> tuple[int, int]:
         """Least and largest sum of a client's scores."""
         most = self.most_records
-        return most * min(float(table.min()), 0.0), most * max(float(table.max()), 0.0)
+        return most * min(int(table.min()), 0), most * max(int(table.max()), 0)
 
-    def _record_moves(self, adjacency: Adjacency) -> Floats:
-        """How far one record moves each number at most, in natural units; shape [6]."""
+    def _record_moves(self, adjacency: Adjacency) -> list[int]:
+        """How far one record moves each number at most."""
         comes = adjacency is Adjacency.ADD_REMOVE
         if self.by == "record":
-            moves = [float(np.ptp(table)) for table in self._of_records]
-            if comes:  # another may take its place, where a client counts all it may
-                sizes = [float(np.abs(table).max()) for table in self._of_records]
-                moves = [max(pair) for pair in zip(moves, sizes, strict=True)]
-            return np.array(moves)
-        found = [0.0] * len(NUMBERS)
-        for table, total in zip(self.tables, ("total", "outside"), strict=True):
-            move, (low, high) = float(np.ptp(table)), self._sums(table)
-            if comes:
-                move = max(move, float(np.abs(table).max()))
+            return [_farthest(table, comes=comes) for table in self._of_records]
+        moves = []
+        for table in self.tables:
+            move, (low, high) = _farthest(table, comes=comes), self._sums(table)
             far = max(-low, high)
-            square = move * (2 * far - move) if move < far else far**2
-            first = NUMBERS.index(total)
-            found[first] = move
-            found[NUMBERS.index("squares") if total == "total" else first + 1] = square
-            if total == "total":
-                wealth = math.log1p(self.stake * move / (1 + self.stake * low))
-                found[NUMBERS.index("log_wealth")] = wealth
-        found[_RECORDS] = float(comes)
-        return np.array(found)
+            moves += [move, move * (2 * far - move) if move < far else far**2]
+        total, squares, outside, outside_squares = moves
+        low, _ = self._sums(self.tables[0])
+        wealth = math.log1p(self.stake * total / (1 + self.stake * low)) * _FINE
+        return [total, squares, math.ceil(wealth) + _OFF, int(comes), outside, outside_squares]
 
-    def _client_moves(self, adjacency: Adjacency) -> Floats:
-        """How far one client moves each number at most, in natural units; shape [6]."""
-        low, high = np.array([self._range(number) for number in NUMBERS]).T
+    def _client_moves(self, adjacency: Adjacency) -> list[int]:
+        """How far one client moves each number at most."""
+        ranges = map(self._range, NUMBERS)
         if adjacency is Adjacency.ADD_REMOVE:
-            return np.asarray(np.maximum(-low, high))
-        return np.asarray(high - low)
+            return [max(-low, high) for low, high in ranges]
+        return [high - low for low, high in ranges]
+
+
+def _farthest(table: NDArray[np.int64], *, comes: bool) -> int:
+    """How far a record moves a sum over records: another may take its place, or it may come."""
+    return max(int(np.ptp(table)), int(np.abs(table).max()) if comes else 0)
 
 
 @lru_cache(maxsize=64)
-def _units(scores: Scores, guarantee: Guarantee) -> Floats:
+def _units(scores: Scores, guarantee: Guarantee) -> tuple[Fraction, ...]:
     if guarantee.unit is Unit.RECORD:
         moves = scores._record_moves(guarantee.adjacency)
     else:
         moves = scores._client_moves(guarantee.adjacency)
-    units = np.where(moves > 0, moves * _SLACK / np.array(MOVES), _PUBLIC)
-    units.setflags(write=False)
-    return units
-
-
-def _of_sums(divergence: float, outside: float, records: float, stake: float) -> Floats:
-    wealth = math.log1p(stake * divergence)
-    return np.array([divergence, divergence**2, wealth, records, outside, outside**2])
+    return tuple(
+        Fraction(move, steps) if move > 0 else _PUBLIC
+        for move, steps in zip(moves, MOVES, strict=True)
+    )

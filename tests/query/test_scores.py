@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS, Scores
+from flwr_kld.query.scores import LARGEST_SCORE, MOST_RECORDS, MOVES, NUMBERS, Scores, _units
 
 _CELLS, _MOST = 3, 4
 
@@ -59,10 +59,28 @@ def neighbours(adjacency, unit):
 @given(scores=any_scores())
 def test_nothing_protected_moves_a_number_further_than_is_said(adjacency, unit, scores):
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
-    units = scores.units(guarantee)
+    units = _units(scores, guarantee)
     for one, other in neighbours(adjacency, unit):
-        moved = np.abs(scores.numbers(one) - scores.numbers(other)) / units
-        assert (moved <= np.array(MOVES) * (1 + 1e-12)).all()
+        for a, b, step, most in zip(
+            scores.exactly(one), scores.exactly(other), units, MOVES, strict=True
+        ):
+            assert abs(a - b) <= most * step  # exact: whole numbers and a fraction
+
+
+@pytest.mark.parametrize("by", ["client", "record"])
+@pytest.mark.parametrize("stake", [0.0, 5e-324, 1e-16, 1e-3, 1.0])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_large_scores_that_hardly_differ_move_no_further(by, stake, adjacency):
+    """A lying server's: float64 would round the numbers by more than a record moves them."""
+    scores = Scores((LARGEST_SCORE, LARGEST_SCORE - 1), (1, 0), stake, MOST_RECORDS, by)
+    units = _units(scores, Guarantee(1.0, 0.0, adjacency))
+    for kept in (0, 1, 1000, MOST_RECORDS - 1):
+        one = np.array([kept, MOST_RECORDS - 1 - kept])
+        other = one + ([1, 0] if adjacency is Adjacency.ADD_REMOVE else [1, -1])
+        for a, b, step, most in zip(
+            scores.exactly(one), scores.exactly(other), units, MOVES, strict=True
+        ):
+            assert abs(a - b) <= most * step
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -135,8 +153,7 @@ def test_records_are_each_a_client_of_one_record():
         ({"outside": (0,)}, "outside"),
         ({"stake": float("nan")}, "stake"),
         ({"stake": -1.0}, "stake"),
-        ({"stake": 5e-324}, "stake"),  # a lying server's: the unit would be rounded with the wealth
-        ({"stake": 1e-200}, "stake"),
+        ({"stake": 1.5, "divergence": (1, 0, 0)}, "stake"),
         ({"stake": 0.5 / 19}, "stake"),
         ({"most_records": 0}, "most_records"),
         ({"most_records": MOST_RECORDS + 1}, "most_records"),
