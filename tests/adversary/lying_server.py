@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,7 +31,7 @@ from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace, pure_laplace
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import hockey_stick
-from flwr_kld.query.scores import MOVES, Scores
+from flwr_kld.query.scores import MOVES, NUMBERS, Scores, _units
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies import (
     Clip,
@@ -41,6 +42,8 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
+
+Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 VICTIM = 1000
 ADD_REMOVE = Adjacency.ADD_REMOVE
@@ -200,7 +203,7 @@ def hold(question: Question, terms: SumTerms | None, session: Session | None) ->
 @lru_cache(maxsize=1000)
 def sums_delta(scores: Scores, asked: Guarantee, noise: NoiseTerms | None) -> float:
     """Delta at the claimed epsilon of sums of scores: their farthest move, by trying moves."""
-    steps = math.ceil(farthest(scores, asked) * (1 - 1e-12))
+    steps = farthest(scores, asked)
     if noise is not None:
         event = noise.event()
         table = event.noise(noise.n_min)
@@ -212,39 +215,32 @@ def sums_delta(scores: Scores, asked: Guarantee, noise: NoiseTerms | None) -> fl
     return float(hockey_stick(central.table, (steps,), asked.epsilon))
 
 
-def farthest(scores: Scores, asked: Guarantee) -> float:
-    """Largest 1-norm of the move of a client's answer that was found, in steps."""
-    numbers = np.array([_moves(scores, scores.divergence, asked),
-                        _moves(scores, scores.outside, asked)])  # fmt: skip
-    records = scores.most_records if asked.unit == "client" else asked.adjacency == "add-remove"
-    moved = np.array([*numbers[0], float(records), *numbers[1][:2]])
-    return float((moved / scores.units(asked)).sum())
+def farthest(scores: Scores, asked: Guarantee) -> int:
+    """Whole steps by which a client's answer moves, in the 1-norm: the most that was found.
+
+    Of each number, under the worst coin, from what the client computes of neighbours, exactly.
+    """
+    units, moves = _units(scores, asked), [0] * len(NUMBERS)
+    for pair in neighbours(scores, asked):
+        both = zip(*map(scores.exactly, pair), units, moves, strict=True)
+        moves = [max(most, math.ceil(abs(x - y) / unit)) for x, y, unit, most in both]
+    return sum(moves)
 
 
-def _moves(scores: Scores, table: tuple[int, ...], asked: Guarantee) -> tuple[float, ...]:
-    """Farthest moves of a client's sum, its square and its log wealth."""
+def neighbours(scores: Scores, asked: Guarantee) -> Iterator[tuple[Counts, Counts]]:
+    """Counts of one client, as different as they can be, and what else they could have been."""
     comes, most = asked.adjacency == "add-remove", scores.most_records
-    if scores.by == "record":  # sums over records, of which one moves, or all do
-        kinds = np.array([0.0, *table] if comes or asked.unit == "client" else table)
-        many = most if asked.unit == "client" else 1
-        if asked.unit == "client" and comes:
-            pairs = np.array([(kind, 0.0) for kind in kinds])
-        else:
-            pairs = np.array([(a, b) for a in kinds for b in kinds])
-    else:
-        low, high, many = most * min(*table, 0), most * max(*table, 0), 1
-        sums = np.linspace(low, high, 401)
-        if asked.unit == "client":
-            pairs = np.array([(a, b) for a in sums for b in ([0.0] if comes else sums)])
-        else:
-            sizes = [max(table) - min(table)] + [max(map(abs, table))] * comes
-            pairs = np.array([
-                (a, b) for d in sizes for s in sums for a, b in ((s, s + d), (s - d, s))
-                if low <= a <= b <= high
-            ])  # fmt: skip
-    a, b = pairs.T
-    wealth = np.log1p(scores.stake * np.array([a, b]))
-    return tuple(many * float(np.abs(x - y).max()) for x, y in ((a, b), (a**2, b**2), wealth))
+    cells = np.eye(scores.cells, dtype=np.int64)
+    kinds = {int(find(table)) for table in scores.tables for find in (np.argmin, np.argmax)}
+    clients = [cells[kind] * size for kind in kinds for size in {0, 1, most // 2, most - 1, most}]
+    if asked.unit == "client":
+        yield from product([cells[0] * 0] if comes else clients, clients)
+        return
+    for client, kind in product(clients, kinds):
+        if comes and client.sum() < most:
+            yield client, client + cells[kind]
+        if client.sum() > 0 and (client.sum() == most or not comes):  # one takes another's place
+            yield client, client - cells[client.argmax()] + cells[kind]
 
 
 @lru_cache(maxsize=1000)
