@@ -71,20 +71,21 @@ class Deciding:
             theta=check_theta(self.theta),
         )
 
-    def variance_by_noise(self, score: Floats) -> float:
-        """Predict what noise adds to the variance of the sum of such scores.
+    def variance_by_noise(self, score: Floats) -> Floats:
+        """Predict what noise adds to the variance of the sum of such scores, shape [..., cells].
 
         Its own, and one standard deviation of what the noise adds to the spread of the clients.
         """
-        extreme = float(np.abs(score).max()) * (self.most_records if self.by == "client" else 1)
+        extreme = np.abs(score).max(axis=-1) * (self.most_records if self.by == "client" else 1)
         if self.guarantee.unit is Unit.RECORD:
-            moves = float(np.ptp(score))
+            moves = np.ptp(score, axis=-1)
             square = 2 * extreme * moves if self.by == "client" else extreme**2
         else:
             most = 1 if self.by == "client" else self.most_records
             moves, square = most * extreme, most * extreme**2
         total = self.noise * moves / MOVES[NUMBERS.index("total")]
-        return total**2 + self.noise * square / MOVES[NUMBERS.index("squares")]
+        variance: Floats = total**2 + self.noise * square / MOVES[NUMBERS.index("squares")]
+        return variance
 
 
 def default_most_records(records: float, clients: int) -> int:

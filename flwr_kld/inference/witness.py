@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,11 +107,12 @@ class Witness:
         mixed = (1 - theta) * share + theta * plan.mass
         inverse = plan.mass / np.maximum(mixed, np.finfo(float).tiny)
         best_bound, best_errors = (-math.inf, inverse), (-math.inf, inverse)
-        for least, most, power in product(_LEAST, _MOST, _POWERS):
-            f = np.clip(inverse, 1 / least, most) ** power
-            bound, errors = _expected(f, plan.mass, share, deciding)
-            best_bound = max(best_bound, (bound, f), key=lambda offer: offer[0])
-            best_errors = max(best_errors, (errors, f), key=lambda offer: offer[0])
+        for least in _LEAST:
+            capped = np.clip(inverse, 1 / least, np.array(_MOST)[:, None])
+            offers = np.stack([capped**power for power in _POWERS], axis=1).reshape(-1, plan.cells)
+            bounds, errors = _expected(offers, plan.mass, share, deciding)
+            best_bound = _better(best_bound, bounds, offers)
+            best_errors = _better(best_errors, errors, offers)
         sure = best_bound[0] > deciding.threshold
         return cls._in_steps((best_bound if sure else best_errors)[1], plan, share, deciding)
 
@@ -215,21 +215,32 @@ class Witness:
 
 
 def _score(f: Floats, mass: Floats, deciding: Deciding) -> Floats:
-    """Score records by f at the threshold, before it is rounded."""
-    reached = math.exp(float(mass @ np.log(f)) - deciding.threshold)
-    least = (reached - deciding.theta * float(mass @ f)) / (1 - deciding.theta)
-    return np.asarray(least - f)
+    """Score records by f at the threshold, before it is rounded; shape [..., cells], as f."""
+    reached = np.exp(np.log(f) @ mass - deciding.threshold)
+    least = (reached - deciding.theta * (f @ mass)) / (1 - deciding.theta)
+    return np.asarray(least[..., None] - f)
 
 
-def _expected(f: Floats, mass: Floats, share: Floats, deciding: Deciding) -> tuple[float, float]:
-    """Predict the bound `_SURE` errors below the middle, and the errors above the threshold."""
-    theta, records, mean = deciding.theta, deciding.records, float(share @ f)
-    score = _score(f, mass, deciding)
-    sampling = records * max(float(share @ f**2) - mean**2, 0.0)
-    error = math.sqrt(sampling + deciding.variance_by_noise(score)) / records
-    mixture = (1 - theta) * (mean + _SURE * error) + theta * float(mass @ f)
-    bound = float(mass @ np.log(f)) - math.log(mixture)
-    return bound, float(share @ score) / max(error, SLACK)
+def _expected(
+    offers: Floats, mass: Floats, share: Floats, deciding: Deciding
+) -> tuple[Floats, Floats]:
+    """Predict each offer's bound `_SURE` errors below the middle, and errors above the threshold.
+
+    Shape [offers] both, of offers of shape [offers, cells].
+    """
+    theta, records, mean = deciding.theta, deciding.records, offers @ share
+    score = _score(offers, mass, deciding)
+    sampling = records * np.maximum(offers**2 @ share - mean**2, 0.0)
+    error = np.sqrt(sampling + deciding.variance_by_noise(score)) / records
+    mixture = (1 - theta) * (mean + _SURE * error) + theta * (offers @ mass)
+    bound = np.log(offers) @ mass - np.log(mixture)
+    return bound, score @ share / np.maximum(error, SLACK)
+
+
+def _better(best: tuple[float, Floats], values: Floats, offers: Floats) -> tuple[float, Floats]:
+    """Return the offer with the largest value, if it is larger than the best so far."""
+    largest = int(np.argmax(values))
+    return max(best, (float(values[largest]), offers[largest]), key=lambda offer: offer[0])
 
 
 def _outside_scores(outside: NDArray[np.bool_], tolerated: float) -> tuple[int, ...]:
