@@ -325,7 +325,8 @@ def test_no_drift_is_said_only_where_one_is_excluded():
     for report in checks(2, 48, 3):
         assert report.outcome is Outcome.INCONCLUSIVE
         assert report.verdict.interval[1] > 0.15
-        assert "records" in report.verdict.resolve
+        above = report.lower_bound > 0.05  # by chance, at the level of the bound shown
+        assert ("the next checks" if above else "records") in report.verdict.resolve
 
 
 def test_what_cannot_decide():
