@@ -29,6 +29,8 @@ _COST = 1.0
 _CEILING = 100.0
 """Evidence stops at so many times the alarm, so that an alarm ends some days after the drift."""
 _SLACK = 2.0**-30
+_RUNS, _PATIENCE = 400, 10
+"""Drifts that a forecast simulates, and for how many horizons at most."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,20 @@ def log_evidence(sums: ClientSums) -> float:
     and each client's rounding at most what Hoeffding allows for a range of one step. By record, it
     is exact for records that are independent.
     """
-    unit = sums.unit("log_wealth")
+    part, cost = power_and_cost(sums.noise, sums.unit("log_wealth"), sums.clients)
+    return part * sums.value("log_wealth") - cost
+
+
+def power_and_cost(noise: NoiseTable, unit: float, clients: int) -> tuple[float, float]:
+    """Return the power that wealth is raised to, and the nats that noise and rounding cost then.
+
+    Both are public before anybody answers. The power is 0 where the noise leaves nothing to win.
+    """
     for part in _PARTS:
-        cost = _log_moment(sums.noise, part * unit)
+        cost = _log_moment(noise, part * unit)
         if cost <= _COST:
-            rounding = sums.clients * (part * unit) ** 2 / 8
-            return part * sums.value("log_wealth") - cost - rounding - _SLACK
-    return 0.0  # noise that strong leaves nothing to be won
+            return part, cost + clients * (part * unit) ** 2 / 8 + _SLACK
+    return 0.0, 0.0
 
 
 def _log_moment(noise: NoiseTable, slope: float) -> float:
@@ -135,18 +144,28 @@ class EDetector:
         """Checks between two false alarms, on average at least."""
         return self.horizon / self.rate
 
-    def delay(self, errors: float, stake: float) -> float:
-        """Forecast the checks from the beginning of a drift to the alarm.
+    def delay(self, growth: float, deviation: float) -> float:
+        """Forecast the checks from the beginning of a drift to the alarm: the median.
+
+        Of `_RUNS` simulated drifts that begin when nothing has been won, with normal ln e; seeded.
+        inf if half of them raise no alarm within `_PATIENCE` horizons.
 
         Parameters
         ----------
-        errors : float
-            By how many standard errors of a check's sum the drift stands above the threshold.
-        stake : float
-            What is staked, in inverse standard errors: ``Scores.stake`` times the sum's deviation.
+        growth, deviation : float
+            Mean and standard deviation of the ln e of a check while the drift lasts.
         """
-        growth = errors * stake - stake**2 / 2
-        return math.log(self.between_false_alarms) / growth if growth > 0 else math.inf
+        growth, deviation = real("growth", growth), real("deviation", deviation, least=0)
+        if growth <= 0:
+            return math.inf
+        generator, most = np.random.default_rng(0), math.log(self.between_false_alarms)
+        wealth, alarmed = np.full(_RUNS, -np.inf), np.zeros(_RUNS, dtype=bool)
+        for check in range(1, _PATIENCE * self.horizon + 1):
+            wealth = np.logaddexp(0, wealth) + generator.normal(growth, deviation, _RUNS)
+            alarmed |= wealth >= most
+            if 2 * np.count_nonzero(alarmed) >= _RUNS:
+                return float(check)
+        return math.inf
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able form that `restore` reads back exactly, schema versioned."""

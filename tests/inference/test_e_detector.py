@@ -105,14 +105,60 @@ def test_a_state_is_read_back_exactly_and_others_are_refused():
             EDetector.restore(state | wrong)
 
 
-def test_the_operating_characteristic():
-    """At 2 standard errors and a stake of 1 a check wins 1.5 nats of the 8.9 that are needed."""
-    detector = EDetector(0.05, 365)
-    assert detector.between_false_alarms == 7300
-    assert detector.delay(2.0, 1.0) == pytest.approx(math.log(7300) / 1.5)
-    assert detector.delay(0.4, 1.0) == math.inf
-    checks = 0
-    while not detector.standing.alarmed:
-        detector.update(1.5)
+def run_lengths(detector, growth, deviation, runs, seed):
+    """Checks until each of many alarms, which all see normal ln e, by the detector's recursion."""
+    rng, evidence = np.random.default_rng(seed), np.zeros(runs)
+    lengths, checks = np.zeros(runs), 0
+    while not lengths.all():
         checks += 1
-    assert abs(checks - detector.delay(2.0, 1.0)) <= 1
+        evidence = (evidence + 1 / detector.horizon) * np.exp(rng.normal(growth, deviation, runs))
+        lengths[(lengths == 0) & (evidence >= 1 / detector.rate)] = checks
+    return lengths
+
+
+def test_false_alarms_are_as_far_apart_as_is_said():
+    """Bets of mean 1 alarm after 50 checks on average at least, and not after far more.
+
+    The mean of 4,000 runs has a standard error of about 1; the sharp value is 50 times the mean
+    overshoot, which is e^0.58 for bets of one standard deviation.
+    """
+    detector = EDetector(0.2, 10)
+    assert detector.between_false_alarms == 50
+    mean = run_lengths(detector, -0.5, 1.0, 4000, seed=1).mean()
+    assert 50 < mean < 50 * math.exp(0.7)
+
+
+def test_no_more_stretches_than_stated_have_a_false_alarm():
+    detector = EDetector(0.2, 10)
+    lengths = run_lengths(detector, -0.5, 1.0, 4000, seed=2)
+    share = (lengths <= detector.horizon).mean()
+    assert 0.02 < share <= 0.2
+
+
+@pytest.mark.parametrize(
+    ("growth", "deviation"), [(0.02, 0.2), (0.1, 0.5), (0.16, 1.4), (1.5, 1.3), (0.85, 0.3), (4, 3)]
+)
+def test_half_of_the_drifts_are_found_within_the_delay(growth, deviation):
+    """From the faintest bets to the boldest; both medians err by a few per cent."""
+    detector = EDetector(0.03, 365)
+    lengths = run_lengths(detector, growth, deviation, 2000, seed=3)
+    delay = detector.delay(growth, deviation)
+    assert (lengths < 0.85 * delay - 0.5).mean() < 0.5 < (lengths <= 1.15 * delay).mean()
+
+
+def test_what_does_not_grow_is_never_found_and_what_leaps_at_once():
+    detector = EDetector(0.05, 365)
+    assert detector.delay(0.0, 1.0) == detector.delay(-1.0, 1.0) == math.inf
+    assert detector.delay(50.0, 1.0) == 1
+    assert detector.delay(2.0, 0.0) == 5  # ln 7300 = 8.9 nats, and later bets help
+    assert EDetector(0.05, 1).delay(0.01, 0.0) == math.inf
+    with pytest.raises(ValueError, match="deviation"):
+        detector.delay(1.0, -1.0)
+
+
+def test_the_recursion_of_these_tests_is_the_detectors():
+    detector = EDetector(0.03, 365)
+    (checks,) = run_lengths(detector, 0.4, 1e-12, 1, seed=0)
+    for _ in range(int(checks) - 1):
+        assert not detector.update(0.4).alarmed
+    assert detector.update(0.4).alarmed
