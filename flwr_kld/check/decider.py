@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flwr_kld.accounting import Ledger, State
@@ -19,7 +19,9 @@ from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.upper_limit import upper_limit
+from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.inference.witness import Witness
+from flwr_kld.planner.delay import expected_delays
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
 
@@ -27,6 +29,8 @@ _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
 again for the share outside the reference; the rest is the detector's. A check that stands alone has
 little use for that."""
+_ALIKE = 0.1
+"""Part by which cohorts may differ in size without another forecast."""
 _EVIDENCE = 2
 """Version of the fields that evidence is remembered under. A new field of `Alarm` joins them, and
 restarts all evidence, only if evidence that was gathered without it does not count with it."""
@@ -130,6 +134,7 @@ class Decider:
     reference: Reference
     _detector: EDetector = field(init=False, repr=False)
     _version: int = 0
+    _known: tuple[int, OperatingCharacteristic] | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         self._detector = self.alarm.detector
@@ -183,8 +188,38 @@ class Decider:
             resolution=self.alarm.resolution,
             population=population,
         )
+        deciding = witness.deciding
+        verdict = replace(
+            verdict,
+            holds=how_guarantees_hold(deciding.by, deciding.most_records),
+            alarm=self._characteristic(first, witness, sums, bound.design_effect),
+        )
         state = self._remember(budget, self._detector.state())
         return Decided(verdict, (state,), bound.design_effect)
+
+    def _characteristic(
+        self, first: NoisyCounts, witness: Witness, sums: ClientSums, design_effect: float
+    ) -> OperatingCharacteristic:
+        """Say how the alarm works for checks like this one; forecast anew if cohorts change."""
+        clients = witness.deciding.clients
+        if self._known is None or abs(clients - self._known[0]) > _ALIKE * clients:
+            detector, alarm = self._detector, self.alarm
+            found = OperatingCharacteristic(
+                rate=alarm.rate,
+                by_evidence=detector.rate,
+                horizon=detector.horizon,
+                between_false_alarms=detector.between_false_alarms,
+                delays=expected_delays(
+                    detector,
+                    [self.threshold + k * alarm.resolution for k in (1, 2) if alarm.horizon > 1],
+                    first,
+                    witness.deciding,
+                    sums.noise,
+                    design_effect=design_effect,
+                ),
+            )
+            self._known = clients, found
+        return self._known[1]
 
     def _remember(self, budget: str, state: dict[str, Any]) -> State:
         remembered = State(self._name(budget), state, self._version)

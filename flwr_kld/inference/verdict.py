@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 
 class Outcome(StrEnum):
@@ -12,6 +13,50 @@ class Outcome(StrEnum):
     DRIFT = "drift"
     NO_DRIFT = "no drift"
     INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How soon evidence over checks finds a drift.
+
+    Parameters
+    ----------
+    divergence : float
+        Of the drift, in nats.
+    checks : float or None
+        From its beginning to the alarm: the forecast of a median. None if evidence does not find
+        it.
+    """
+
+    divergence: float
+    checks: float | None
+
+
+@dataclass(frozen=True)
+class OperatingCharacteristic:
+    """How often the alarm is false, and how soon it is right.
+
+    Parameters
+    ----------
+    rate : float
+        Probability of any false alarm in `horizon` checks, at most: `by_evidence` of it is for
+        evidence over checks, the rest for what single checks show.
+    by_evidence : float
+        As above.
+    horizon : int
+        Checks.
+    between_false_alarms : float
+        Checks between two false alarms by evidence, on average at least.
+    delays : tuple[Delay, ...]
+        Of drifts that are spread thinly over all symbols. Single checks may find them sooner.
+        Empty for checks that stand alone.
+    """
+
+    rate: float
+    by_evidence: float
+    horizon: int
+    between_false_alarms: float
+    delays: tuple[Delay, ...]
 
 
 @dataclass(frozen=True)
@@ -47,6 +92,12 @@ class Verdict:
     population : str or None
         Whose divergence the decision is about: of those from whom the cohort's clients were drawn,
         or of these very clients. None if nothing was bounded.
+    holds : dict[str, str]
+        How far each guarantee is one: ``"proven …"`` or ``"asymptotic …"`` of ``"lower_bound"``,
+        ``"upper_limit"``, ``"outside"``, ``"single_check"`` and ``"evidence"``. Empty if nothing
+        was bounded.
+    alarm : OperatingCharacteristic or None
+        How often the alarm is false, and how soon it is right; None if nothing was bounded.
     """
 
     outcome: Outcome
@@ -63,3 +114,29 @@ class Verdict:
     outside_upper: float | None = None
     outside_tolerated: float | None = None
     population: str | None = None
+    holds: dict[str, str] = field(default_factory=dict)
+    alarm: OperatingCharacteristic | None = None
+
+
+def how_guarantees_hold(by: Literal["client", "record"], most_records: int) -> dict[str, str]:
+    """Say of each number of a verdict whether it is proven; ``Verdict.holds``.
+
+    Parameters
+    ----------
+    by : {"client", "record"}
+        What was taken for a draw from the population.
+    most_records : int
+        That a client counted at most.
+    """
+    what = "clients" if by == "client" else "records"
+    limits = f"asymptotic: nearly exact for many {what}, not proven for few"
+    evidence = (
+        f"proven for every law of clients that count at most {most_records:,} records each, if "
+        "each check asks independent draws"
+        if by == "client"
+        else "proven for records of these clients that are independent draws"
+    )
+    return {
+        **dict.fromkeys(("lower_bound", "upper_limit", "outside", "single_check"), limits),
+        "evidence": evidence,
+    }

@@ -1,0 +1,111 @@
+"""How soon evidence over checks finds a drift: both halves of checks that nobody has run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.e_detector import EDetector, power_and_cost
+from flwr_kld.inference.verdict import Delay
+from flwr_kld.inference.witness import Witness
+from flwr_kld.planner.cohort import draw_cohorts, published
+from flwr_kld.planner.drift import Drift, Law
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.query.scores import NUMBERS
+
+_WITNESSES = 4
+"""First halves that are drawn."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a check adds to the logarithm of the evidence while a drift lasts, in nats.
+
+    Parameters
+    ----------
+    mean, deviation : float
+        Over checks, each with a witness of its own.
+    """
+
+    mean: float
+    deviation: float
+
+
+def expected_delays(
+    detector: EDetector,
+    divergences: Iterable[float],
+    first: NoisyCounts,
+    deciding: Deciding,
+    noise: NoiseTable,
+    *,
+    design_effect: float = 1.0,
+) -> tuple[Delay, ...]:
+    """Forecast how soon evidence finds drifts that are spread thinly over all symbols.
+
+    Parameters
+    ----------
+    detector : EDetector
+        Which alarms.
+    divergences : Iterable[float]
+        Of the drifts, in nats; those that no law reaches are left out.
+    first : NoisyCounts
+        First half of a check like those to come: its plan and noise count, its values do not.
+    deciding, noise : Deciding, NoiseTable
+        The second half, and the law of the noise in each of its numbers, in steps.
+    design_effect : float
+        Variance of clients' sums over that of as many independent records, >= 1.
+    """
+    drift, theta = Drift(first.plan.reference), deciding.theta
+    delays = []
+    for divergence in divergences:
+        if divergence <= drift.largest(theta):
+            law = drift.at(divergence, theta)
+            growth = expected_growth(first, deciding, noise, law, design_effect=design_effect)
+            checks = detector.delay(growth.mean, growth.deviation)
+            delays.append(Delay(divergence, checks if math.isfinite(checks) else None))
+    return tuple(delays)
+
+
+def expected_growth(
+    first: NoisyCounts,
+    deciding: Deciding,
+    noise: NoiseTable,
+    law: Law,
+    *,
+    design_effect: float = 1.0,
+) -> Growth:
+    """Forecast what a check adds under a law over symbols, shape [domain.size]; deterministic.
+
+    The other parameters are those of `expected_delays`.
+    """
+    plan, records = first.plan, max(round(first.records), 1)
+    p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
+    effect = min(design_effect, records / 2)
+    generator, bits = np.random.default_rng(0), SeededBits(0)
+    found = []
+    for counts in draw_cohorts(p / p.sum(), records, effect, _WITNESSES, generator):
+        witness = Witness.from_counts(published(counts, plan, first.event, bits), deciding)
+        found.append(_growth(witness, noise, p, design_effect))
+    mean, variance = np.array(found).T
+    return Growth(float(mean.mean()), math.sqrt(float(variance.mean() + mean.var())))
+
+
+def _growth(witness: Witness, noise: NoiseTable, p: Law, effect: float) -> tuple[float, float]:
+    """Mean and variance of ln e, to second order in what is staked."""
+    deciding, scores = witness.deciding, witness.scores
+    s = scores.tables[0].astype(np.float64)
+    each = float(p @ s)
+    total = deciding.records * each
+    spread = deciding.records * effect * float(p @ (s - each) ** 2)
+    draws = deciding.clients if deciding.by == "client" else deciding.records
+    unit = float(scores.units(deciding.guarantee)[NUMBERS.index("log_wealth")])
+    power, cost = power_and_cost(noise, unit, deciding.clients)
+    won = scores.stake * total - scores.stake**2 * (spread + total**2 / draws) / 2
+    variance = (power * scores.stake) ** 2 * spread + (power * unit) ** 2 * noise.variance
+    return power * won - cost, max(variance, np.finfo(float).tiny)

@@ -1,0 +1,75 @@
+"""Forecasts of evidence over checks, against checks simulated client by client."""
+
+import math
+
+import numpy as np
+import pytest
+
+from flwr_kld import Labels, Reference
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.deciding import Deciding, default_most_records
+from flwr_kld.inference.e_detector import EDetector, log_evidence
+from flwr_kld.inference.witness import Witness
+from flwr_kld.planner.cohort import published
+from flwr_kld.planner.delay import expected_delays, expected_growth
+from flwr_kld.planner.drift import Drift
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.query.partition import Partition
+from flwr_kld.trust.trusted import Trusted
+
+K, HALF, EACH, THRESHOLD = 100, 100, 50, 0.05
+RECORDS = HALF * EACH
+REFERENCE = Reference.from_counts(
+    Labels([f"{i}" for i in range(K)]), (1e6 / np.arange(1, K + 1)).astype(int)
+)
+PLAN = Partition(1000).draw(REFERENCE, np.random.default_rng(0))
+TRUST = Trusted(1.0)
+EVENT, NOISE = TRUST.event(HALF), TRUST.sums_event(HALF)
+DECIDING = Deciding(
+    clients=HALF, records=RECORDS, most_records=default_most_records(RECORDS, HALF), by="client",
+    guarantee=TRUST.guarantee, noise=math.sqrt(NOISE.table.variance), threshold=THRESHOLD,
+)  # fmt: skip
+
+
+def first_half(p, generator, bits):
+    return published(generator.multinomial(RECORDS, p), PLAN, EVENT, bits)
+
+
+def simulated(p, checks):
+    """ln e of checks in which every client draws, answers and is added up."""
+    generator, bits, found = np.random.default_rng(1), SeededBits(1), []
+    for _ in range(checks):
+        witness = Witness.from_counts(first_half(p, generator, bits), DECIDING)
+        clients = generator.multinomial(EACH, p, HALF)
+        answers = [witness.scores.answer(own, TRUST.guarantee, bits) for own in clients]
+        steps = np.sum(answers, axis=0) + sample(NOISE.table, len(answers[0]), bits)
+        found.append(log_evidence(ClientSums(steps, HALF, NOISE, witness.query_plan(), False)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("divergence", [0.1, 0.2])
+def test_a_check_adds_what_is_forecast(divergence):
+    law = Drift(REFERENCE).at(divergence, DECIDING.theta)
+    p = np.bincount(PLAN.cell_of, law, PLAN.cells)
+    p /= p.sum()
+    first = first_half(p, np.random.default_rng(2), SeededBits(2))
+    growth = expected_growth(first, DECIDING, NOISE.table, law)
+    seen = simulated(p, 24)
+    error = seen.std() / math.sqrt(len(seen))
+    assert abs(growth.mean - seen.mean()) < 4 * error + 0.1 * seen.mean()
+    assert 0.6 < growth.deviation / seen.std() < 1.6
+
+
+def test_larger_drifts_are_found_sooner_and_impossible_ones_are_left_out():
+    p = np.bincount(PLAN.cell_of, REFERENCE.probabilities, PLAN.cells)
+    first = first_half(p / p.sum(), np.random.default_rng(2), SeededBits(2))
+    divergences = (THRESHOLD, 0.1, 0.2, 9.0)
+    at, near, far = expected_delays(EDetector(), divergences, first, DECIDING, NOISE.table)
+    assert (at.divergence, at.checks) == (THRESHOLD, None)
+    assert (near.divergence, far.divergence) == (0.1, 0.2)
+    assert 1 <= far.checks < near.checks < 100
+    (alike,) = expected_delays(
+        EDetector(), [0.2], first, DECIDING, NOISE.table, design_effect=3.0
+    )  # records of one client are alike
+    assert alike.checks is None or alike.checks > far.checks
