@@ -54,7 +54,7 @@ class OwnRecords:
     def count(
         self, context: Context, member: int, question: Question, cell_of: NDArray[np.int32]
     ) -> ClientVector:
-        """Count one member's records as the question selects and groups them, or add up scores.
+        """Count one member's records as the question selects them, or add up scores.
 
         Raises
         ------
@@ -64,17 +64,17 @@ class OwnRecords:
         positions_shift = (
             question.guarantee.adjacency is Adjacency.ADD_REMOVE
         )  # as records come and go
-        if self.ids is None and positions_shift and question.selection.by_id:
+        if self.ids is None and positions_shift and not question.selection.takes_all:
             raise QueryRefused(
                 "records are picked by id and the check hides whether one is there: it needs "
                 "record_ids="
             )
         selection = question.selection
-        salt = self.secret(context, member, selection) if selection.by_id else None
+        salt = self.secret(context, member, selection) if not selection.takes_all else None
         records = Records(self.symbols(context, member))
         records.name(self._ids(context, member, records), salt)
         records.keep(selection, question.clip or LARGEST_CLIENT)
-        counts = records.counted(cell_of, question.cells, selection)
+        counts = records.counted(cell_of, question.cells)
         if question.scores is None:
             return counts
         return counts.scored(question.scores, question.guarantee, SystemBits())
@@ -149,15 +149,9 @@ class Records(Private):
             return Held(secrets.randbelow(labels))
         return Held(int(self._symbols[secrets.randbelow(len(self._symbols))]))
 
-    def counted(self, cell_of: NDArray[np.int32], cells: int, selection: Selection) -> ClientCounts:
-        """Count what is left by cell and group."""
-        return ClientCounts.count(
-            self._symbols,
-            cell_of,
-            cells,
-            group=selection.group_of(self._ids),
-            groups=selection.groups,
-        )
+    def counted(self, cell_of: NDArray[np.int32], cells: int) -> ClientCounts:
+        """Count what is left by cell."""
+        return ClientCounts.count(self._symbols, cell_of, cells)
 
 
 def _failed(what: str, how: str, error: Exception) -> QueryRefused:

@@ -30,8 +30,8 @@ def record_secret(context: Context, member: int, selection: Selection) -> bytes:
     """Return what the ids of one member's records are salted with, 32 bytes.
 
     It comes from the key of the node's guard, or from the file that ``drift-salt`` names. A node
-    that has neither keeps one in its ``Context.state``, for the run: enough for the halves and
-    groups of a check, which ask for every record at most once.
+    that has neither keeps one in its ``Context.state``, for the run: enough for the halves
+    of a check, which ask for every record at most once.
 
     Parameters
     ----------

@@ -168,9 +168,6 @@ class _Turn:
         roster = self._members.roster(self._context, terms.roster)
         plan, length, bits = terms.question.plan, terms.length, terms.bits
         self._policy.check(session)  # before anything is spent
-        selection = terms.question.selection
-        if terms.noise is None and selection.by == "client":
-            self._policy.check_groups(session, selection.groups)
         check_question(session, roster, plan=plan, length=length, bits=bits)
         admit(self._context, terms.question, member)
         self._claim(member, session.check, session)

@@ -28,6 +28,11 @@ class NoisyCounts:
         What was asked.
     private : bool
         False if the noise came from a seed.
+
+    Raises
+    ------
+    ValueError
+        If there is not one value a cell.
     """
 
     values: NDArray[np.int64]
@@ -35,6 +40,10 @@ class NoisyCounts:
     event: PrivacyEvent
     plan: QueryPlan
     private: bool
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (self.plan.cells,):
+            raise ValueError("there must be one count for each cell of the plan")
 
     @property
     def noise(self) -> NoiseTable:

@@ -132,25 +132,12 @@ class ClientCounts(ClientVector):
 
     @classmethod
     def count(
-        cls,
-        symbols: NDArray[np.int64],
-        cell_of: NDArray[np.int32],
-        cells: int,
-        *,
-        group: NDArray[np.int64] | None = None,
-        groups: int = 1,
+        cls, symbols: NDArray[np.int64], cell_of: NDArray[np.int32], cells: int
     ) -> ClientCounts:
-        """Count a client's own encoded records, shape [records], by cell and group.
-
-        None at all are fine. Without `group` there is one group.
-        """
+        """Count a client's own encoded records, shape [records], by cell; none at all are fine."""
         if len(symbols) > LARGEST_CLIENT:
             raise InvalidReply("the client has more records than counts can carry")
-        place = cell_of[symbols]
-        if group is not None:
-            place = place * groups + group
-        counts = np.bincount(place, minlength=cells * groups)
-        return cls(counts.astype(np.int32), cells=cells * groups)
+        return cls(np.bincount(cell_of[symbols], minlength=cells).astype(np.int32), cells=cells)
 
     @classmethod
     def from_wire(cls, row: bytes, *, cells: int, most: int = LARGEST_CLIENT) -> ClientCounts:

@@ -246,8 +246,6 @@ class ScalarRelease:
             If the release is not sound whatever the clients hold. It depends on public numbers
             only.
         """
-        if plan.selection.groups > 1:
-            raise ValueError("a scalar is released of one group: the query has several")
         most = float(clients * (self.clip or LARGEST_CLIENT))
         if (
             self.guarantee.adjacency is Adjacency.REPLACE_ONE

@@ -88,10 +88,6 @@ class Guard:
                 raise QueryRefused(
                     f"{name} {asked:.10g}; this client's limit for a check is {shown(most, digits)}"
                 )
-        if question.selection.groups > limits.max_groups:
-            raise QueryRefused(
-                f"{question.selection.groups} groups; this client's limit is {limits.max_groups}"
-            )
         if question.asked < limits.min_cohort:
             raise QueryRefused(
                 f"a cohort of {question.asked}; this client's minimum is {limits.min_cohort}"

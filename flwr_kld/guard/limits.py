@@ -15,7 +15,6 @@ from flwr_kld.arguments import keep, whole
 from flwr_kld.codec.model import Model, Unmet, must
 from flwr_kld.messages.question import TRUST_MODELS
 from flwr_kld.privacy.amounts import ATTO, NANO, limit
-from flwr_kld.query.selection import MOST_GROUPS
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.secure_aggregation.tolerance import Collusion
 
@@ -46,8 +45,6 @@ class Limits:
         Most that one check may spend, in 10**-9 nats and in 10**-18.
     min_cohort : int
         Fewest clients asked in a check.
-    max_groups : int
-        Most groups of clients or records that a check may count apart.
     period : int
         Seconds that a spend counts for.
     period_epsilon, period_delta : int
@@ -72,7 +69,6 @@ class Limits:
     period_delta: int
     secure_sum: ClientPolicy
     stable_record_ids: bool = False
-    max_groups: int = MOST_GROUPS
 
     def __post_init__(self) -> None:
         keep(
@@ -83,7 +79,6 @@ class Limits:
             period=whole("period", self.period, least=1, unit="seconds"),
             period_epsilon=whole("period_epsilon", self.period_epsilon, least=1),
             period_delta=whole("period_delta", self.period_delta, least=0),
-            max_groups=whole("max_groups", self.max_groups, least=1, most=MOST_GROUPS),
         )
 
 
@@ -157,7 +152,6 @@ class _Check(Model, what="check"):
     max_epsilon: _Epsilon
     max_delta: _Delta
     min_cohort: _Count
-    max_groups: _Count = MOST_GROUPS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +214,6 @@ def read_limits(path: str | Path) -> Limits:
         epsilon=check.max_epsilon,
         delta=check.max_delta,
         min_cohort=check.min_cohort,
-        max_groups=check.max_groups,
         period=-int(-period.days * _DAY // 1),
         period_epsilon=period.max_epsilon,
         period_delta=period.max_delta,

@@ -91,18 +91,11 @@ class Witness:
         Parameters
         ----------
         noisy : NoisyCounts
-            Of the first half, one group.
+            Of the first half.
         deciding : Deciding
             What the second half is going to be.
-
-        Raises
-        ------
-        ValueError
-            If the counts are in several groups.
         """
         plan, theta = noisy.plan, deciding.theta
-        if noisy.values.shape != (plan.cells,):
-            raise ValueError("a witness is learnt from counts in one group")
         share = expected_shares(noisy, theta=theta)
         mixed = (1 - theta) * share + theta * plan.mass
         inverse = plan.mass / np.maximum(mixed, np.finfo(float).tiny)

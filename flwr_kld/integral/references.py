@@ -68,15 +68,8 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
         Over the plan's domain; every listed symbol is possible unless the plan's reference rules it
         out in a shared cell. 'Other' and 'missing' ones are where they stand out of the noise: else
         they have no mass, so that checks see records of theirs as outside the reference.
-
-    Raises
-    ------
-    ValueError
-        If the counts are split into groups.
     """
     plan = counts.plan
-    if counts.values.shape != (plan.cells,):
-        raise ValueError("a reference needs one count for each cell: ask without groups")
     shares = denoised_shares(counts.values, counts.noise)
     prior, ways = plan.reference.probabilities, plan.reference.domain.unlisted_way()
     unlisted = np.bincount(plan.cell_of, ways < 0, plan.cells) == 0

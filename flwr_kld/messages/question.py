@@ -100,7 +100,7 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     members : list[int]
         Which of the node's clients are asked: ``[0]`` unless the node hosts many.
     selection : Selection
-        Which records are counted, and in which groups.
+        Which records are counted.
     clip : int
         Most records a client may count, a uniform sample of its own; 0 for no limit.
     trust : str
@@ -133,17 +133,13 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     scores: Json[Scores | None] = None
 
     def __post_init__(self) -> None:
-        if self.scores is None:
-            return
-        if self.scores.most_records != self.clip:
+        if self.scores is not None and self.scores.most_records != self.clip:
             raise Unfit("clip", "the most records of the scores", self.clip)
-        if self.selection.groups > 1:
-            raise Unfit("selection", "in one group where scores are added up", "more")
 
     @property
     def length(self) -> int:
-        """Length of a client's vector: one number a cell and group, or its sums."""
-        return self.cells * self.selection.groups if self.scores is None else len(NUMBERS)
+        """Length of a client's vector: one number a cell, or its sums."""
+        return self.cells if self.scores is None else len(NUMBERS)
 
 
 @dataclass(frozen=True)

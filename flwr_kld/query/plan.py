@@ -51,7 +51,7 @@ class QueryPlan:
     draws : int or None
         T for Monte-Carlo plans.
     selection : Selection
-        Which records are counted, and in how many groups.
+        Which records are counted.
     scores : Scores or None
         What clients add up and answer with; None if they answer with the counts.
     """
@@ -76,8 +76,8 @@ class QueryPlan:
 
     @property
     def length(self) -> int:
-        """Length of a client's vector: C · J counts, ``cell * groups + group``; or its sums."""
-        return self.cells * self.selection.groups if self.scores is None else len(NUMBERS)
+        """Length of a client's vector: one count a cell, or its sums."""
+        return self.cells if self.scores is None else len(NUMBERS)
 
     def over(self, selection: Selection) -> QueryPlan:
         """Return the same cells, counted over other records."""
@@ -178,7 +178,7 @@ def cells_from_wire(
         raise ValueError("the query plan has more cells than the domain has symbols")
     if scores is not None and scores.cells != cells:
         raise ValueError("the query has another number of scores than of cells")
-    if cells * selection.groups > LONGEST:
+    if cells > LONGEST:
         raise ValueError(f"the query asks for more than {LONGEST} counts")
     inflater = zlib.decompressobj()
     try:

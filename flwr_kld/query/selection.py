@@ -1,20 +1,18 @@
-"""Which of a client's records are counted, and into which group: public, and never by their value.
+"""Which of a client's records are counted: public, and never by their value.
 
-Buckets and groups of records are public keyed hashes of *salted* record ids: each client enciphers
-its ids with a secret of its own first (`salted`). A record that changes its value keeps its id, so
-checks over different buckets touch different records and compose in parallel, and a record moves
-counts within one group only. Two clients' records with the same id fall independently of each
-other, and no server knows where any record falls.
+Buckets of records are public keyed hashes of *salted* record ids: each client enciphers its ids
+with a secret of its own first (`salted`). A record that changes its value keeps its id, so checks
+over different buckets touch different records and compose in parallel. Two clients' records with
+the same id fall independently of each other, and no server knows where any record falls.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -26,8 +24,6 @@ from flwr_kld.arguments import Unfit, keep, several, whole
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.records import as_column, values_in
 
-MOST_GROUPS = 10
-"""Groups that a check needs at most. More would let a server look at few clients at a time."""
 _MOST_BUCKETS = 2**16
 _LONGEST_KEY = 128
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")
@@ -39,7 +35,7 @@ _NO_ID = 0
 
 @dataclass(frozen=True)
 class Selection(Model, what="the selection of records"):
-    """A public rule; by default every record, all in one group.
+    """A public rule; by default every record.
 
     Parameters
     ----------
@@ -50,11 +46,6 @@ class Selection(Model, what="the selection of records"):
         Buckets in all, 1 to 2**16.
     residues : tuple[int, ...]
         Buckets that are counted, ascending.
-    groups : int
-        Each record is counted in one of so many copies of the cells: 1 to `MOST_GROUPS`.
-    by : {"client", "record"}
-        Whether a whole client falls into one group, which it draws by itself and tells nobody, or
-        each of its records by itself.
 
     Raises
     ------
@@ -66,8 +57,6 @@ class Selection(Model, what="the selection of records"):
     key: str = ""
     modulus: int = 1
     residues: tuple[int, ...] = (0,)
-    groups: int = 1
-    by: Literal["client", "record"] = "client"
 
     def __post_init__(self) -> None:
         if type(self.key) is not str or len(self.key) > _LONGEST_KEY or not self.key.isprintable():
@@ -76,13 +65,10 @@ class Selection(Model, what="the selection of records"):
             self,
             modulus=whole("modulus", self.modulus, least=1, most=_MOST_BUCKETS),
             residues=tuple(whole("a residue", r) for r in several("residues", self.residues)),
-            groups=whole("groups", self.groups, least=1, most=MOST_GROUPS),
         )
         inside = all(0 <= residue < self.modulus for residue in self.residues)
         if not self.residues or not inside or list(self.residues) != sorted(set(self.residues)):
             raise Unfit("residues", "ascending and below the modulus", self.residues)
-        if self.by not in ("client", "record"):
-            raise ValueError(f"records are grouped by 'client' or 'record', got {self.by!r}")
 
     @property
     def takes_all(self) -> bool:
@@ -117,24 +103,9 @@ class Selection(Model, what="the selection of records"):
         bucket = _hashed(ids, f"bucket:{self.key}") % np.uint64(self.modulus)
         return np.isin(bucket, np.array(self.residues, dtype=np.uint64))
 
-    @property
-    def by_id(self) -> bool:
-        """Whether ids decide which records are counted, or where."""
-        return not self.takes_all or (self.by == "record" and self.groups > 1)
-
-    def group_of(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Draw the group of one client, or compute that of each of its records by salted id.
-
-        Shape [records].
-        """
-        if self.by == "client":  # a public rule would let a server put one client alone in a group
-            return np.full(len(ids), secrets.randbelow(self.groups), dtype=np.int64)
-        mixed = _hashed(ids, f"group:{self.key}")
-        return (mixed % np.uint64(self.groups)).astype(np.int64)
-
 
 EVERYTHING = Selection()
-"""Every record, in one group."""
+"""Every record."""
 
 
 def record_ids(given: object, records: int) -> NDArray[np.uint64]:

@@ -29,7 +29,7 @@ class ClientPolicy:
     Parameters
     ----------
     min_cohort : int
-        Fewest clients asked; and where sums are without noise, fewest in a group, on average.
+        Fewest clients asked.
     min_survivors : int
         Fewest clients in a sum. Two would show each the other's data.
     min_neighbours : int
@@ -109,23 +109,6 @@ class ClientPolicy:
         if k < min(self.min_neighbours, n - 1):
             raise TooFewNeighbours(f"{k} neighbours; this client wants {self.min_neighbours}")
         require_secure(n, session.shape, self.tolerance)
-
-    def check_groups(self, session: Session, groups: int) -> None:
-        """Refuse a sum without noise that would show groups of fewer than `min_cohort` clients.
-
-        Clients draw their groups themselves, so this is a mean: the sum of all groups is what a
-        sum without noise shows anyway.
-
-        Raises
-        ------
-        CohortTooSmall
-            With both numbers.
-        """
-        if session.size < groups * self.min_cohort:
-            raise CohortTooSmall(
-                f"{groups} groups of {session.size} clients, without noise; this client's minimum "
-                f"is {self.min_cohort} clients a group"
-            )
 
 
 def check_question(session: Session, roster: Roster, *, plan: str, length: int, bits: int) -> None:

@@ -185,9 +185,8 @@ def of_sum(context, question: Question) -> bool:
 def hold(question: Question, terms: SumTerms | None, session: Session | None) -> None:
     """What a client admits costs what it claims, and shows a server no few clients."""
     noise, asked = terms.noise if terms else None, question.guarantee
-    selection = question.selection
-    if question.trust == "trusted" and session is not None and selection.by == "client":
-        assert session.size >= 3 * selection.groups
+    if question.trust == "trusted" and session is not None:
+        assert session.size >= 3
     if noise is not None:
         assert session.min_survivors >= noise.n_min
         assert not (terms.count_records and (asked.unit, asked.adjacency)

@@ -1,87 +1,58 @@
-"""A server that chooses groups so small that a sum without noise shows single clients."""
+"""A server that asks clients to count in groups, so small that a sum shows single clients.
+
+Checks once knew such groups: no field of a message can ask for them any more.
+"""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from adversary.lying_server import SCENARIOS, watching
 from federation import REFERENCE, app_of, grid_of
+from sealed_federation import KEY, federation
 
 from flwr_kld.clients import FirstUse
-from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.selection import EVERYTHING, MOST_GROUPS, Selection
-from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
-from flwr_kld.strategies.publisher import Publisher
+from flwr_kld.query.plan import plan_fingerprint
+from flwr_kld.query.selection import EVERYTHING, Selection
+from flwr_kld.strategies import KLDrift
+
+PLAN = Partition(1000).draw(REFERENCE, np.random.default_rng(0))
+GROUPS = [{"groups": 1}, {"groups": 65536}, {"groups": 2, "by": "client"}, {"by": "record"}]
 
 
-class Grouping:
-    """Asks everybody, in groups of clients."""
-
-    def __init__(self, groups: int, by: str = "client") -> None:
-        self.groups, self.by = groups, by
-
-    def draw(self, present, generator):
-        return present
-
-    def recall(self, rotation, present):
-        pass
-
-    def select(self):
-        return Selection(groups=self.groups, by=self.by)
+def in_groups(selection: str, groups: dict[str, object]) -> str:
+    changed = json.loads(selection) | groups
+    return json.dumps(changed, sort_keys=True, separators=(",", ":"))
 
 
-def ask(groups, trust=None, nodes=20, policy=None, by="client"):
-    app = app_of(secure_sum=FirstUse(policy or ClientPolicy()))
-    monitor = KLDrift(
-        REFERENCE, trust or Trusted(1.0), aggregation=SecureSum(), cohort=Grouping(groups, by)
-    )
-    return monitor.check(grid_of(app, nodes))
+@pytest.mark.parametrize("groups", GROUPS)
+def test_a_selection_has_no_groups(groups):
+    with pytest.raises(ValueError, match="the selection of records: it has a field"):
+        Selection.from_json(in_groups(EVERYTHING.to_json(), groups))
 
 
-@pytest.mark.parametrize("groups", [65536, MOST_GROUPS + 1])
-def test_a_selection_has_no_more_groups_than_a_check_needs(groups):
-    text = json.dumps({**json.loads(EVERYTHING.to_json()), "groups": groups}, sort_keys=True)
-    with pytest.raises(ValueError, match="the selection of records"):
-        Selection.from_json(text.replace(", ", ",").replace(": ", ":"))
+@pytest.mark.parametrize("groups", GROUPS)
+@pytest.mark.parametrize("name", ["plain", "sum", "sealed", "shares"])
+def test_a_question_that_asks_for_groups_is_refused_before_anything_is_counted(name, groups):
+    """In every trust model, and though the plan's fingerprint fits what is asked."""
+    trust, aggregation = SCENARIOS[name]
+    app = app_of(secure_sum=FirstUse(), aggregator=KEY.public)
 
+    def client(message, context):
+        record = "question" if "question" in message.content else "terms"
+        asked = message.content.get(record, {})
+        if "selection" in asked:
+            text = in_groups(asked["selection"], groups)
+            named = SimpleNamespace(to_json=lambda: text)
+            asked["selection"] = text
+            asked["plan"] = plan_fingerprint(REFERENCE.fingerprint, PLAN.cell_of, named, None)
+        return app(message, context)
 
-@pytest.mark.parametrize(("nodes", "groups"), [(20, 7), (20, MOST_GROUPS), (5, 2)])
-def test_sums_without_noise_keep_groups_of_the_minimum_cohort(nodes, groups):
-    with pytest.raises(CheckFailed, match="clients a group"):
-        ask(groups, nodes=nodes)
-
-
-def test_the_clients_own_minimum_decides():
-    strict = ClientPolicy(min_cohort=6)
-    with pytest.raises(CheckFailed, match="minimum is 6 clients a group"):
-        ask(4, policy=strict)
-
-
-@pytest.mark.parametrize(
-    ("trust", "groups", "by"),
-    [
-        (Trusted(20.0), 6, "client"),  # 20 clients: three a group
-        (Trusted(20.0), MOST_GROUPS, "record"),  # every client is in every group
-        (Distributed(20.0, min_survivors=11), MOST_GROUPS, "client"),  # noise is in every cell
-    ],
-)
-def test_groups_that_hide_clients_are_counted(trust, groups, by):
-    plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
-    publisher = Publisher(trust, SecureSum(), 11, SystemBits())
-    published = publisher.publish(
-        grid_of(app_of(secure_sum=FirstUse())),
-        [Participant(1000 + i) for i in range(20)],
-        plan.over(Selection(groups=groups, by=by)),
-        check="c",
-        group="1",
-        timeout=60.0,
-    )
-    counted = published.values.values.reshape(plan.cells, groups)
-    assert abs(counted.sum() - 2000) <= 60  # noise of at most 40 cells at epsilon 20
-
-
-def test_everybody_together_is_one_group():
-    assert ask(1).cohort.survivors == 20
+    grid = federation(client) if trust.release_terms is not None else grid_of(client, 12)
+    with watching() as seen, pytest.raises(CheckFailed, match="a field that is not known"):
+        KLDrift(REFERENCE, trust, aggregation=aggregation).check(grid)
+    assert not seen.admitted
+    assert not seen.counted

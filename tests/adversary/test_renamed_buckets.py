@@ -28,8 +28,6 @@ RESIDUES = [0, 0, 1, 1, 2, 0.0, 0.01, 0.25, 0.5, 0.75, 1.0, 1.25, -1, -0.0, 2**6
 def renamed(selection: str, rng: random.Random) -> str:
     """Return another selection, in the one form that a client may read."""
     changes = {
-        "by": rng.choice(["client", "record"]),
-        "groups": rng.choice([1, 1, 2, 1.0, True]),
         "key": rng.choice(["k", "k", "k", "kk", "", 1]),
         "modulus": rng.choice(MODULI),
         "residues": rng.sample(RESIDUES, rng.choice([1, 1, 1, 2])),
@@ -72,5 +70,5 @@ def test_no_record_loses_more_than_its_guard_allows(seed, tmp_path, monkeypatch)
         asked.update(check=f"{number:016x}", selection=text, plan=plan, epsilon=claimed)
         app(message, context)
         assert spent.max() <= BUDGET
-    assert answers > 6
+    assert answers > BUDGET
     assert 0 < spent.min() < spent.max()

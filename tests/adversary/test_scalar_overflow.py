@@ -17,7 +17,6 @@ from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.selection import Selection
 from flwr_kld.strategies import KLDrift, Trusted, TrustedAggregator
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
@@ -80,14 +79,6 @@ def test_a_rare_symbol_overflows_beside_a_public_number_of_records_too(mass):
     grid = federation(app_of(people(True), aggregator=KEY.public))
     with pytest.raises(CheckFailed, match=r"aggregator refused: .*overflows for some counts"):
         KLDrift(reference, trust).check(grid)
-
-
-def test_a_scalar_of_several_groups_is_refused():
-    """Cells of other groups would be scored, and one that is not scored taken for none."""
-    plan = Partition(16).draw(REFERENCE, np.random.default_rng(0)).over(Selection(groups=2))
-    release = ScalarRelease(Scalar(), Guarantee(1.0), None, "laplace")
-    with pytest.raises(ValueError, match="several"):
-        release.prepare(plan, 20)
 
 
 def test_more_records_than_the_proof_allows_for_are_refused():

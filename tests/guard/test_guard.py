@@ -20,8 +20,7 @@ from flwr_kld.secure_aggregation.policy import ClientPolicy
 
 @pytest.fixture
 def guard(tmp_path):
-    grouped = ("min_cohort = 5", "min_cohort = 5\nmax_groups = 3")
-    return Guard.from_file(guard_file(tmp_path, grouped), clock=lambda: 5000.0)
+    return Guard.from_file(guard_file(tmp_path), clock=lambda: 5000.0)
 
 
 def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
@@ -47,7 +46,6 @@ def test_a_whole_client_is_in_every_bucket_of_its_records(guard, unit, partition
         ({"epsilon": 1.0000001}, r"epsilon 1.0000001; this client's limit for a check is 1$"),
         ({"delta": 1e-5}, r"delta 1e-05; this client's limit for a check is 1e-06$"),
         ({"asked": 4}, "a cohort of 4; this client's minimum is 5"),
-        ({"selection": Selection(groups=4)}, "4 groups; this client's limit is 3"),
     ],
 )
 def test_a_question_beyond_a_limit_is_refused_and_spends_nothing(guard, tmp_path, change, message):

@@ -29,10 +29,10 @@ def plan_for():
 
 @pytest.fixture(scope="session")
 def publish():
-    """Noise cell counts, shape [cells] or [cells, groups]; epsilon=inf adds nothing."""
+    """Noise cell counts, shape [cells]; epsilon=inf adds nothing."""
 
     def make(plan, counts, epsilon=np.inf, seed=0):
-        clear = np.asarray(counts, dtype=np.int64).reshape(-1)
+        clear = np.asarray(counts, dtype=np.int64)
         event = SILENT
         if epsilon < np.inf:
             event = calibrated_laplace(Guarantee(epsilon))

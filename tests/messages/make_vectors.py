@@ -85,7 +85,7 @@ KINDS = {
             "cells as text": {"wire": "text"},
             "a selection with spaces": {"selection": '{"by": "client"}'},
             "a selection that names a bucket twice": {
-                "selection": '{"by":"client","groups":1,"key":"","modulus":2,"residues":[0,0]}'
+                "selection": '{"key":"","modulus":2,"residues":[0,0]}'
             },
             "scores that are a list": {"scores": "[]"},
             "scores of another length than their mates": {
@@ -128,7 +128,7 @@ KINDS = {
         Selection,
         {
             "every second bucket of four": SELECTION,
-            "every record, in one of ten groups": Selection(groups=10, by="record"),
+            "every record": Selection(),
         },
         {
             "no buckets": {"modulus": 0},
@@ -136,11 +136,10 @@ KINDS = {
             "buckets out of order": {"residues": [2, 0]},
             "half a bucket": {"residues": [0.5]},
             "a bucket that is a truth value": {"residues": [False]},
-            "too many groups": {"groups": 11},
+            "groups of records": {"groups": 10},
             "a key with a line break": {"key": "a\nb"},
-            "groups by nothing known": {"by": "row"},
             "another order of the fields": lambda text: (
-                text.replace('"by":"client",', "")[:-1] + ',"by":"client"}'
+                text.replace('"key":"2026-11",', "")[:-1] + ',"key":"2026-11"}'
             ),
         },
     ),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from flwr_kld.query.selection import EVERYTHING, MOST_GROUPS, Selection, record_ids, salted
+from flwr_kld.query.selection import EVERYTHING, Selection, record_ids, salted
 
 IDS = np.arange(200_000, dtype=np.uint64)
 
@@ -27,10 +27,13 @@ def test_halves_partition_what_was_selected(modulus, data):
     assert np.array_equal(first | second, whole.selected(IDS[:500]))
 
 
-def test_buckets_and_groups_are_uniform_and_independent():
-    bucket = sum(r * Selection("k", 5, (r,)).selected(IDS).astype(int) for r in range(5))
-    group = Selection("k", groups=4, by="record").group_of(IDS)
-    table = np.bincount(4 * bucket + group, minlength=20)
+@pytest.mark.parametrize("ids", [IDS, salted(IDS, b"s" * 32)], ids=["plain", "salted"])
+def test_buckets_are_uniform_and_independent_of_those_by_another_key(ids):
+    one, other = (
+        sum(r * Selection(key, n, (r,)).selected(ids).astype(int) for r in range(n))
+        for key, n in (("k", 5), ("another", 4))
+    )
+    table = np.bincount(4 * one + other, minlength=20)
     assert stats.chisquare(table).pvalue > 1e-6
 
 
@@ -54,25 +57,10 @@ def test_a_salted_id_is_the_same_in_every_check_and_its_own():
     assert not len(salted(IDS[:0], b"s" * 32))
 
 
-def test_buckets_and_groups_of_salted_ids_are_uniform_and_independent():
-    ids = salted(IDS, b"s" * 32)
-    bucket = sum(r * Selection("k", 5, (r,)).selected(ids).astype(int) for r in range(5))
-    group = Selection("k", groups=4, by="record").group_of(ids)
-    table = np.bincount(4 * bucket + group, minlength=20)
-    assert stats.chisquare(table).pvalue > 1e-6
-
-
 def test_a_rotation_is_known_by_its_key():
     assert Selection("k", 4, (0, 1)).rotates
-    assert not any(s.rotates for s in (*EVERYTHING.halves(), EVERYTHING, Selection("k", groups=4)))
+    assert not any(s.rotates for s in (*EVERYTHING.halves(), EVERYTHING, Selection("k")))
     assert all(half.rotates for half in Selection("k", 4, (0, 1)).halves())
-
-
-def test_a_client_falls_into_one_group():
-    rule = Selection("k", groups=10, by="client")
-    groups = [rule.group_of(IDS[:7]) for _ in range(2000)]  # drawn, and told to nobody
-    assert all((g == g[0]).all() and len(g) == 7 for g in groups)
-    assert stats.chisquare(np.bincount([g[0] for g in groups], minlength=10)).pvalue > 1e-6
 
 
 def test_selection_goes_by_ids_not_by_order():
@@ -121,9 +109,9 @@ def test_ids_that_do_not_fit_are_refused_without_saying_them(bad):
     assert "7" not in str(error.value)
 
 
-@given(st.integers(1, 9), st.integers(1, MOST_GROUPS), st.sampled_from(["client", "record"]))
-def test_json_round_trip(modulus, groups, by):
-    rule = Selection("schlüssel", modulus, (modulus - 1,), groups, by)
+@given(st.integers(1, 9))
+def test_json_round_trip(modulus):
+    rule = Selection("schlüssel", modulus, (modulus - 1,))
     assert Selection.from_json(rule.to_json()) == rule
 
 
@@ -138,12 +126,7 @@ def test_json_round_trip(modulus, groups, by):
         {"modulus": 2, "residues": [False]},
         {"modulus": True},
         {"residues": "0"},
-        {"groups": 10**9},
-        {"groups": MOST_GROUPS + 1},
-        {"groups": 2.0},
-        {"groups": True},
-        {"groups": "2"},
-        {"groups": None},
+        {"groups": 1},
         {"key": 7},
         {"key": None},
         {"key": "line\nbreak"},
@@ -151,7 +134,6 @@ def test_json_round_trip(modulus, groups, by):
         {"residues": []},
         {"residues": [1]},
         {"residues": [0, 0]},
-        {"by": "row"},
         {"key": "x" * 200},
         {"more": 1},
     ],

@@ -37,8 +37,7 @@ SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
 NODES = 48
 ALONE = Alarm(horizon=1)
 MANY = 100
-"""Clients whose groups have such sizes that the limit for them excludes something at 95 %, but for
-one check in a million (0 of 6 million simulated; with 48 clients it is one in 10,000)."""
+"""Clients whose drift stands far out of the noise of one check."""
 
 
 def grid(shares=None, nodes=NODES, **options):
@@ -68,7 +67,7 @@ def ledger(tmp_path):
     ("trust", "aggregation", "nodes"),
     [
         (Trusted(2.0), PlainSum, MANY),
-        (Trusted(2.0), SecureSum, NODES),  # groups of records: all of about the same size
+        (Trusted(2.0), SecureSum, NODES),  # split by record
         (Trusted(2.0, adjacency=Adjacency.ADD_REMOVE), PlainSum, MANY),
         (Distributed(2.0, min_survivors=20), SecureSum, MANY),
     ],
@@ -235,7 +234,7 @@ def test_a_small_rotating_cohort_that_decides_costs_each_client_one_check(ledger
 
 
 def test_positions_are_no_ids_where_presence_is_hidden():
-    """A record that comes or goes would move all later ones to other halves and groups."""
+    """A record that comes or goes would move all later ones to other halves."""
     trust = Trusted(2.0, adjacency=Adjacency.ADD_REMOVE)
     with pytest.raises(CheckFailed, match="it needs record_ids="):
         KLDrift(REFERENCE, trust, threshold=0.05).check(grid(nodes=10))

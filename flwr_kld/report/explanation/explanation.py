@@ -50,13 +50,11 @@ def explain(
     Raises
     ------
     ValueError
-        If a number is out of range, or the counts are of several groups.
+        If a number is out of range.
     """
     plan, y, total = counts.plan, counts.values, counts.records
     level, most = real("level", level, above=0, below=1), whole("most", most, least=1)
     design_effect = real("design_effect", design_effect, least=1)
-    if len(y) != plan.cells:
-        raise ValueError("explain takes the counts of one group: one number a cell")
     low, high = share_intervals(counts, level=level, design_effect=design_effect)
     p, share = plan.mass, np.clip(y / total, 0.0, 1.0)
     unmoved = np.sqrt(_variance(counts, p, design_effect))

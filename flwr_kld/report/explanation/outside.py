@@ -18,7 +18,7 @@ def outside_share(counts: NoisyCounts, *, design_effect: float = 1.0) -> Outside
     Parameters
     ----------
     counts : NoisyCounts
-        Of one group.
+        A check's counts, noised.
     design_effect : float
         >= 1: variance of a share over cohorts of these clients, relative to records drawn
         independently.

@@ -26,7 +26,7 @@ def share_intervals(
     Parameters
     ----------
     counts : NoisyCounts
-        Of one group.
+        A check's counts, noised.
     level : float
         In (0, 1): probability that no cell's interval misses its share, at least. Holds for
         records drawn independently from the population; records that come in clusters are

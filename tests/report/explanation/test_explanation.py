@@ -281,6 +281,3 @@ def test_wrong_arguments():
     for wrong in ({"level": 1.0}, {"level": 0.0}, {"design_effect": 0.9}, {"most": 0}):
         with pytest.raises(ValueError, match=r"must be a (whole )?number"):
             explain(counts, told, **wrong)
-    two = NoisyCounts(np.zeros(8, dtype=np.int64), 1.0, counts.event, counts.plan, False)
-    with pytest.raises(ValueError, match="one group"):
-        explain(two, told)
