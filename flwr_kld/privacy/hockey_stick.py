@@ -8,8 +8,11 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import accumulate
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flwr_kld.arguments import real, several, whole
 from flwr_kld.privacy.table import TOTAL, NoiseTable
@@ -61,8 +64,8 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
         return Fraction(0)
     if len(shifts) > 2:
         raise ValueError("only pure noise is accounted for when more than two coordinates move")
-    first = _pairs(table, shifts[0])
-    second = _pairs(table, shifts[1]) if len(shifts) == 2 else [(TOTAL, TOTAL)]
+    first = _moved(table, abs(shifts[0]))  # the law is symmetric, so signs do not matter
+    second = _moved(table, abs(shifts[1])) if len(shifts) == 2 else _STILL
     lost = len(shifts) * Fraction(table.tail, TOTAL)
     return _two_coordinates(first, second, bound, epsilon) + lost + _SLACK
 
@@ -75,29 +78,50 @@ def check_shifts(shifts: tuple[int, ...]) -> tuple[int, ...]:
     return whole_shifts
 
 
-def _pairs(table: NoiseTable, shift: int) -> list[tuple[int, int]]:
-    """Weights (P(k), P(k - shift)) for k inside the table, 0 where k - shift falls outside."""
-    moved = abs(shift)  # the law is symmetric, so the sign does not matter
-    return list(zip(table.weights, (0,) * moved + table.weights, strict=False))
-
-
-def _two_coordinates(
-    first: list[tuple[int, int]], second: list[tuple[int, int]], bound: Fraction, epsilon: float
-) -> Fraction:
-    """Sum of ``max(0, p p' - e**eps q q')`` over all pairs of cells, in O(n log n)."""
-    ordered = sorted((_loss(p, q), p, q) for p, q in second)
-    losses = np.array([loss for loss, _, _ in ordered])
-    # Suffix sums of the second coordinate: above a threshold on its loss, everything counts.
-    p_above, q_above = [0], [0]
-    for _, p, q in reversed(ordered):
-        p_above.append(p_above[-1] + p)
-        q_above.append(q_above[-1] + q)
-    wanted = np.array([epsilon - _loss(p, q) for p, q in first])
-    count = len(losses) - np.searchsorted(losses, wanted, side="right")
-    gain = sum(p * p_above[n] for (p, _), n in zip(first, count, strict=True))
-    cost = sum(q * q_above[n] for (_, q), n in zip(first, count, strict=True))
-    return Fraction(gain - bound * cost, TOTAL * TOTAL)
-
-
 def _loss(p: int, q: int) -> float:
     return math.log(p) - math.log(q) if q else math.inf
+
+
+class _Moved:
+    """One coordinate's law and itself moved: all that does not depend on epsilon.
+
+    Parameters
+    ----------
+    pairs : list[tuple[int, int]]
+        Weights (P(k), P(k - shift)) for k inside the table, 0 where k - shift falls outside.
+    """
+
+    def __init__(self, pairs: list[tuple[int, int]]) -> None:
+        self.pairs = pairs
+        self.losses = np.array([_loss(p, q) for p, q in pairs])
+
+    @cached_property
+    def ordered(self) -> NDArray[np.float64]:
+        """The losses, ascending."""
+        return np.sort(self.losses)
+
+    @cached_property
+    def largest(self) -> tuple[list[int], list[int]]:
+        """Sums of P and of Q over so many of the largest losses, none first."""
+        falling = [self.pairs[i] for i in np.argsort(-self.losses)]
+        p_sums, q_sums = (list(accumulate((w[i] for w in falling), initial=0)) for i in (0, 1))
+        return p_sums, q_sums
+
+
+_STILL = _Moved([(TOTAL, TOTAL)])
+
+
+@lru_cache(maxsize=8)
+def _moved(table: NoiseTable, shift: int) -> _Moved:
+    return _Moved(list(zip(table.weights, (0,) * shift + table.weights, strict=False)))
+
+
+def _two_coordinates(first: _Moved, second: _Moved, bound: Fraction, epsilon: float) -> Fraction:
+    """Sum of ``max(0, p p' - e**eps q q')`` over all pairs of cells, in O(n log n)."""
+    # Above a threshold on the second coordinate's loss, everything counts.
+    wanted = epsilon - first.losses
+    count = (len(second.losses) - np.searchsorted(second.ordered, wanted, "right")).tolist()
+    p_largest, q_largest = second.largest
+    gain = sum(p * p_largest[n] for (p, _), n in zip(first.pairs, count, strict=True))
+    cost = sum(q * q_largest[n] for (_, q), n in zip(first.pairs, count, strict=True))
+    return Fraction(gain - bound * cost, TOTAL * TOTAL)

@@ -106,7 +106,12 @@ class NoiseTable:
         if not self.tail:
             return None
         reach = self.reach
-        steps = [(self.weights[i], self.weights[i + 1]) for i in range(reach)]
-        inside = [Fraction(max(a, b), min(a, b)) for a, b in steps]
+        large, small = 1, 1
+        for pair in zip(self.weights[:reach], self.weights[1:], strict=False):
+            low, high = sorted(pair)
+            if high * small > large * low:  # a fraction each would take most of the time
+                large, small = high, low
         edge = self.probability(reach) / self.probability(reach + 1)
-        return max([*inside, edge, 1 / edge, Fraction(1 << RATIO_BITS, self.tail_ratio)])
+        return max(
+            Fraction(large, small), edge, 1 / edge, Fraction(1 << RATIO_BITS, self.tail_ratio)
+        )
