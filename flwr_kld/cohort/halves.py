@@ -11,7 +11,7 @@ from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.privacy import Unit
 from flwr_kld.query.selection import Selection
 
-_MANY = 40
+MANY = 40
 """A cohort of so many clients is split by client, a smaller one by record: a limit from fewer than
 20 clients would rest on single ones."""
 
@@ -33,6 +33,12 @@ class Part:
     participants: list[Participant]
     selection: Selection
     by: Literal["client", "record"] = "client"
+
+
+def draws_of(clients: int, least: int, unit: Unit) -> Literal["client", "record"]:
+    """Return what a cohort is split by, as `Part.by`; the parameters are those of `halves`."""
+    few = clients < max(MANY, 2 * least)
+    return "record" if few and unit is Unit.RECORD else "client"
 
 
 def halves(
@@ -72,7 +78,7 @@ def halves(
     """
     if unit is Unit.CLIENT:
         require_clients(len(chosen), 2 * least, "were drawn into the cohort's two halves")
-    if unit is Unit.RECORD and len(chosen) < max(_MANY, 2 * least):
+    if draws_of(len(chosen), least, unit) == "record":
         first, second = selection.halves()
         return Part(chosen, first, "record"), Part(chosen, second, "record")
     order = [chosen[i] for i in generator.permutation(len(chosen))]

@@ -7,17 +7,15 @@ from functools import cached_property
 from typing import Any, Literal
 
 from flwr_kld.arguments import keep, real, whole
+from flwr_kld.cohort.halves import MANY, draws_of
 from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.score import check_level, check_theta, check_threshold
-from flwr_kld.privacy import Unit
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust import Trust
 
 _MOST_CLIENTS = {"plain-sum": 10**9, "sealed-sum": 10**9, "secure-sum": 10**6}
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
-_MANY = 40
-"""Clients from which on a check splits clients in halves, not the records of each."""
 _MOST_CHECKS = 366 * 24 * 60
 """A year: schedules have no more than one a minute."""
 
@@ -153,8 +151,7 @@ class Setting:
     @property
     def by(self) -> Literal["client", "record"]:
         """What a check that decides takes for draws from the population."""
-        many = self.clients >= max(_MANY, 2 * self.trust.least_clients)
-        return "client" if many or self.trust.guarantee.unit is Unit.CLIENT else "record"
+        return draws_of(self.clients, self.trust.least_clients, self.trust.guarantee.unit)
 
     @property
     def clustering(self) -> float:
@@ -177,7 +174,7 @@ class Setting:
 
 def answering(clients: int, *, decides: bool) -> int:
     """Return how many of a check's clients an exchange asks, where trust does not need more."""
-    return clients // 2 if decides and clients >= _MANY else clients
+    return clients // 2 if decides and clients >= MANY else clients
 
 
 def design_effect_of(records: float, correlation: float) -> float:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
+from flwr_kld.cohort.halves import MANY
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.messages.sealing import AggregatorKey
@@ -20,7 +21,6 @@ from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.federations import Clients, Equal, Federation, Groups
 from flwr_kld.simulations.studies.hands import OTHER_HAND, Hands, Writers
-from flwr_kld.simulations.studies.records import MANY
 from flwr_kld.simulations.studies.runner import generator
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed

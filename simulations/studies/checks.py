@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from flwr_kld.check.decider import Alarm
+from flwr_kld.cohort.halves import MANY
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.deciding import Deciding
@@ -24,7 +25,7 @@ from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.studies.client_sums import released
 from flwr_kld.simulations.studies.federations import Federation
-from flwr_kld.simulations.studies.records import MANY, Records
+from flwr_kld.simulations.studies.records import Records
 from flwr_kld.trust import Trust
 
 _LIKELY = 0.25

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import brentq
 
+from flwr_kld.cohort.halves import MANY
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
@@ -35,7 +36,6 @@ from flwr_kld.simulations.studies.federations import (
     Static,
 )
 from flwr_kld.simulations.studies.hands import Hands, Writers
-from flwr_kld.simulations.studies.records import MANY
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Scores = NDArray[np.int64] | NDArray[np.float64]
-MANY = 40
-"""Clients from which on a check splits them, and not their records."""
 
 
 @dataclass(frozen=True, eq=False)
