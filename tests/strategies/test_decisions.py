@@ -67,7 +67,7 @@ def ledger(tmp_path):
     ("trust", "aggregation", "nodes"),
     [
         (Trusted(2.0), PlainSum, MANY),
-        (Trusted(2.0), SecureSum, NODES),  # split by record
+        (Trusted(2.0), SecureSum, NODES),
         (Trusted(2.0, adjacency=Adjacency.ADD_REMOVE), PlainSum, MANY),
         (Distributed(2.0, min_survivors=20), SecureSum, MANY),
     ],
