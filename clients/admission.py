@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from flwr.app import Context
 
-from flwr_kld.errors import QueryRefused
+from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
-from flwr_kld.messages.question import Question
+from flwr_kld.messages.question import Answer, Question
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.trust.worst_move import hold_to_move
@@ -109,6 +111,19 @@ def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) 
         )
     if question.trust != "local":  # a privatised label is one of a channel, whatever its record
         hold_to_move(question, noise)
+
+
+@contextmanager
+def answering(answer: Answer, member: int) -> Iterator[None]:
+    """Note that a member answered, or why it did not, in words that quote no data."""
+    try:
+        yield
+    except (DomainError, InvalidReply, QueryRefused) as error:
+        answer.reasons.append(str(error))
+    except Exception as error:  # Flower would send its text, which may quote anything
+        answer.reasons.append(unexpected(error))
+    else:
+        answer.answered.append(member)
 
 
 def unexpected(error: Exception) -> str:

@@ -14,7 +14,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.admission import admit, hold_to_channel, unexpected
+from flwr_kld.clients.admission import admit, answering, hold_to_channel
 from flwr_kld.clients.own_records import Loader, OwnRecords, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
@@ -23,7 +23,7 @@ from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts.private_counts import ClientVector, SumVector
 from flwr_kld.domain.base import Domain
-from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
     COUNTS,
@@ -37,7 +37,6 @@ from flwr_kld.messages.question import (
 )
 from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.query.plan import cells_from_wire
 from flwr_kld.reference import Reference
 
 
@@ -149,13 +148,8 @@ def host_drift_queries(
         answer = Answer(question.check, question.plan, [], [])
         rows = []
         for member in question.members:
-            try:
+            with answering(answer, member):
                 rows.append(count(context, member, question, cell_of))
-                answer.answered.append(member)
-            except (DomainError, InvalidReply, QueryRefused) as error:
-                answer.reasons.append(str(error))
-            except Exception as error:  # Flower would send its text, which may quote anything
-                answer.reasons.append(unexpected(error))
         return _reply(message, answer, rows, question.length)
 
     @app.query(HOSTED_ACTION)
@@ -199,15 +193,7 @@ def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np
     if agreed is not None and question.reference != agreed:
         raise QueryRefused("the server's reference is not the one that this client agreed to")
     try:
-        return cells_from_wire(
-            question.wire,
-            domain.size,
-            question.cells,
-            question.reference,
-            question.plan,
-            question.selection,
-            question.scores,
-        )
+        return question.cell_of(domain.size)
     except ValueError as error:
         raise QueryRefused(str(error)) from None
 

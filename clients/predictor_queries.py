@@ -15,12 +15,12 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.admission import admit, hold_to_channel, unexpected
+from flwr_kld.clients.admission import admit, answering, hold_to_channel
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain.base import Domain
-from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
     PHASE,
@@ -89,7 +89,7 @@ def host_predictor_queries(
         answer = Answer(question.check, question.plan, [], [])
         present = [] if is_aggregator(context) else hosted(context)
         for member in dict.fromkeys(question.members):
-            try:
+            with answering(answer, member):
                 if member not in present or member not in queries:
                     raise QueryRefused("this node does not host the client that is asked")
                 admit(context, question, member)
@@ -97,12 +97,6 @@ def host_predictor_queries(
                 label = _label(own, context, member, query.labels)
                 report = label.into(partial(query.answer, bits=SystemBits()))
                 symbols[str(member)] = [number, *report]
-            except (DomainError, InvalidReply, QueryRefused) as error:
-                answer.reasons.append(str(error))
-            except Exception as error:  # Flower would send its text, which may quote anything
-                answer.reasons.append(unexpected(error))
-            else:
-                answer.answered.append(member)
         return _reply(message, answer, symbols)
 
 

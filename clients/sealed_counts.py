@@ -10,10 +10,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.admission import unexpected
+from flwr_kld.clients.admission import answering
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.counts.private_counts import ClientVector
-from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
     QUESTION,
@@ -73,7 +73,7 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
             return _reply(message, Answer("", "", [], [str(error)]), ConfigRecord())
         answer, boxes = Answer(question.check, question.plan, [], []), ConfigRecord()
         for member in dict.fromkeys(question.members):
-            try:
+            with answering(answer, member):
                 counts = count(context, member, question, cell_of)
                 sealed_for = SealContext(
                     context.run_id,
@@ -84,12 +84,6 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
                     sender_name(context.node_id, member),
                 )
                 boxes[str(member)] = counts.sealed(partial(seal, pinned, context=sealed_for))
-            except (DomainError, InvalidReply, QueryRefused) as error:
-                answer.reasons.append(str(error))
-            except Exception as error:  # Flower would send its text, which may quote anything
-                answer.reasons.append(unexpected(error))
-            else:
-                answer.answered.append(member)
         return _reply(message, answer, boxes)
 
 

@@ -13,7 +13,7 @@ from flwr_kld.codec.model import Model
 from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import VERSION, Question
-from flwr_kld.query.plan import HEAD, QueryPlan, cells_from_wire
+from flwr_kld.query.plan import HEAD, QueryPlan
 from flwr_kld.reference import Reference
 
 _ROUNDING = 1e-9
@@ -62,15 +62,7 @@ def plan_of(message: PlanMessage, question: Question) -> QueryPlan:
         domain = domain_from_spec(message.domain)
         reference = Reference(domain, _floats(message.probabilities))
         weight = _floats(message.weight)
-        cell_of = cells_from_wire(
-            question.wire,
-            domain.size,
-            question.cells,
-            question.reference,
-            question.plan,
-            question.selection,
-            question.scores,
-        )
+        cell_of = question.cell_of(domain.size)
     except (TypeError, ValueError, RecursionError):
         raise QueryRefused("the aggregator cannot read the query plan") from None
     if (domain.fingerprint, reference.fingerprint) != (question.domain, question.reference):

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, Json, Strict
 
 from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.privacy.guarantee import Guarantee
+from flwr_kld.query.plan import cells_from_wire
 from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING, Selection
 
@@ -140,6 +143,18 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     def length(self) -> int:
         """Length of a client's vector: one number a cell, or its sums."""
         return self.cells if self.scores is None else len(NUMBERS)
+
+    def cell_of(self, domain_size: int) -> NDArray[np.int32]:
+        """Return the cell of each symbol, as `cells_from_wire` does and with its errors."""
+        return cells_from_wire(
+            self.wire,
+            domain_size,
+            self.cells,
+            self.reference,
+            self.plan,
+            self.selection,
+            self.scores,
+        )
 
 
 @dataclass(frozen=True)
