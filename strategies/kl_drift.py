@@ -34,7 +34,6 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan, QueryPlan
 from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.reference import Reference
-from flwr_kld.report.envelope import CohortSeen
 from flwr_kld.report.explanation.candidates import require_candidates
 from flwr_kld.report.report import Reading, Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
@@ -280,7 +279,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
                 self.aggregation.name,
                 hides_parts=self.aggregation.hides_parts,
             ),
-            cohort=CohortSeen(measured.asked, measured.survivors, by_reason(measured.left_out)),
+            cohort=self._seen(measured.asked, measured.survivors, by_reason(measured.left_out)),
             compared=compared(published.plan),
             cost=self._cost(
                 opening,

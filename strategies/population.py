@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Mapping
 from typing import Protocol
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -17,11 +19,21 @@ logger = logging.getLogger("flwr_kld")
 
 
 class Population(Protocol):
-    """Lists the clients that can be asked, in a fixed order."""
+    """Lists the clients that can be asked, in a fixed order.
+
+    One that has to leave out connected nodes says why in an attribute ``left_out``, by node, as
+    `HostedClients` does: reports count them.
+    """
 
     def present(self, grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody connected now."""
         ...
+
+
+def nodes_left_out(population: Population) -> Counter[str]:
+    """Count the nodes that a population left out when it was last asked, by reason."""
+    left_out: Mapping[int, str] = getattr(population, "left_out", {})
+    return Counter(f"node without a list of its clients: {why}" for why in left_out.values())
 
 
 class Nodes:

@@ -18,7 +18,6 @@ from flwr_kld.codec.model import Model
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.predictor import Predictor
-from flwr_kld.report.envelope import CohortSeen
 from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
@@ -163,7 +162,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
                 reports=self.taken,
             ),
             guarantee=predictor.guarantee,
-            cohort=CohortSeen(asked, taken, dict(exchange.left_out)),
+            cohort=self._seen(asked, taken, exchange.left_out),
             cost=self._cost(opening, spent, epsilon=predictor.epsilon),
         )
 

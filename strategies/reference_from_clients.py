@@ -25,7 +25,6 @@ from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.report.envelope import CohortSeen
 from flwr_kld.report.reference_report import Made, ReferenceReport
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
@@ -149,7 +148,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
                 self.aggregation.name,
                 hides_parts=self.aggregation.hides_parts,
             ),
-            cohort=CohortSeen(published.asked, published.survivors, by_reason(published.left_out)),
+            cohort=self._seen(published.asked, published.survivors, by_reason(published.left_out)),
             cost=self._cost(
                 opening,
                 spent,

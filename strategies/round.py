@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar, Generic, TypeVar
@@ -26,8 +26,8 @@ from flwr_kld.arguments import real, whole
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.json_text import json_text
-from flwr_kld.report.envelope import Envelope, Outlay
-from flwr_kld.strategies.population import Nodes, Population
+from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
+from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 
 logger = logging.getLogger("flwr_kld")
 
@@ -225,6 +225,10 @@ class Round(ABC, Generic[Asked, R]):
         spent : Spent or None
             By the most-charged person, this round included; None without a ledger.
         """
+
+    def _seen(self, asked: int, survivors: int, left_out: Mapping[str, int]) -> CohortSeen:
+        """Return what a report says of its cohort; `left_out` counts clients by reason."""
+        return CohortSeen(asked, survivors, {**left_out, **nodes_left_out(self.population)})
 
     def _cost(
         self,

@@ -29,7 +29,8 @@ class CohortSeen:
     asked, survivors : int
         Clients in the cohort, and those whose answers are in the result.
     dropouts : dict[str, int]
-        Clients left out, by reason; of a predictor's round, answers too.
+        Clients left out, by reason; of a predictor's round, answers too. Nodes that do not say
+        which clients they host are not among those asked, and are counted here, each once.
     """
 
     asked: int

@@ -93,7 +93,21 @@ def test_a_node_that_lies_about_its_clients_is_left_out_by_name(lie, caplog):
 @pytest.mark.parametrize("lie", ["no record", "one twice", "a huge list", "an error"])
 def test_a_check_goes_on_without_it(lie):
     report = KLDrift(REFERENCE, Trusted(3.0), population=HostedClients()).check(Lying(LIES[lie]))
-    assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (6, 6, {})
+    assert (report.cohort.asked, report.cohort.survivors) == (6, 6)
+    ((reason, nodes),) = report.cohort.dropouts.items()
+    assert reason.startswith("node without a list of its clients: ")
+    assert nodes == 1
+    assert "Smith" not in reason
+
+
+def test_a_report_counts_nodes_of_its_own_round_only():
+    """A node that tells the truth the next time is a dropout no longer."""
+    grid = Lying(LIES["no record"], liars=(LIAR, 1003))
+    monitor = KLDrift(REFERENCE, Trusted(3.0), population=HostedClients())
+    assert sum(monitor.check(grid).cohort.dropouts.values()) == 2
+    grid.liars = ()
+    report = monitor.check(grid)
+    assert (report.cohort.asked, report.cohort.dropouts) == (8, {})
 
 
 def test_it_is_asked_again_and_the_others_are_not():
