@@ -34,3 +34,13 @@ def ledger_at(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]
         return f"sqlite:///{path}"
 
     return put
+
+
+@pytest.fixture
+def no_plots(monkeypatch):
+    """Leave the plots out of pages that are read for their words; drawing four takes a second."""
+
+    def blank(series, file, **options):
+        file.write_text("<svg/>", encoding="utf-8")
+
+    monkeypatch.setattr("flwr_kld.report.series.Series.plot", blank)

@@ -41,7 +41,7 @@ def test_history_for_people_has_a_line_a_check_and_the_reasons(cli, url):
     assert text.index("2026-11-01") < text.index("2026-11-03")
 
 
-@pytest.mark.usefixtures("three_nights")
+@pytest.mark.usefixtures("three_nights", "no_plots")
 def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
     Ledger(url).reserve("now", [Charge(ONE, Everyone())])
     text = cli("history", "--ledger", url, COLUMNS="200").stdout
@@ -81,7 +81,7 @@ def test_report_writes_what_the_ending_says(cli, url, tmp_path, name):
     assert (tmp_path / name).read_bytes().startswith(start[name.partition(".")[2]])
 
 
-@pytest.mark.usefixtures("three_nights")
+@pytest.mark.usefixtures("three_nights", "no_plots")
 def test_the_page_knows_the_budget_and_the_failures(cli, url, tmp_path):
     page = tmp_path / "r.html"
     assert cli("report", page, "--ledger", url, "--title", "Nights & days").exit_code == 0
@@ -91,6 +91,7 @@ def test_the_page_knows_the_budget_and_the_failures(cli, url, tmp_path):
     assert "0.5 of 1 left in the window of fleet" in " ".join(text.split())
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_report_refuses_what_it_cannot_write(cli, url, tmp_path, settled):
     assert "no checks" in cli("report", tmp_path / "r.html", "--ledger", url).stderr
     settled("a", DRIFT)

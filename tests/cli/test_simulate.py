@@ -69,6 +69,7 @@ def test_demo_shows_every_check_or_says_that_it_ended_early(cli, superlink, tmp_
     assert made == (files if code == 0 else set())  # and the aggregator's key is gone
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_simulate_hands_its_options_to_the_app_and_writes_files(cli, superlink, tmp_path):
     done = cli(
         "simulate", "--out", tmp_path, "--checks", 3, "--drift", "writers", "--epsilon", 2,
@@ -86,6 +87,7 @@ def test_simulate_hands_its_options_to_the_app_and_writes_files(cli, superlink, 
         assert str(tmp_path / name) in done.stderr.replace("\n", "")
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_every_option_is_one_of_the_apps(cli, superlink, tmp_path):
     cli("simulate", "--out", tmp_path, "--checks", 3)
     declared = (superlink.app / "pyproject.toml").read_text().partition("[tool.flwr.app.config]")[2]
@@ -101,12 +103,14 @@ def test_a_cohort_larger_than_the_writers_is_refused_before_anything_starts(
     assert "cohort of 31 cannot be drawn from 30 writers" in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_simulate_for_people(cli, superlink, tmp_path):
     text = cli("simulate", "--out", tmp_path, "--checks", 3).stdout
     assert "0.250 ± 0.050" in text
     assert "check 2: failed" in text
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_a_run_that_ends_early_is_an_error(cli, superlink, tmp_path):
     done = cli("simulate", "--out", tmp_path, "--checks", 4)
     assert (done.exit_code, "after 3 checks" in done.stderr) == (4, True)

@@ -1,4 +1,4 @@
-"""What plots are looked at through, and pages without any."""
+"""What plots are looked at through."""
 
 from __future__ import annotations
 
@@ -24,13 +24,3 @@ def axes_of(tmp_path, monkeypatch):
         return figures[-1].axes
 
     return draw
-
-
-@pytest.fixture
-def no_plots(monkeypatch):
-    """Leave the plots out of pages that are read for their words; drawing four takes a second."""
-
-    def blank(series, file, **options):
-        file.write_text("<svg/>", encoding="utf-8")
-
-    monkeypatch.setattr("flwr_kld.report.series.Series.plot", blank)

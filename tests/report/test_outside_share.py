@@ -47,6 +47,7 @@ def test_a_report_says_it_in_its_line():
     assert "outside" not in str(FULL)
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_the_page_says_it_beside_the_estimate(tmp_path):
     said = "<dt>Outside the reference <dd>27 % ± 1 %, &#39;other&#39; in &lt;job&gt; <small>"
     assert (

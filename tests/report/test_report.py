@@ -74,6 +74,7 @@ def test_html_is_self_contained_and_escapes_what_clients_sent(tmp_path: Path):
     assert "ε = 1 nats, δ = 0" in text
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_html_without_a_single_report_and_with_seeded_noise(tmp_path: Path):
     page = tmp_path / "report.html"
     CheckSeries([Point(1, None)]).save(page, title="t")

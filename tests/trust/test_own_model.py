@@ -119,6 +119,7 @@ def test_it_decides():
         (OurShares(1.0, min_survivors=16), SecureSum(), "The server saw the noised sum;"),
     ],
 )
+@pytest.mark.usefixtures("no_plots")
 def test_its_report_says_who_saw_what_to_readers_who_do_not_know_it(trust, aggregation, seen):
     report = KLDrift(REFERENCE, trust, aggregation=aggregation).check(grid(secure_sum=FirstUse()))
     read = Report.from_dict(json.loads(report.to_json()))
