@@ -6,7 +6,7 @@ change it, and keeps its own Context, as on a real deployment.
 
 from __future__ import annotations
 
-import copy
+import pickle
 import secrets
 from collections.abc import Callable, Iterable
 from uuid import uuid4
@@ -106,7 +106,7 @@ class InProcessGrid(Grid):
         return self.pull_messages(self.push_messages(messages))
 
     def _deliver(self, message: Message) -> Message:
-        received = copy.deepcopy(message)
+        received = pickle.loads(pickle.dumps(message))  # noqa: S301  # faster than deepcopy
         try:
             return self._app(received, self._contexts[message.metadata.dst_node_id])
         except Exception as error:  # Flower reports whatever a ClientApp raises
