@@ -122,10 +122,7 @@ class Scores(Model, what="the scores"):
 
     def limits(self, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the least and the largest number of steps that an honest client can answer."""
-        ranges = zip(map(self._range, NUMBERS), _units(self, guarantee), strict=True)
-        ends = [(math.floor(low / unit), math.ceil(high / unit)) for (low, high), unit in ranges]
-        low, high = np.array(ends, dtype=np.int64).T
-        return low, high
+        return _limits(self, guarantee)
 
     def numbers(self, counts: NDArray[np.int64]) -> Floats:
         """Compute a client's numbers from its counts, shape [cells], in natural units."""
@@ -232,3 +229,11 @@ def _units(scores: Scores, guarantee: Guarantee) -> tuple[Fraction, ...]:
         Fraction(move, steps) if move > 0 else _PUBLIC
         for move, steps in zip(moves, MOVES, strict=True)
     )
+
+
+@lru_cache(maxsize=64)
+def _limits(scores: Scores, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ranges = zip(map(scores._range, NUMBERS), _units(scores, guarantee), strict=True)
+    ends = [(math.floor(low / unit), math.ceil(high / unit)) for (low, high), unit in ranges]
+    low, high = np.array(ends, dtype=np.int64).T
+    return low, high
