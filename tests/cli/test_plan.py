@@ -14,6 +14,12 @@ from flwr_kld.trust.trusted import Trusted
 REFERENCE = Reference.from_counts(Labels(["bus", "car", "train"]), [5, 3, 2])
 
 
+@pytest.fixture(autouse=True)
+def one_first_half(monkeypatch):
+    """A forecast draws one first half and not eight: its numbers are in planner/test_forecast."""
+    monkeypatch.setattr("flwr_kld.planner.detection._WITNESSES", 1)
+
+
 @pytest.fixture
 def file(tmp_path):
     REFERENCE.save(tmp_path / "reference.npz")

@@ -1,6 +1,7 @@
 """What a client is asked to add up, and how far a record or a client moves it."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ def counts_of(most):
     return [np.array(c, dtype=np.int64) for c in every if sum(c) <= most]
 
 
+@cache
 def neighbours(adjacency, unit):
     """All pairs of what may be counted of a client, capped, that differ in what is protected."""
     every = counts_of(_MOST)
@@ -59,12 +61,11 @@ def neighbours(adjacency, unit):
 @given(scores=any_scores())
 def test_nothing_protected_moves_a_number_further_than_is_said(adjacency, unit, scores):
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
-    units = _units(scores, guarantee)
-    for one, other in neighbours(adjacency, unit):
-        for a, b, step, most in zip(
-            scores.exactly(one), scores.exactly(other), units, MOVES, strict=True
-        ):
-            assert abs(a - b) <= most * step  # exact: whole numbers and a fraction
+    numbers = {tuple(counts): scores.exactly(counts) for counts in counts_of(_MOST)}
+    pairs = [(numbers[tuple(a)], numbers[tuple(b)]) for a, b in neighbours(adjacency, unit)]
+    moved = [max(abs(a[i] - b[i]) for a, b in pairs) for i in range(len(NUMBERS))]
+    for move, step, most in zip(moved, _units(scores, guarantee), MOVES, strict=True):
+        assert move <= most * step  # exact: whole numbers and a fraction
 
 
 @pytest.mark.parametrize("by", ["client", "record"])
@@ -125,11 +126,14 @@ def test_rounding_keeps_the_mean():
 def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
     """The rounding is private: neighbours' answers differ by no more steps than is said."""
     scores = Scores((20, -20, 3), (9, -1, -1), 0.006, _MOST, "client")
-    guarantee = Guarantee(1.0)
+    answers = {
+        tuple(c): np.array(
+            [scores.answer(c, Guarantee(1.0), SeededBits(seed)) for seed in range(20)]
+        )
+        for c in counts_of(_MOST)
+    }
     for one, other in neighbours(Adjacency.REPLACE_ONE, Unit.RECORD):
-        for seed in range(20):
-            a, b = (scores.answer(c, guarantee, SeededBits(seed)) for c in (one, other))
-            assert (np.abs(a - b) <= np.array(MOVES)).all()
+        assert (np.abs(answers[tuple(one)] - answers[tuple(other)]) <= np.array(MOVES)).all()
 
 
 @given(scores=any_scores())
