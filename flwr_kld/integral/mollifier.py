@@ -154,5 +154,5 @@ def _scale(p: Floats, low: Floats, high: Floats) -> float:
         middle = (bottom + top) / 2
         np.multiply(p, math.exp(middle), out=q)
         np.minimum(np.maximum(q, low, out=q), high, out=q)
-        bottom, top = (middle, top) if q.sum() < 1 else (bottom, middle)
+        bottom, top = (middle, top) if np.add.reduce(q) < 1 else (bottom, middle)
     return math.exp((bottom + top) / 2)

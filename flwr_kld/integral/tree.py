@@ -65,6 +65,8 @@ class Tree:
         splits = []
         for level in range(self.depth):
             feature, place = _best_splits(node, 1 << level, binned, cuts, target, model, prior)
+            if (feature < 0).all():
+                break  # no split helps, nor would one further down
             going = np.zeros(len(features), dtype=np.bool_)
             for j, column in enumerate(binned):
                 here = feature[node] == j
@@ -74,7 +76,8 @@ class Tree:
             )
             splits.append((np.maximum(feature, 0), threshold))
             node = 2 * node + going
-        masses = [np.bincount(node, mass, 1 << self.depth) + prior for mass in (target, model)]
+        leaves = 1 << len(splits)
+        masses = [np.bincount(node, mass, leaves) + prior for mass in (target, model)]
         return FittedTree(splits, np.log(masses[0] / masses[1]))
 
 
