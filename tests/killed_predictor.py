@@ -1,13 +1,8 @@
-"""A process that runs a predictor's rounds, notes each report it learns, and kills itself.
-
-Arguments: the ledger's URL, the notes' file, and in which round and when (`asked`, `learnt`,
-`settled`) it dies.
-"""
+"""A predictor's rounds in a process that notes each report it learns, and kills itself."""
 
 import json
 import os
 import signal
-import sys
 
 from federation import FRUIT, REFERENCE, basket, grid_of
 from flwr.clientapp import ClientApp
@@ -41,7 +36,8 @@ class Noted(BayesMixture):
         super().update(reports)
 
 
-def main(url: str, notes: str, dies_in: int, when: str) -> None:
+def run(url: str, notes: str, dies_in: int, when: str) -> None:
+    """Go on until the round in which to die, when it is `asked`, `learnt` or `settled`."""
     Noted.notes = notes
     learning = PrivatePredictor(mixture(Noted), ledger=url)
     private_predictor._REMEMBERED = REMEMBERED
@@ -64,7 +60,3 @@ def main(url: str, notes: str, dies_in: int, when: str) -> None:
     grid = grid_of(app, NODES, lose=lambda _: die("asked"))
     while True:
         learning.ask(grid)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

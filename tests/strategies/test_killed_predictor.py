@@ -1,24 +1,19 @@
 """After kill -9 a predictor goes on with what was settled: no report lost, or counted twice."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
-import killed_predictor
 import numpy as np
 import pytest
-from killed_predictor import NODES, REMEMBERED, mixture
-from patience import HANGS
+from accounting.books import forked, joined
+from killed_predictor import NODES, REMEMBERED, mixture, run
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.privacy import Unit
 from flwr_kld.strategies import PrivatePredictor
 
-SCRIPT = Path(killed_predictor.__file__)
 DEATHS = ((3, "asked"), (5, "learnt"), (8, "settled"))
 """One process after the other; each starts after the round in which the one before died."""
 SETTLED = [1, 2, 4, 6, 7, 8]
@@ -31,13 +26,8 @@ def url(tmp_path_factory) -> str:
     url = f"sqlite:///{home}/drift.db"
     Ledger(url).set_budget(Budget(100.0, 0.0, window_days=30, unit=Unit.CLIENT))
     for number, when in DEATHS:
-        done = subprocess.run(
-            [sys.executable, SCRIPT, url, home / "notes", str(number), when],
-            env={**os.environ, "PYTHONPATH": str(SCRIPT.parent)},
-            capture_output=True,
-            timeout=HANGS,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-3000:]
+        process = forked(lambda: run(url, f"{home}/notes", number, when))  # noqa: B023
+        assert joined(process) == [-signal.SIGKILL]
     return url
 
 
