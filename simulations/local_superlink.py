@@ -10,12 +10,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from flwr_kld.simulations.processes import stop_family
+from flwr_kld._extras import require
 
 _CONNECTION = "simulation"
 _START_TIMEOUT = 300.0  # an end to waiting for what hangs; a busy machine may need minutes
@@ -27,6 +27,9 @@ _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ADDRESS": "local",  # a Ray of its own, though another may run on this machine
 }
+
+
+_END_TIMEOUT = 15.0
 
 
 @dataclass(frozen=True)
@@ -138,3 +141,32 @@ def _wait_until_up(process: subprocess.Popen[bytes], port: int, log: Path) -> No
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.1)
     raise RuntimeError(f"the local SuperLink did not start: see {log}")
+
+
+def stop_family(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its descendants, Ray's included, whichever session they are in.
+
+    Raises
+    ------
+    ImportError
+        If psutil is not installed; names the extra.
+    """
+    psutil = require("psutil", extra="simulation")
+    try:
+        family = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    process.terminate()
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            member.terminate()
+    _, alive = psutil.wait_procs(family, timeout=_END_TIMEOUT)
+    for member in alive:
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    psutil.wait_procs(alive, timeout=_END_TIMEOUT)
+    try:
+        process.wait(_END_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -28,8 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 from patience import HANGS
 
-from flwr_kld.simulations.local_superlink import reserved_port
-from flwr_kld.simulations.processes import stop_family
+from flwr_kld.simulations.local_superlink import reserved_port, stop_family
 
 BIN = Path(sys.executable).parent
 LOOPBACK = "127.0.0.1"

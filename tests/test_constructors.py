@@ -77,8 +77,7 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
 from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
-from flwr_kld.report.explanation.explanation import explain
-from flwr_kld.report.explanation.movement import Movement
+from flwr_kld.report.explanation.explanation import Movement, explain
 from flwr_kld.report.explanation.pattern_svg import pattern_svg
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.reference_report import ReferenceReport

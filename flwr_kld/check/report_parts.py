@@ -18,8 +18,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation.candidates import fit_candidates
-from flwr_kld.report.explanation.explanation import explain
-from flwr_kld.report.explanation.outside import outside_share
+from flwr_kld.report.explanation.explanation import explain, outside_share
 from flwr_kld.report.report import Compared, Reading, Report
 from flwr_kld.trust import Trust
 

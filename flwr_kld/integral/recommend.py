@@ -15,9 +15,9 @@ import numpy as np
 from flwr_kld.arguments import real, whole
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral.base import FiniteBase, Floats
-from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.integral.fit import HELD_OUT, cooled
 from flwr_kld.integral.mollifier import Mollifier, project
+from flwr_kld.integral.references import denoised_shares
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace

@@ -1,4 +1,4 @@
-"""What a client does to a class before it leaves: a finite channel in exact integers.
+"""What a client does to a class before it leaves: finite channels in exact integers.
 
 Sampler, privacy check and server-side likelihood read the same integers.
 Proof note: ``docs/proofs/ldp-channels.md``.
@@ -6,12 +6,13 @@ Proof note: ``docs/proofs/ldp-channels.md``.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
-from itertools import accumulate
+from functools import cached_property, lru_cache
+from itertools import accumulate, combinations
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +23,10 @@ from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.sampler import uniform_128
 from flwr_kld.privacy.table import TOTAL
+
+MOST_CLASSES = 14
+"""Keeps the matrix small (at most 14 × 3,432); more labels are hashed to this many classes."""
+_SLACK = Fraction(1, 1 << 60)
 
 
 class Channel(ABC):
@@ -110,3 +115,84 @@ class MatrixChannel(Channel):
     @cached_property
     def _matrix(self) -> Floats:
         return np.array([[weight / TOTAL for weight in row] for row in self._rows])
+
+
+class RandomisedResponse(Channel):
+    """k-ary randomised response: the truth with one probability, each other class with another.
+
+    Symbols are the classes; two integers stand for the whole matrix, however many classes there
+    are. Warner 1965; Kairouz, Oh, Viswanath 2016 (optimal at large epsilon, and for two classes at
+    any).
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes, or epsilon is out of range.
+    """
+
+    kind = "randomised-response"
+
+    def __init__(self, classes: int, epsilon: float) -> None:
+        super().__init__(classes, classes, epsilon)
+        # other = ⌈2^128 / (r + C - 1)⌉ makes own = 2^128 - (C - 1) other at most r times other.
+        self.other = math.ceil(TOTAL / (exp_below(epsilon) + classes - 1))
+        self.own = TOTAL - (classes - 1) * self.other
+        if self.own < self.other:
+            raise ValueError("epsilon is too small for randomised response over so many classes")
+        check_private(Fraction(self.own, self.other), epsilon)
+
+    def weight(self, true: int, symbol: int) -> int:
+        """``2**128 P(symbol | true)``, exactly."""
+        return self.own if symbol == true else self.other
+
+    def draw(self, true: int, bits: BitSource) -> int:
+        """Draw the symbol that is reported for a class."""
+        beyond = uniform_128(bits) - (self.own - self.other)
+        return true if beyond < 0 else beyond // self.other  # C runs of `other`, one for the truth
+
+    def push(self, mass: Floats) -> Floats:
+        """Law of the symbol when the class follows `mass`: [..., C] → [..., C]."""
+        return (self.own - self.other) / TOTAL * mass + self.other / TOTAL
+
+
+class SubsetSelection(MatrixChannel):
+    """Report d classes, the true one more likely among them than it should be.
+
+    Symbol s is the s-th subset of size d in lexicographic order. Ye and Barg 2018: order-optimal
+    for estimation at small and middle epsilon, where randomised response over many classes says
+    almost nothing.
+
+    Parameters
+    ----------
+    classes : int
+        C, from 2 to `MOST_CLASSES`.
+    epsilon : float
+        In nats; d is the integer next to ``C / (e**epsilon + 1)``, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    kind = "subset-selection"
+
+    def __init__(self, classes: int, epsilon: float) -> None:
+        classes = whole("classes", classes, least=2, most=MOST_CLASSES)
+        epsilon = real("epsilon", epsilon, above=0, unit="nats")
+        super().__init__(_rows(classes, epsilon), epsilon)
+
+
+@lru_cache(maxsize=8)
+def _rows(classes: int, epsilon: float) -> list[list[int]]:
+    """Weights ∝ e**epsilon for subsets that hold the class, ∝ 1 for others, each sum 2**128."""
+    ratio = exp_below(epsilon) * (1 - _SLACK)  # room for what rounding moves
+    size = max(1, round(classes / (math.exp(min(epsilon, 700.0)) + 1)))
+    holding = math.comb(classes - 1, size - 1)
+    other = TOTAL / (ratio * holding + math.comb(classes - 1, size))
+    subsets = list(combinations(range(classes), size))
+    rows = [[int(other * ratio) if c in s else int(other) for s in subsets] for c in range(classes)]
+    for row in rows:
+        for symbol in range(TOTAL - sum(row)):  # fewer than there are symbols
+            row[symbol] += 1
+    return rows

@@ -8,11 +8,11 @@ from typing import overload
 
 import numpy as np
 
+from flwr_kld.predictors.channel import MOST_CLASSES
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.laws import Floats, Laws
 from flwr_kld.predictors.optimal_design import optimal_design
 from flwr_kld.predictors.query import Query, named_query
-from flwr_kld.predictors.subset_selection import MOST_CLASSES
 
 _HASHES = 32
 _MOST_OPTIMISED = 100

@@ -17,12 +17,10 @@ import numpy as np
 from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.predictors import class_maps
-from flwr_kld.predictors.channel import Channel
+from flwr_kld.predictors.channel import Channel, RandomisedResponse, SubsetSelection
 from flwr_kld.predictors.class_maps import ClassMap
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.packing import unpacked
-from flwr_kld.predictors.randomised_response import RandomisedResponse
-from flwr_kld.predictors.subset_selection import SubsetSelection
 from flwr_kld.privacy.bits import BitSource
 
 _MAPS: dict[str, Callable[..., ClassMap]] = {

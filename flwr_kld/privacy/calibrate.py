@@ -9,8 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
-from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.privacy.hockey_stick import check_shifts, hockey_stick

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from decimal import ROUND_FLOOR, Decimal, localcontext
 
-from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
+from flwr_kld.privacy.discrete_laws import discrete_gaussian
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 _DIGITS = 60

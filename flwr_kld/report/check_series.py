@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
@@ -12,13 +13,14 @@ from flwr_kld._extras import require
 from flwr_kld.arguments import whole
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.check_plot import draw_checks
-from flwr_kld.report.gauge import Gauge
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.render import add_up, pictures, render
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import views, who_saw_what
 
+_ROOM = 1.15
+"""Length of a gauge over the largest number on it."""
 _PATHS = {
     "check": "check", "estimate": "reading.estimate", "theta": "reading.theta",
     "estimator": "reading.estimator", "target": "reading.target", "sampling": "reading.sampling",
@@ -177,3 +179,72 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
 
 def _nats(value: float | None) -> str:
     return "–" if value is None else f"{value:z.3f}"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A number on the scale.
+
+    Parameters
+    ----------
+    nats : float
+        The number.
+    at : float
+        Its place, in per cent.
+    anchor : str
+        SVG ``text-anchor`` that keeps its label inside the picture.
+    """
+
+    nats: float
+    at: float
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """The scale of one check, from 0 nats.
+
+    Parameters
+    ----------
+    threshold : Mark
+        Beyond it, a lower bound is a drift.
+    bound : Mark or None
+        Lower confidence bound; None if there is none.
+    estimate : Mark or None
+        None if there is none.
+    error : tuple[float, float]
+        Two standard deviations either way of the estimate, in per cent.
+    """
+
+    threshold: Mark
+    bound: Mark | None
+    estimate: Mark | None
+    error: tuple[float, float]
+
+    @classmethod
+    def of(cls, report: Report) -> Gauge | None:
+        """Lay out a report's numbers; None if it decided nothing."""
+        verdict = report.verdict
+        if verdict is None:
+            return None
+        reading = report.reading
+        error = 2 * reading.error
+        numbers = (verdict.threshold, report.lower_bound or 0.0, (reading.estimate or 0.0) + error)
+        highest = max(*numbers, 1e-9)
+
+        def place(nats: float) -> float:
+            return 100 * min(max(nats / (_ROOM * highest), 0.0), 1.0)
+
+        def mark(nats: float) -> Mark:
+            at = place(nats)
+            return Mark(nats, at, "start" if at < 20 else "end" if at > 80 else "middle")
+
+        bound, estimate = report.lower_bound, reading.estimate
+        return cls(
+            threshold=mark(verdict.threshold),
+            bound=None if bound is None else mark(bound),
+            estimate=None if estimate is None else mark(estimate),
+            error=(0.0, 0.0)
+            if estimate is None
+            else (place(estimate - error), place(estimate + error)),
+        )

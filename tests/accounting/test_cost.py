@@ -12,7 +12,7 @@ from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.discrete_laws import discrete_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.share_event import calibrate_shares

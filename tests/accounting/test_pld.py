@@ -13,8 +13,7 @@ from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
-from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.privacy.table import TOTAL, NoiseTable

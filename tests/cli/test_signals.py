@@ -16,8 +16,7 @@ from patience import HANGS
 from flwr_kld.accounting import Ledger
 from flwr_kld.cli import flower_run
 from flwr_kld.cli import watch as watching
-from flwr_kld.cli.app import main
-from flwr_kld.cli.signals import exit_on_signals
+from flwr_kld.cli.app import exit_on_signals, main
 from flwr_kld.schedule.loop import Slot
 from flwr_kld.simulations import local_superlink, progress
 

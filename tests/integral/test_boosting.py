@@ -10,9 +10,16 @@ from integral.laws import finite_base
 from scipy.integrate import quad
 
 from flwr_kld.integral import FiniteBase, Mollifier, Network, Tree, mbde
-from flwr_kld.integral.boosting import LN_2, Points, boost, mbde_steps, tilted
+from flwr_kld.integral.boosting import (
+    LN_2,
+    Points,
+    boost,
+    mbde_steps,
+    round_bound,
+    tilted,
+    total_bound,
+)
 from flwr_kld.integral.fit import mbde_boosted
-from flwr_kld.integral.guarantees import round_bound, total_bound
 from flwr_kld.integral.weak_learner import WeakLearnerError
 
 

@@ -15,8 +15,8 @@ from flwr_kld.integral import (
     reference_from_counts,
     reference_from_draws,
 )
-from flwr_kld.integral.denoise import denoised_shares
 from flwr_kld.integral.recommend import _expected_draws
+from flwr_kld.integral.references import denoised_shares
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace

@@ -3,7 +3,7 @@
 import pytest
 
 from flwr_kld.planner import Setting
-from flwr_kld.planner.outlay import checks_per_person, epsilon_per_year
+from flwr_kld.planner.forecast import checks_per_person, epsilon_per_year
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace

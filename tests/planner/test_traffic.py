@@ -10,7 +10,7 @@ from sealed_federation import federation, monitor
 from flwr_kld import Partition
 from flwr_kld.clients import FirstUse
 from flwr_kld.planner import Setting
-from flwr_kld.planner.outlay import seconds_of, traffic_of
+from flwr_kld.planner.forecast import seconds_of, traffic_of
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
 
 

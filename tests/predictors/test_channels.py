@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from predictors.scripted import ScriptedBits
 
-from flwr_kld.predictors.channel import MatrixChannel
-from flwr_kld.predictors.randomised_response import RandomisedResponse
-from flwr_kld.predictors.subset_selection import MOST_CLASSES, SubsetSelection
+from flwr_kld.predictors.channel import (
+    MOST_CLASSES,
+    MatrixChannel,
+    RandomisedResponse,
+    SubsetSelection,
+)
 from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.privacy.sampler import uniform_below
 from flwr_kld.privacy.table import TOTAL

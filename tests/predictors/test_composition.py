@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from flwr_kld.predictors.composition import composed_delta, epsilon_each
-from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.discrete_laws import discrete_laplace
 from flwr_kld.privacy.hockey_stick import exp_below
 
 

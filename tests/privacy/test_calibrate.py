@@ -6,7 +6,7 @@ import pytest
 
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
+from flwr_kld.privacy.discrete_laws import discrete_gaussian
 from flwr_kld.privacy.guarantee import Adjacency
 
 

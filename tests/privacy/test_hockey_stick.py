@@ -8,8 +8,7 @@ import pytest
 
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
-from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below, hockey_stick
 from flwr_kld.privacy.table import TOTAL, NoiseTable

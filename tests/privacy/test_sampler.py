@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from flwr_kld.privacy.bits import SeededBits, SystemBits
-from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
-from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 

@@ -9,8 +9,7 @@ from scipy import special, stats
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.convolve import noise_sum
-from flwr_kld.privacy.discrete_gaussian import discrete_gaussian
-from flwr_kld.privacy.discrete_laplace import discrete_laplace
+from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import calibrate_shares

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from report.samples import REPORT, altered, decided, verdict
 
 from flwr_kld.report import Outcome
-from flwr_kld.report.gauge import Gauge
+from flwr_kld.report.check_series import Gauge
 
 NATS = st.floats(0, 5)
 

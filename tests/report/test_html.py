@@ -8,7 +8,7 @@ from report.samples import REPORT, altered, decided, nights
 
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import CheckSeries, Outcome
-from flwr_kld.report.explanation.movement import Movement
+from flwr_kld.report.explanation.explanation import Movement
 from flwr_kld.report.explanation.pattern_svg import pattern_svg
 from flwr_kld.report.series import Point
 

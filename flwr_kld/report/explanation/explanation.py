@@ -2,15 +2,91 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
 import numpy as np
 
 from flwr_kld.arguments import real, whole
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.estimators.result import Estimate
+from flwr_kld.inference.outside_share import OutsideCell, OutsideShare
 from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.report.explanation.cell_names import cell_name, only_symbol
-from flwr_kld.report.explanation.movement import Movement
+from flwr_kld.report.explanation.cell_names import cell_name, only_symbol, outside_name
 from flwr_kld.report.explanation.share_interval import Floats, share_intervals
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How far one cell of a check lies from the reference. Everything in it is public.
+
+    Parameters
+    ----------
+    name : str
+        The cell in the domain's own words.
+    kind : str
+        Kind of the domain, such as ``"block_patterns"``.
+    symbol : int or None
+        The cell's symbol, where it holds only one.
+    symbols : int
+        How many it holds.
+    reference : float
+        Share of the records that the reference expects.
+    share : float
+        Estimated share of the records, in [0, 1].
+    deviation : float
+        Standard deviation of that estimate, by sampling and noise.
+    z : float
+        Difference from the expected count, in the standard deviations that it would have if the
+        cell had not moved.
+    low, high : float
+        Interval for the share that holds for all cells of the check at once.
+    contribution : float
+        Estimated part of the divergence, in nats, >= 0; the cells' parts add up to D_θ.
+    at_least : float
+        Part that it has at the end of the interval next to the reference, in nats; 0 if the
+        reference lies inside.
+    """
+
+    name: str
+    kind: str
+    symbol: int | None
+    symbols: int
+    reference: float
+    share: float
+    deviation: float
+    z: float
+    low: float
+    high: float
+    contribution: float
+    at_least: float
+
+    @property
+    def direction(self) -> str:
+        """Whether there is ``"more"`` or ``"fewer"`` of it than the reference expects."""
+        return "more" if self.z >= 0 else "fewer"
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the reference lies outside the interval."""
+        return not self.low <= self.reference <= self.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form, with direction and certainty."""
+        return {
+            **asdict(self),
+            "direction": self.direction,
+            "beyond_chance": self.beyond_chance,
+        }
+
+    def __str__(self) -> str:
+        sure = "" if self.beyond_chance else ", within chance"
+        return (
+            f"{self.direction} of {self.name}: {100 * self.share:.3g} % instead of "
+            f"{100 * self.reference:.3g} % "
+            f"(z = {self.z:+.1f}{sure})"
+        )
 
 
 def explain(
@@ -119,3 +195,42 @@ def _contribution(counts: NoisyCounts, estimate: Estimate, unmoved: Floats) -> F
     score = estimate.contribution / np.where(scored, plan.weight, 1.0)
     told = p * (np.exp(-score) - 1 + score)
     return np.where(scored, told, read)
+
+
+def outside_share(counts: NoisyCounts, *, design_effect: float = 1.0) -> OutsideShare | None:
+    """Estimate the share of records where Π is 0, and say what they are.
+
+    Parameters
+    ----------
+    counts : NoisyCounts
+        A check's counts, noised.
+    design_effect : float
+        >= 1: variance of a share over cohorts of these clients, relative to records drawn
+        independently.
+
+    Returns
+    -------
+    OutsideShare or None
+        None if the reference gives every symbol a mass.
+    """
+    plan, total = counts.plan, counts.records
+    cells = np.flatnonzero(plan.outside)
+    if not len(cells):
+        return None
+
+    def estimate(which: list[int]) -> tuple[float, float]:
+        share = float(np.clip(counts.values[which].sum() / total, 0.0, 1.0))
+        noise = counts.noise.variance * len(which)
+        if (
+            counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE
+        ):  # N is the sum of the noisy counts
+            noise += counts.noise.variance * (plan.cells * share**2 - 2 * len(which) * share)
+        sampling = design_effect * share * (1 - share) / total
+        return share, math.sqrt(sampling + max(noise, 0.0) / total**2)
+
+    symbols = only_symbol(plan)
+    kinds = [
+        OutsideCell(outside_name(plan, c, int(symbols[c])), *estimate([c])) for c in cells.tolist()
+    ]
+    kinds.sort(key=lambda kind: -kind.share)
+    return OutsideShare(*estimate(cells.tolist()), tuple(kinds))

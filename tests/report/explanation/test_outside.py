@@ -11,7 +11,7 @@ from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
-from flwr_kld.report.explanation.outside import outside_share
+from flwr_kld.report.explanation.explanation import outside_share
 
 TABLE = Categories({"job": ["nurse", "cook"], "age": Binned([40])})
 PLAN = Partition(16).draw(Reference.from_counts(TABLE, [3, 2, 4, 1]), np.random.default_rng(0))
