@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.estimators.posterior_counts import expected_shares
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.inference.shares import expected_shares
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.scores import LARGEST_LOSS, LARGEST_SCORE, NUMBERS, Scores
 

@@ -91,7 +91,7 @@ class CheckSeries(Series[Report]):
         ImportError
             If jinja2 or matplotlib is not installed; names the extra.
         """
-        from flwr_kld.report.explanation.pattern_svg import pattern_svg
+        from flwr_kld.report.explanation.cells import pattern_svg
 
         markupsafe = require("markupsafe", extra="plots")
         shown = next((c for c in reversed(self.points) if c.report), None)

@@ -8,8 +8,8 @@ from report.samples import REPORT, altered, decided, nights
 
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.explanation.cells import pattern_svg
 from flwr_kld.report.explanation.explanation import Movement
-from flwr_kld.report.explanation.pattern_svg import pattern_svg
 from flwr_kld.report.series import Point
 
 pytestmark = pytest.mark.usefixtures("no_plots")

@@ -60,11 +60,9 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     scored = np.flatnonzero(plan.weight > 0)
     y = counts.values[scored]
     expected = counts.records * plan.mass[scored]
-    groups = group_cells(y, expected, variance**0.5)
-    likelihood = Likelihood(groups, counts.noise, theta)
-    others = plan.cells - len(scored)
-    total = min(counts.records - float(counts.values.sum() - y.sum()), counts.records)
-    prior, tilt = _fit(likelihood, groups, total, others * variance)
+    likelihood, total, total_variance = _seen(counts, scored, theta)
+    groups = likelihood.groups
+    prior, tilt = _fit(likelihood, groups, total, total_variance)
     count, _, mean, spread = (of_group[groups.of] for of_group in likelihood.moments(prior, tilt))
     sharp = groups.sharp[groups.of]
     # A count far above the noise is read as it is, with its own mass and not its bin's.
@@ -84,6 +82,17 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
             plan, _scatter(np.where(sharp, by_noise, spread), scored, plan.cells)
         ),
     )
+
+
+def _seen(
+    counts: NoisyCounts, at: NDArray[np.int64], theta: float
+) -> tuple[Likelihood, float, float]:
+    """Likelihood of some cells' counts, and their sum as the other cells tell it, with variance."""
+    plan, y, variance = counts.plan, counts.values[at], counts.noise.variance
+    groups = group_cells(y, counts.records * plan.mass[at], variance**0.5)
+    total = min(counts.records - float(counts.values.sum() - y.sum()), counts.records)
+    likelihood = Likelihood(groups, counts.noise, theta)
+    return likelihood, total, (plan.cells - len(at)) * variance
 
 
 def _scatter(values: Floats, at: NDArray[np.int64], cells: int) -> Floats:
@@ -114,3 +123,25 @@ def _fit(
         tilt = float(np.clip(tilt + step, -limit, limit))
         mixture.fit(likelihood.rows(tilt), _STEPS)
     return mixture.weights, tilt
+
+
+def expected_shares(noisy: NoisyCounts, *, theta: float) -> Floats:
+    """Posterior mean of P over the cells, shape [cells], summing to 1.
+
+    The prior is the one of `posterior_counts`: the ratio ``r = P / Π`` is a mixture of narrow
+    Gammas whose weights vary smoothly with ln Π. Unlike noisy frequencies, the mean of r shrinks
+    towards what cells of like mass have in common, so a witness made of it does not follow noise.
+    Cells that Π says are impossible keep their noisy count, or nothing.
+    """
+    plan = noisy.plan
+    possible = np.flatnonzero(plan.mass > 0)
+    likelihood, total, total_variance = _seen(noisy, possible, theta)
+    groups, rows = likelihood.groups, likelihood.rows(0.0)
+    mixture = Mixture(groups, base_law(likelihood.grid, rows, groups, total, total_variance))
+    mixture.fit(rows, _STEPS)
+    weights = rows * mixture.weights[groups.bin_of]
+    ratio = weights[:, 1:] @ np.exp(likelihood.grid) / weights.sum(axis=1)
+    shares = np.maximum(noisy.values, 0) / noisy.records
+    shares[possible] = plan.mass[possible] * ratio[groups.of]
+    normal: Floats = shares / shares.sum()
+    return normal

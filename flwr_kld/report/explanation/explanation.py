@@ -13,7 +13,7 @@ from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.outside_share import OutsideCell, OutsideShare
 from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.report.explanation.cell_names import cell_name, only_symbol, outside_name
+from flwr_kld.report.explanation.cells import cell_name, only_symbol, outside_name
 from flwr_kld.report.explanation.share_interval import Floats, share_intervals
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from flwr_kld.inference.shares import expected_shares
+from flwr_kld.inference.estimators.posterior_counts import expected_shares
 
 
 def test_noise_without_drift_is_shrunk_away(plan_for, publish, zipf):
