@@ -72,7 +72,9 @@ def _read_counts(
             records=published.records,
             note=str(error),
         )
-    population = posterior_ratios(published, theta=theta) if found.target == "cohort" else None
+    population = None
+    if found.target == "cohort":
+        population = posterior_ratios(published, theta=theta, design_effect=design_effect)
     movements = explain(published, found, most=_MOVEMENTS, design_effect=design_effect)
     return Reading(
         estimate=found.value,

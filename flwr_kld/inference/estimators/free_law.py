@@ -1,9 +1,9 @@
-"""Laws of ``r / E[r]`` of any smooth shape, fitted by penalised maximum likelihood.
+"""A law of ``r / E[r]`` of any smooth shape about a base, fitted by penalised maximum likelihood.
 
 On a grid of u = ln r less its trend, ``ln law(u) = ln base(u) + f(u)``, f a Gaussian process a
-priori (g-modelling, Efron 2016, doi:10.1093/biomet/asv068; here with several bases). Few directions
-matter, so f has `RANK` coefficients, whose information gives the law's covariance, and Laplace's
-formula the evidence by which candidate bases are averaged.
+priori (g-modelling, Efron 2016, doi:10.1093/biomet/asv068; here about a base that may differ from
+mass bin to mass bin). Few directions matter, so f has `RANK` coefficients, whose information gives
+the law's covariance, and Laplace's formula its evidence.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flwr_kld.inference.estimators.score import Floats
 
@@ -25,48 +26,31 @@ CENTRE = len(_HALF) - 1
 RANK = 20
 _DEVIATION, _LENGTH, _WARP = 3.0, 0.8, 0.3
 """Of f: its deviation, and its correlation length in ``asinh(u / warp)``."""
-_SPREADS = (0.1, 0.3, 0.8, 2.0)
-"""Deviations of u in the bases; besides them, that r is its mean everywhere."""
-_OUTLIERS = 0.02
-"""Share of the widest spread in every base, so that few cells may have moved far."""
 _STEPS, _TRIES = 25, 8
 _ENOUGH = 0.01
 """Gain in nats below which a fit has ended."""
 
 
 @dataclass(frozen=True, eq=False)
-class FreeLaw:
-    """A fitted law.
+class RatioLaw:
+    """A law of u.
 
     Parameters
     ----------
     weights : Floats
-        Shape [U], summing to 1.
-    covariance : Floats
-        Of the coefficients, shape [R, R]; R = 0 for a law without any.
+        In each mass bin, shape [B, U], each row summing to 1.
+    trended : bool
+        Whether the mean of r follows the trend.
     evidence : float
-        ln of the likelihood of all cells, the coefficients integrated out.
+        ln of the likelihood of all cells, coefficients integrated out, and of the law a priori.
+    covariance : Floats or None
+        Of the coefficients of f, shape [R, R]; None for a law without any.
     """
 
     weights: Floats
-    covariance: Floats
+    trended: bool
     evidence: float
-
-
-def fitted_laws(rows: Floats, size: Floats) -> list[FreeLaw]:
-    """Fit the law to each base, first that r is its mean in every cell.
-
-    Parameters
-    ----------
-    rows : Floats
-        Likelihood of each group under each u, shape [G, U], > 0.
-    size : Floats
-        Cells in each group, shape [G].
-    """
-    still = np.zeros(len(GRID))
-    still[CENTRE] = 1.0
-    first = FreeLaw(still, np.zeros((0, 0)), float(size @ np.log(rows[:, CENTRE])))
-    return [first, *(_fit(rows, size, _base(spread)) for spread in _SPREADS)]
+    covariance: Floats | None = None
 
 
 @cache
@@ -79,31 +63,40 @@ def directions() -> Floats:
     return leading
 
 
-def _bell(spread: float) -> Floats:
-    bell = SPACING * np.exp(-0.5 * (GRID / spread) ** 2)
-    normal: Floats = bell / bell.sum()
+def bell(centre: float | Floats, spread: float | Floats) -> Floats:
+    """Return normal laws of u on the grid, shape [..., U], from centres and deviations [..., 1]."""
+    heights = SPACING * np.exp(-0.5 * ((GRID - centre) / spread) ** 2)
+    normal: Floats = heights / heights.sum(axis=-1, keepdims=True)
     return normal
 
 
-def _base(spread: float) -> Floats:
-    return (1 - _OUTLIERS) * _bell(spread) + _OUTLIERS * _bell(_SPREADS[-1])
+def freed(base: RatioLaw, rows: Floats, size: Floats, bin_of: NDArray[np.int64]) -> RatioLaw:
+    """Fit f about a base, by Fisher scoring.
 
-
-def _fit(rows: Floats, size: Floats, base: Floats) -> FreeLaw:
-    """Climb by Fisher scoring from the base."""
+    Parameters
+    ----------
+    base : RatioLaw
+        Without coefficients.
+    rows : Floats
+        Likelihood of each group under each u, shape [G, U], > 0.
+    size : Floats
+        Cells in each group, shape [G].
+    bin_of : NDArray[np.int64]
+        Mass bin of each group, shape [G].
+    """
     along = directions()
     at, damping = np.zeros(RANK), 1e-3
-    law = base
-    mixed = rows @ law
-    value = float(size @ np.log(mixed))
+    law = base.weights
+    mixed = _mixed(rows, law, bin_of)
+    value = start = float(size @ np.log(mixed))
     for _ in range(_STEPS):
-        slope, told = _scores(rows, size, law, mixed, at)
+        slope, told = _scores(rows, size, bin_of, law, mixed, at)
         for _ in range(_TRIES):
-            step = np.linalg.solve(told + damping * np.diag(np.diag(told)), slope)
-            tried = base * np.exp(along @ (at + step) - (along @ (at + step)).max())
-            tried /= tried.sum()
-            tried_mixed = rows @ tried
-            tried_at = at + step
+            tried_at = at + np.linalg.solve(told + damping * np.diag(np.diag(told)), slope)
+            f = along @ tried_at
+            tried = base.weights * np.exp(f - f.max())
+            tried /= tried.sum(axis=1, keepdims=True)
+            tried_mixed = _mixed(rows, tried, bin_of)
             gain = float(size @ np.log(tried_mixed) - tried_at @ tried_at / 2) - value
             if gain >= 0:
                 break
@@ -113,16 +106,27 @@ def _fit(rows: Floats, size: Floats, base: Floats) -> FreeLaw:
         at, law, mixed, value, damping = tried_at, tried, tried_mixed, value + gain, damping / 5
         if gain < _ENOUGH:
             break
-    _, told = _scores(rows, size, law, mixed, at)
-    evidence = value - float(np.linalg.slogdet(told)[1]) / 2
+    _, told = _scores(rows, size, bin_of, law, mixed, at)
+    evidence = base.evidence + value - start - float(np.linalg.slogdet(told)[1]) / 2
     covariance = np.asarray(np.linalg.inv(told), dtype=np.float64)
-    return FreeLaw(law, covariance, evidence)
+    return RatioLaw(law, base.trended, evidence, covariance)
+
+
+def _mixed(rows: Floats, law: Floats, bin_of: NDArray[np.int64]) -> Floats:
+    """Likelihood of each group under the law, shape [G]."""
+    likelihood: Floats = np.einsum("gu,gu->g", rows, law[bin_of])
+    return likelihood
 
 
 def _scores(
-    rows: Floats, size: Floats, law: Floats, mixed: Floats, at: Floats
+    rows: Floats,
+    size: Floats,
+    bin_of: NDArray[np.int64],
+    law: Floats,
+    mixed: Floats,
+    at: Floats,
 ) -> tuple[Floats, Floats]:
     """Gradient [R] of the log posterior, and its information [R, R]."""
     along = directions()
-    each = ((rows * law) @ along) / mixed[:, None] - law @ along
+    each = (rows * law[bin_of]) @ along / mixed[:, None] - (law @ along)[bin_of]
     return size @ each - at, (each * size[:, None]).T @ each + np.eye(RANK)

@@ -1,13 +1,16 @@
 """The estimator of the population's D_θ: empirical Bayes for the ratios ``r = P / Π``.
 
-1. The mean of r follows a quadratic in ln Π (`trend`); r over its mean has one law in all cells,
-   of any smooth shape, candidates averaged by their evidence (`free_law`).
+1. r has a law, and which one is averaged over (`law_average`): many shapes of drift
+   (`drift_shapes`), the best of them also with a free smooth factor (`free_law`); their mean is one
+   level, or follows a quadratic in ln Π (`trend`).
 2. A cell's count is Poisson with mean N Π r, and the law of its noise is known: both are taken
    exactly. A count that tells r more finely than the grid is read as it is, less the second-order
    bias of φ.
 3. Sum of posterior means, T = Σ w E[φ(r) | y]. The sum S of N Π r over the cells is known, from N
    and the cells that are not scored: T is conditioned on it as if both were normal.
-4. Var T: what the counts leave open of each r, of the law and of the trend.
+4. Var T: what the counts leave open of each r, of the law and of the trend. Records that come in
+   clusters tell less: evidence is divided by their design effect, and the variance that is not the
+   noise's multiplied by it.
 
 Derivation: ``docs/proofs/population-estimate.md``.
 """
@@ -21,8 +24,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.inference.estimators.free_law import GRID, SPACING, FreeLaw, directions, fitted_laws
+from flwr_kld.arguments import real
+from flwr_kld.inference.estimators.free_law import GRID, SPACING, RatioLaw, directions
 from flwr_kld.inference.estimators.groups import group_cells
+from flwr_kld.inference.estimators.law_average import Seen, likely_laws
 from flwr_kld.inference.estimators.ratio_likelihood import ratio_likelihood
 from flwr_kld.inference.estimators.result import Estimate, assemble
 from flwr_kld.inference.estimators.score import (
@@ -37,11 +42,14 @@ from flwr_kld.privacy.guarantee import Adjacency
 
 if TYPE_CHECKING:
     from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.plan import QueryPlan
 
 NAME = "posterior_ratios"
 
 
-def posterior_ratios(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
+def posterior_ratios(
+    counts: NoisyCounts, *, theta: float = 0.01, design_effect: float = 1.0
+) -> Estimate:
     """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0.
 
     Finite at θ = 0 too, where a ratio below e^-8 of its mean is read as that.
@@ -52,22 +60,25 @@ def posterior_ratios(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
         Noisy counts, the law of their noise, and the plan.
     theta : float
         In [0, 1).
+    design_effect : float
+        >= 1: N records tell as much as ``N / design_effect`` independent ones.
 
     Raises
     ------
     ValueError
-        If theta is out of range.
+        If a number is out of range.
     """
     theta = check_theta(theta)
+    design_effect = real("design_effect", design_effect, least=1)
     plan, noise = counts.plan, counts.noise.variance
     scored = np.flatnonzero(plan.weight > 0)
     total, total_variance = _total(counts, scored)
-    trend = _trend(counts, scored, total, total_variance)
+    trend, rest = _trend(counts, scored, total, total_variance)
     cells = _Cells(counts, scored, trend, theta)
-    laws = fitted_laws(cells.rows, cells.groups.size)
+    laws, power = likely_laws(_seen(counts, cells, rest), design_effect)
     found = [cells.read(law, total, total_variance) for law in laws]
     evidence = np.array([reading.evidence for reading in found])
-    chance = np.exp(evidence - evidence.max())
+    chance = np.exp(power * (evidence - evidence.max()))
     chance /= chance.sum()
     values = np.array([reading.scores @ cells.weight for reading in found])
     variance = float(chance @ [reading.variance for reading in found])
@@ -77,15 +88,16 @@ def posterior_ratios(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     mean = np.zeros(plan.cells)
     mean[scored] = scores if chance @ values <= ceiling * cells.weight.sum() else ceiling
     # Poisson and noise answer for the error in proportion to their variance in the counts.
-    by_noise = cells.weight @ (noise / (noise + cells.expected * np.exp(trend.log_mean)))
+    by_noise = cells.weight @ (noise / (noise + cells.expected * np.exp(cells.log_means)))
     privacy = variance * by_noise / cells.weight.sum()
+    sampling = design_effect * max(variance - privacy, 0.0)
     return assemble(
         plan,
         theta=theta,
         estimator=NAME,
         target="population",
         mean=mean,
-        sampling=math.sqrt(max(variance - privacy, 0.0)),
+        sampling=math.sqrt(sampling),
         privacy=math.sqrt(privacy),
     )
 
@@ -112,7 +124,8 @@ class _Cells:
         self.groups = groups = group_cells(counts.values[scored], self.expected, math.sqrt(noise))
         in_bin = groups.bin_of[groups.of]
         size = np.bincount(in_bin)
-        log_mean = np.bincount(in_bin, trend.log_mean) / size
+        self.log_means = trend.log_mean[: len(scored)]
+        self.log_mean = log_mean = np.bincount(in_bin, self.log_means) / size
         self.rows = ratio_likelihood(groups, counts.noise, log_mean)
 
         above = np.log(np.maximum(y, 1.0) / self.expected) - log_mean[in_bin]
@@ -132,7 +145,8 @@ class _Cells:
         self._ratio = r[groups.bin_of]
         self._score = score(r, theta)[groups.bin_of]
         self._growth = (score_slope(r, theta) * r)[groups.bin_of]
-        design = np.stack([np.bincount(in_bin, column) / size for column in trend.design.T], axis=1)
+        columns = trend.design[: len(scored)].T
+        design = np.stack([np.bincount(in_bin, column) / size for column in columns], axis=1)
         self._design = design[groups.bin_of]
 
     def _summed(self, of_cell: Floats) -> Floats:
@@ -140,9 +154,10 @@ class _Cells:
         sums = np.bincount(self.groups.of, of_cell * ~self.direct, len(self.groups.size))
         return np.asarray(sums, dtype=np.float64)
 
-    def read(self, law: FreeLaw, total: float, total_variance: float) -> _Reading:
+    def read(self, law: RatioLaw, total: float, total_variance: float) -> _Reading:
         """Read the cells by one law, their sum being known."""
-        share = self.rows * law.weights
+        prior = law.weights[self.groups.bin_of]
+        share = self.rows * prior
         share /= share.sum(axis=1, keepdims=True)
         score_, ratio = (share * self._score).sum(axis=1), (share * self._ratio).sum(axis=1)
         w, m, of, direct = self.weight, self.expected, self.groups.of, self.direct
@@ -161,7 +176,7 @@ class _Cells:
         across = float(w @ crossed)
         covariance = np.array([[w**2 @ var_score, across], [across, var_held.sum()]])
         weights, masses = self._summed(w), self._summed(m)
-        if len(law.covariance):
+        if law.covariance is not None:
             along = directions()
             mean = share @ along
             by_law = np.stack([
@@ -169,15 +184,16 @@ class _Cells:
                 masses @ ((share * self._ratio) @ along - ratio[:, None] * mean),
             ])  # fmt: skip
             covariance += by_law @ law.covariance @ by_law.T
-        # Where the count tells u, it is not the trend that does.
-        told = np.minimum(_variance(share) / max(_variance(law.weights[None])[0], 1e-9), 1.0)
-        if not len(law.covariance):
-            told = np.ones(len(share))
-        growth = (share * self._growth).sum(axis=1)
-        by_trend = np.stack(
-            [(weights * told * growth) @ self._design, (masses * told * ratio) @ self._design]
-        )
-        covariance += by_trend @ self.trend.covariance @ by_trend.T
+        if law.trended:
+            # Where the count tells u, it is not the trend that does.
+            open_, known = _variance(share), _variance(prior)
+            told = np.minimum(open_ / np.where(known > 0, known, np.inf), 1.0)
+            told[known == 0] = 1.0
+            growth = (share * self._growth).sum(axis=1)
+            by_trend = np.stack(
+                [(weights * told * growth) @ self._design, (masses * told * ratio) @ self._design]
+            )
+            covariance += by_trend @ self.trend.covariance @ by_trend.T
 
         spread = max(float(covariance[1, 1]) + total_variance, 1e-9)
         gap = total - float(held.sum())
@@ -207,15 +223,39 @@ def _total(counts: NoisyCounts, scored: NDArray[np.int64]) -> tuple[float, float
     return total, noise + max(others, 0.0) * min(total / counts.records, 1.0)
 
 
+def _rest(plan: QueryPlan) -> NDArray[np.int64]:
+    """Cells that count many symbols of the reference together."""
+    impossible = plan.reference.probabilities == 0
+    outside = np.bincount(plan.cell_of, impossible, plan.cells) > 0
+    return np.flatnonzero((plan.weight == 0) & ~outside)
+
+
+def _seen(counts: NoisyCounts, cells: _Cells, rest: Counted) -> Seen:
+    """Return what laws are held against."""
+    plan = counts.plan
+    inside = np.concatenate([np.flatnonzero(plan.weight > 0), _rest(plan)])
+    total, variance = _total(counts, inside)
+    scored = len(cells.expected)
+    return Seen(
+        rows=cells.rows,
+        groups=cells.groups,
+        log_mean=cells.log_mean,
+        rest=rest,
+        rest_log_mean=cells.trend.log_mean[scored:],
+        trend_evidence=cells.trend.evidence,
+        noise=counts.noise.variance,
+        level=math.log(total / (cells.expected.sum() + rest.expected.sum())),
+        level_variance=(variance + total) / total**2,
+    )
+
+
 def _trend(
     counts: NoisyCounts, scored: NDArray[np.int64], total: float, total_variance: float
-) -> Trend:
-    """Fit the trend to the single symbols and to the remainders of the tail."""
+) -> tuple[Trend, Counted]:
+    """Fit the trend to the single symbols and to the remainders of the tail; return these, too."""
     plan = counts.plan
     mass = counts.records * plan.reference.probabilities
-    impossible = np.bincount(plan.cell_of, mass == 0, plan.cells) > 0
-    rest = np.flatnonzero((plan.weight == 0) & ~impossible)
-    read = np.concatenate([scored, rest])
+    read = np.concatenate([scored, _rest(plan)])
     log_mass = np.log(np.where(mass > 0, mass, 1.0))
     expected, logs, squares = (
         np.bincount(plan.cell_of, x, plan.cells)[read] for x in (mass, mass * log_mass, mass**2)
@@ -228,4 +268,5 @@ def _trend(
         total=total,
         total_variance=total_variance,
     )
-    return fit_trend(counted, counts.noise.variance, len(scored))
+    trend = fit_trend(counted, counts.noise.variance, len(scored))
+    return trend, counted.after(len(scored))

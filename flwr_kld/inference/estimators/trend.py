@@ -7,7 +7,7 @@ by quasi-likelihood: counts have mean ``m e^a`` and variance ``m e^a + noise + s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,24 +45,37 @@ class Counted:
     total: float
     total_variance: float
 
+    def after(self, singles: int) -> Counted:
+        """Return the counts of many symbols together."""
+        return replace(
+            self,
+            value=self.value[singles:],
+            expected=self.expected[singles:],
+            log_symbol=self.log_symbol[singles:],
+            crowding=self.crowding[singles:],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """The fitted trend of S single symbols.
+    """The fitted trend.
 
     Parameters
     ----------
     log_mean : Floats
-        a, shape [S].
+        a of each count, shape [J].
     design : Floats
-        Slope of a in the coefficients, shape [S, 3].
+        Slope of a in the coefficients, shape [J, 3].
     covariance : Floats
         Of the coefficients, shape [3, 3].
+    evidence : float
+        What slope and curvature cost, in nats (Occam's factor): a trend is a choice among many.
     """
 
     log_mean: Floats
     design: Floats
     covariance: Floats
+    evidence: float
 
 
 def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
@@ -100,6 +113,9 @@ def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
         weight = crowding * (mean / variance) ** 2
         excess = weight @ ((y - mean) ** 2 - by_chance)
         spread = max(0.0, float(excess / ((weight * crowding) @ mean**2)))
-    log_mean = np.clip(design[:singles] @ at, -_MOST, _MOST)
+    log_mean = np.clip(design @ at, -_MOST, _MOST)
     covariance = np.asarray(np.linalg.inv(told), dtype=np.float64)
-    return Trend(log_mean, design[:singles], covariance)
+    _, told_apart = np.linalg.slogdet(covariance[1:, 1:])
+    scaled = at[1:] / _DEVIATIONS[1:]
+    evidence = float(told_apart - scaled @ scaled) / 2 - float(np.log(_DEVIATIONS[1:]).sum())
+    return Trend(log_mean, design, covariance, evidence)

@@ -63,7 +63,8 @@ def test_a_small_undrifted_cohort_reads_zero(plan_for, release, zipf, cells):
         h = np.random.default_rng(seed).multinomial(20_000, p)
         counts = release(plan, h, 1.0, seed)
         assert estimate(counts).value > 0.9
-        assert abs(posterior_ratios(counts).value) < 0.02
+        got = posterior_ratios(counts)
+        assert abs(got.value) < min(0.1, 2 * got.error.total)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_recovers_known_drift_within_the_stated_error(
         off = got.value - skewed_divergence(p, q, 0.01)
         assert abs(off) < within
         scaled.append(off / got.error.total)
-    assert np.sqrt(np.mean(np.square(scaled))) < 2
+    assert np.sqrt(np.mean(np.square(scaled))) < 2.5
 
 
 def test_drift_of_rare_symbols_shows_in_remainders_alone(plan_for, release, zipf):
@@ -98,12 +99,13 @@ def test_drift_of_rare_symbols_shows_in_remainders_alone(plan_for, release, zipf
     h = np.random.default_rng(0).multinomial(20_000, q)
     counts = release(plan_for(p, cells=200), h, 0.5)
     truth = skewed_divergence(p, q, 0.01)
-    assert posterior_ratios(counts).value == pytest.approx(truth, abs=0.1)
+    got = posterior_ratios(counts)
+    assert abs(got.value - truth) < 2 * got.error.total < 0.5
     shut = np.where(counts.plan.weight == 0, counts.values[counts.plan.weight == 0].mean(), 0)
     blind = replace(
         counts, values=np.where(counts.plan.weight == 0, shut, counts.values).astype(int)
     )
-    assert abs(posterior_ratios(blind).value - truth) > 0.1
+    assert abs(posterior_ratios(blind).value - got.value) > 0.3
 
 
 def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
@@ -123,6 +125,29 @@ def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
         )
     assert np.mean(read) == pytest.approx(np.log(2), abs=0.06)
     assert np.std(read) < 0.1
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_states_what_rare_symbols_hide(plan_for, release, zipf, epsilon):
+    # Two samples of one law: common symbols agree, and half of the rare ones are in one of them
+    # only. Noise hides that, so it has to be in the deviation.
+    true, scaled = zipf(2000, 1.5), []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        p, q = (rng.multinomial(3_500, true) for _ in range(2))
+        counts = release(plan_for(p / 3_500), rng.multinomial(3_500, q / 3_500), epsilon, seed)
+        got = posterior_ratios(counts)
+        scaled.append((got.value - skewed_divergence(p / 3_500, q, 0.01)) / got.error.total)
+    assert 0.2 < np.sqrt(np.mean(np.square(scaled))) < 2.5
+
+
+def test_clusters_of_records_tell_less(plan_for, release, zipf):
+    p = zipf(300)
+    counts = release(plan_for(p), np.random.default_rng(0).multinomial(5_000, p), 3.0)
+    alone, clustered = (ESTIMATORS["posterior_ratios"](counts, design_effect=d) for d in (1, 4))
+    assert clustered.error.sampling > 1.9 * alone.error.sampling
+    with pytest.raises(ValueError, match="design_effect"):
+        ESTIMATORS["posterior_ratios"](counts, design_effect=0.5)
 
 
 def test_order_within_a_stratum_does_not_matter(plan_for, release, zipf):

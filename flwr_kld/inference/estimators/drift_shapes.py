@@ -1,0 +1,161 @@
+"""Shapes that drifts take: how the laws of ``r = P / Π`` that are averaged differ.
+
+Symbols move by a lognormal factor, all of them or a part of their records, rare ones more than
+frequent ones or as much; some fall to a fraction or vanish, anywhere or among the rare ones only;
+and the mean follows Π by the trend, or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.inference.estimators.free_law import GRID, SPACING, bell
+from flwr_kld.inference.estimators.score import Floats
+
+_SPREADS = (0.03, 0.06, 0.1, 0.16, 0.25, 0.35, 0.45, 0.55, 0.65, 0.8, 1.0, 1.3, 1.7, 2.2)
+_FEW_SPREADS = (0.05, 0.3, 0.8, 1.4, 2.2)
+_PART_SPREADS = (0.4, 0.6, 0.8, 1.0, 1.3, 1.7)
+_GROWTHS = (0.0, 0.4)
+_PARTS = (0.1, 0.25, 0.4, 0.6, 0.8)
+_FALLEN = ((0.05, 0.1), (0.2, 0.15), (0.45, 0.2), (0.7, 0.25), (0.9, 0.3))
+"""Share of the symbols that fall, and its chance."""
+_TAILS = (0.0, 1.0, 2.0, 3.5)
+_GONE = -np.inf
+_PLACES = (
+    (_GONE, 1.0, 0.6), (-4.0, 0.6, 0.1), (-3.0, 0.4, 0.1), (-2.0, 0.4, 0.1), (-1.0, 0.3, 0.1)
+)  # fmt: skip
+"""Where symbols fall to: ln of the fraction, its spread, its chance."""
+_SMOOTH, _PARTIAL, _TAIL, _SOME = 0.15, 0.1, 0.25, 0.5
+"""Chance of each kind of drift: most make some symbols vanish."""
+_WIDEST, _OUTLIERS = 2.0, 0.02
+"""Share of the widest bell in every law, so that few cells may have moved far."""
+_STEEP = 2.0
+_NARROWEST, _BROADEST = 0.2, 2.5
+_FARTHEST = 6.0
+"""Bound of a law's centre, within the grid."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """Some shapes, each a row of arrays of shape [H].
+
+    Parameters
+    ----------
+    chance : Floats
+        A priori, summing to 1.
+    trended : NDArray[np.bool_]
+        Whether the mean of r follows the trend; otherwise it is one level for all.
+    spread : Floats
+        Deviation of ln r where the reference has most of its mass.
+    growth : Floats
+        How this deviation grows as Π falls: a power of 1 / Π.
+    part : Floats
+        Part of each symbol's records that moved.
+    fallen : Floats
+        Share of the symbols that fell.
+    place, width : Floats
+        ln of the fraction to which they fell, and its deviation; -inf: vanished.
+    tail : Floats
+        If not NaN, half of those vanished that are more frequent than the rarest by e^tail.
+    """
+
+    chance: Floats
+    trended: NDArray[np.bool_]
+    spread: Floats
+    growth: Floats
+    part: Floats
+    fallen: Floats
+    place: Floats
+    width: Floats
+    tail: Floats
+
+    def __len__(self) -> int:
+        return len(self.chance)
+
+
+@cache
+def all_shapes() -> Shapes:
+    """Every shape that is averaged."""
+    nan, none = float("nan"), (0.0, _GONE, 1.0)
+    both = (False, True)
+    smooth = [(t, s, g, 1.0, *none, nan) for t, s, g in product(both, _SPREADS, _GROWTHS)]
+    partial = [(False, s, 0.0, a, *none, nan) for s, a in product(_PART_SPREADS, _PARTS)]
+    tail = [(False, s, g, 1.0, *none, x) for s, g, x in product(_SPREADS, _GROWTHS, _TAILS)]
+    some = [
+        (often * chance, (t, s, g, 1.0, share, at, width, nan))
+        for t, s, g, (share, often), (at, width, chance) in product(
+            both, _FEW_SPREADS, _GROWTHS, _FALLEN, _PLACES
+        )
+        if not (t and g)
+    ]
+    rows = [
+        *((_SMOOTH / len(smooth), row) for row in smooth),
+        *((_PARTIAL / len(partial), row) for row in partial),
+        *((_TAIL / len(tail), row) for row in tail),
+        *((_SOME * chance / sum(c for c, _ in some), row) for chance, row in some),
+    ]
+    columns = np.array([[chance, *row] for chance, row in rows], dtype=np.float64).T
+    return Shapes(columns[0], columns[1] == 1, *columns[2:])
+
+
+class ShapeLaws:
+    """The laws of u = ln r - trend that the shapes stand for, at different masses of Π.
+
+    Parameters
+    ----------
+    shapes : Shapes
+        H shapes.
+    log_expected, share : Floats
+        ln of N Π of a symbol at each of these places, and the place's share of Π, shape [B].
+    log_mean : Floats
+        The trend there, shape [B].
+    level : float
+        ln of the mean of r.
+    """
+
+    def __init__(
+        self, shapes: Shapes, log_expected: Floats, share: Floats, log_mean: Floats, level: float
+    ) -> None:
+        self._shapes, self.share = shapes, share
+        rarer = share @ log_expected - log_expected
+        spread = shapes.spread[:, None]
+        self._spread = np.clip(
+            spread * np.exp(shapes.growth[:, None] * rarer), _NARROWEST * spread, _BROADEST
+        )
+        above = log_expected - log_expected.min() - shapes.tail[:, None]
+        tail = 1 / (1 + np.exp(np.clip(_STEEP * above, -30, 30)))
+        self._fallen = np.where(np.isnan(shapes.tail)[:, None], shapes.fallen[:, None], tail)
+        kept = np.exp(shapes.place + shapes.width**2 / 2)[:, None]
+        mean = 1 - self._fallen * (1 - kept)
+        # Those that did not fall rose: in their bin if it follows the trend, else everywhere.
+        everywhere = level - log_mean - np.log(mean @ share)[:, None]
+        centre = np.where(shapes.trended[:, None], -np.log(mean), everywhere)
+        self._centre = np.clip(centre, -_FARTHEST, _FARTHEST)
+        self.ratio: Floats = np.exp(log_mean + self._centre) * mean
+        """Mean of r, but for outliers, shape [H, B]."""
+        self.variance: Floats = np.expm1(self._spread**2)
+        """Of r over its mean, about, shape [H, B]."""
+        vanished = np.isinf(shapes.place)[:, None]
+        place = np.where(vanished, 0.0, shapes.place[:, None])
+        self._down = np.where(vanished, GRID[0] == GRID, bell(place, shapes.width[:, None]))
+
+    def within(self, at: int, which: NDArray[np.int64] | slice = slice(None)) -> Floats:
+        """ShapeLaws of these shapes at one place, shape [len(which), U], each summing to 1."""
+        spread, part = self._spread[which, at, None], self._shapes.part[which, None]
+        factor = np.exp(GRID - self._centre[which, at, None])
+        moved = factor - (1 - part)
+        possible = moved > 0
+        moved = np.where(possible, moved, 1.0)
+        off = (np.log(moved / part) + spread**2 / 2) / spread
+        density = np.where(possible, SPACING * np.exp(-0.5 * off**2) * factor / moved, 0.0)
+        density += 1e-300
+        density /= density.sum(axis=1, keepdims=True)
+        fallen = self._fallen[which, at, None]
+        law = fallen * self._down[which] + (1 - fallen) * density
+        mixed: Floats = (1 - _OUTLIERS) * law + _OUTLIERS * bell(0.0, _WIDEST)
+        return mixed
