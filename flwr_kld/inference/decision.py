@@ -19,6 +19,8 @@ from flwr_kld.inference.outside_share import OutsideShare
 from flwr_kld.inference.upper_limit import UpperLimit
 from flwr_kld.inference.verdict import Outcome, Verdict
 
+_NEXT = "the next checks: if it is a drift, evidence over checks finds it"
+_MORE = "more clients, more records of each, or a larger epsilon"
 _NOISE = 2.0
 """Standard deviations within which a share is taken for noise around 0."""
 
@@ -110,7 +112,7 @@ def unmeasured(threshold: float, level: float, why: str) -> Verdict:
     return Verdict(
         Outcome.INCONCLUSIVE,
         f"the second half of the cohort gave no bound: {why}",
-        "the next check, with more clients connected",
+        "the next check, if more clients are connected",
         threshold=threshold,
         lower_bound=None,
         level=level,
@@ -161,7 +163,7 @@ def hold_to_estimates(
         verdict,
         outcome=Outcome.INCONCLUSIVE,
         reason=f"{above}: {verdict.reason}",
-        resolve="more records or fewer cells, if it is chance; otherwise the clients' records",
+        resolve="more records or fewer cells, if it is chance; if not, a look at clients' records",
     )
 
 
@@ -171,6 +173,11 @@ def _above(outside: OutsideShare, tolerated: float) -> bool:
 
 
 _Found = tuple[Outcome, str, str | None]
+
+
+def _by_chance(level: float) -> str:
+    """Say how rarely a single check alarms falsely."""
+    return f"if that were false, at most one check in {round(1 / (1 - level)):,} would say so"
 
 
 def _found(
@@ -183,38 +190,37 @@ def _found(
     """Return what is too much, first what alarms."""
     if at_once.lower > threshold:
         reason = (
-            f"the divergence is above {threshold:g} nats: the bound by which single checks "
-            f"alarm errs with probability {1 - at_once.level:.1g} and is {at_once.lower:.3f} nats"
+            f"this check alone shows that the divergence is above {threshold:g} nats; "
+            f"{_by_chance(at_once.level)}"
         )
         return Outcome.DRIFT, reason, None
     tolerated = f"{100 * outside.tolerated:.3g} %"
     if outside.at_once is not None and outside.at_once.lower > outside.tolerated:
         reason = (
-            f"more records are outside the reference than the tolerated {tolerated}: "
-            "the bound by which single checks alarm errs with probability "
-            f"{1 - outside.at_once.level:.1g} and is {100 * outside.at_once.lower:.3g} %"
+            "this check alone shows that more records are outside the reference than the tolerated "
+            f"{tolerated}; {_by_chance(outside.at_once.level)}"
         )
         return Outcome.DRIFT, reason, None
     if standing.alarmed:
         reason = (
-            f"evidence of {standing.checks} checks for a divergence above {threshold:g} nats "
-            f"reached {standing.evidence:.3g}; by chance it reaches {standing.alarm_at:g} at the "
-            "stated rate only"
+            f"the evidence of {standing.checks} checks for a divergence above {threshold:g} nats "
+            f"has reached {standing.evidence:.3g}, and alarms from {standing.alarm_at:.3g} on"
         )
         return Outcome.DRIFT, reason, None
     if bound.lower > threshold:
         reason = (
             f"the divergence is at least {bound.lower:.3f} nats, above {threshold:g}, but only "
-            f"with confidence {100 * bound.level:g} %; evidence over checks stands at "
-            f"{standing.evidence:.2g} of {standing.alarm_at:.3g}"
+            f"with confidence {100 * bound.level:g} %, too little for an alarm; the evidence of "
+            f"all checks stands at {standing.evidence:.2g} of {standing.alarm_at:.3g}"
         )
-        return Outcome.INCONCLUSIVE, reason, "the next checks, if it is a drift"
+        return Outcome.INCONCLUSIVE, reason, _NEXT
     if outside.limits is not None and outside.limits.lower > outside.tolerated:
         reason = (
             f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
-            f"reference, above {tolerated}, but only with confidence {100 * bound.level:g} %"
+            f"reference, above the tolerated {tolerated}, but only with confidence "
+            f"{100 * bound.level:g} %, too little for an alarm"
         )
-        return Outcome.INCONCLUSIVE, reason, "more clients or records, or a larger epsilon"
+        return Outcome.INCONCLUSIVE, reason, _MORE
     return None
 
 
@@ -229,26 +235,26 @@ def _with_outside(reason: str, outside: Outside) -> _Found:
         f"{reason}; but up to {most} may be outside the reference, not only the "
         f'{100 * outside.excluded:.3g} % that "no drift" allows'
     )
-    return Outcome.INCONCLUSIVE, reason, "more clients or records, or a larger epsilon"
+    return Outcome.INCONCLUSIVE, reason, _MORE
 
 
 def _excluded(bound: LowerBound, upper: UpperLimit | None, excluded: float) -> _Found:
     """Return "no drift" if everything from `excluded` nats on is excluded."""
     if upper is None:
         reason = f"no drift was found, but nothing excludes one of {excluded:.3g} nats"
-        return Outcome.INCONCLUSIVE, reason, "more records or fewer cells"
+        return Outcome.INCONCLUSIVE, reason, f"{_MORE}, or fewer cells"
     confident = f"with confidence {100 * upper.level:g} %"
     if upper.value > excluded:
         reason = (
-            f"no drift was found, but {confident} the divergence is only known to be at most "
-            f"{upper.value:.3g} nats, not {excluded:.3g}"
+            f"no drift was found, but the divergence is only known to be at most "
+            f'{upper.value:.3g} nats ({confident}); "no drift" takes {excluded:.3g}'
         )
         return Outcome.INCONCLUSIVE, reason, upper.resolves(excluded)
     if bound.point > excluded:
         reason = (
-            f"the second half's own reading of {bound.point:.3g} nats is above the "
-            f"{excluded:.3g} that the first half's limit excludes"
+            f"the two halves of the check disagree: the second one reads {bound.point:.3g} nats, "
+            f"above the {excluded:.3g} that the first one's limit excludes"
         )
-        return Outcome.INCONCLUSIVE, reason, "the next checks, if it is a drift"
+        return Outcome.INCONCLUSIVE, reason, _NEXT
     reason = f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape"
     return Outcome.NO_DRIFT, reason, None

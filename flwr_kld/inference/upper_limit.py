@@ -70,7 +70,10 @@ class UpperLimit:
         """Say what would bring the limit down to a wanted value, in nats, if nothing drifted."""
         wanted = real("wanted", wanted, above=0, unit="nats")
         if self.excess > max(_SIGNAL * self.error, wanted / 2):
-            return f"the next checks: the counts themselves point to {self.excess:.2g} nats"
+            return (
+                f"the next checks: this one's counts themselves point to {self.excess:.2g} nats, "
+                "by chance or by a drift"
+            )
         design, ways = self._design, []
         if design.theta == 0:
             return "theta=0.01: at theta=0 one unseen symbol makes D infinite"

@@ -48,7 +48,7 @@ def decided(bound=BOUND, at_once=BOUND, upper=None, standing=QUIET, outside=NOTH
         (
             {"upper": Limit(0.19), "bound": replace(BOUND, point=0.3)},
             Outcome.INCONCLUSIVE,
-            "own reading of 0.3 nats",
+            "second one reads 0.3 nats",
         ),
         (
             {"upper": Limit(0.19), "at_once": replace(BOUND, lower=0.11, level=0.9999)},
