@@ -48,8 +48,8 @@ def follow(
             checks = read_checks(file)
             if checks:
                 last = checks[-1].report
-                estimate = None if last is None else last.reading.estimate
-                said = "no number" if estimate is None else f"{estimate:.3f} nats"
+                told = next(iter(last.reading.estimates), None) if last else None
+                said = "no number" if told is None else f"{told.of} {told} nats"
                 progress.update(
                     task, completed=len(checks), description=f"check {len(checks)}: {said}"
                 )

@@ -32,8 +32,8 @@ from flwr_kld.strategies import (
 )
 
 CHECKS_FILE = "checks.jsonl"
-"""One line a round: the report (absent if the check failed), the truth in nats, and the predictor's
-report if there is one."""
+"""One line a round: the report (absent if the check failed), the truth about the population and
+about the cohort in nats, and the predictor's report if there is one."""
 _NODES_TIMEOUT = 120.0
 
 
@@ -85,13 +85,13 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
             """Flower calls this after each round (and before the first, as round 0)."""
             if server_round == 0:
                 return None
-            truth = scenario.truth_of(monitor.counted, monitor.checks, monitor.theta)
+            truths = scenario.truths(monitor.counted, monitor.checks, monitor.theta)
             report = monitor.reports.get(server_round)
-            line = {"round": server_round, "truth": truth, "report": report and report.to_dict()}
+            line = {"round": server_round, **truths, "report": report and report.to_dict()}
             if predictor is not None:
                 line["predictor"] = predictor.ask(grid).to_dict()
             file.write(json_text(line) + "\n")
-            return MetricRecord({"kld.truth": truth})
+            return MetricRecord({f"kld.{name}": value for name, value in truths.items()})
 
         return monitor.start(grid, num_rounds=int(config["checks"]), evaluate_fn=note)
 

@@ -25,7 +25,7 @@ from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.trust import Trust
 
 MODELS_FILE = "models.jsonl"
-"""One line a trust model: its report, and the truth about its cohort in nats."""
+"""One line a trust model: its report, and the truth about population and cohort in nats."""
 _SURVIVORS = 0.8
 """Part of the cohort that distributed noise is sized for."""
 
@@ -65,6 +65,6 @@ def compare_models(grid: Grid, config: dict[str, Any], at_check: int) -> None:
             )
             monitor.checks = at_check - 1
             report = monitor.check(grid)
-            truth = scenario.truth_of(monitor.counted, at_check, monitor.theta)
-            line = {"round": at_check, "truth": truth, "report": report.to_dict()}
+            truths = scenario.truths(monitor.counted, at_check, monitor.theta)
+            line = {"round": at_check, **truths, "report": report.to_dict()}
             file.write(json_text(line) + "\n")

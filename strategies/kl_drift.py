@@ -265,13 +265,14 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             design_effect=decided.design_effect,
         )
         decided, note = self._doubt(decided, reading, contradiction)
+        drawn_from, counted = measured.estimated(self.trust.most_records or self.most_records or 0)
         published = measured.published
         down, up = measured.traffic
         report = Report(
             check=opening.check,
             key=opening.key,
             started=opening.started,
-            reading=replace(reading, note=note),
+            reading=replace(reading, note=note, drawn_from=drawn_from, counted=counted),
             guarantee=self.trust.guarantee,
             protection=protection(
                 published,

@@ -13,6 +13,7 @@ from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
 from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.query.scores import MOST_RECORDS
 
 
 @dataclass(frozen=True)
@@ -126,13 +127,23 @@ class Measured:
         """Whose divergence the second half tells of."""
         if self.second is None or self.witness is None:
             raise ValueError("no second half tells of anybody")
-        if self.parts[-1].by == "record":
-            return f"these {self.second.survivors} clients"
-        most = self.witness.deciding.most_records
-        return (
-            f"the clients that these {self.survivors} were drawn from, counting at most {most} "
-            "records of each"
-        )
+        by_record = self.parts[-1].by == "record"
+        clients = self.second.survivors if by_record else self.survivors
+        return _population(clients, by_record, self.witness.deciding.most_records)
+
+    def estimated(self, most_records: int) -> tuple[str, str]:
+        """Say whose divergences the first exchange tells of: a population's, and the cohort's own.
+
+        Parameters
+        ----------
+        most_records : int
+            That a client counts at most; 0 for all.
+        """
+        part, clients = self.parts[0], self.first.survivors
+        cohort = f"these {clients} clients"
+        if part.by == "record":
+            cohort = f"half of the records of {cohort}"
+        return _population(clients, part.by == "record", most_records), cohort
 
     @property
     def traffic(self) -> tuple[float, float]:
@@ -149,3 +160,15 @@ class Measured:
     @property
     def _exchanges(self) -> tuple[Released | None, ...]:
         return (self.first,) if self.witness is None else (self.first, self.second)
+
+
+def _population(clients: int, by_record: bool, most_records: int) -> str:
+    """Name whom numbers of so many clients are about."""
+    who = (
+        f"these {clients} clients"
+        if by_record
+        else f"the clients that these {clients} were drawn from"
+    )
+    if not 0 < most_records < MOST_RECORDS:
+        return who
+    return f"{who}, counting at most {most_records:,} records of each"

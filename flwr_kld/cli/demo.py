@@ -108,21 +108,27 @@ def _run(out: Path, console: Console) -> tuple[list[Point[Report]], list[Point[R
 def _models_table(models: Sequence[Point[Report]]) -> Table:
     table = Table(title="The trust models on the same clients, after the drift")
     table.add_column("trust + aggregation")
-    for name in ("estimate", "truth", "ε", "ε delivered", "bytes", "seconds"):
+    for name in ("population", "truth", "cohort", "truth", "ε", "ε delivered", "bytes", "seconds"):
         table.add_column(name, justify="right")
     for model in models:
         if report := model.report:
             table.add_row(
                 f"{report.protection.trust} + {report.protection.aggregation}",
-                f"{report.reading.estimate:.3f}",
-                f"{model.truth:.3f}",
+                str(report.reading.of_population or "none"),
+                _nats(model.population_truth),
+                str(report.reading.of_cohort or "none"),
+                _nats(model.cohort_truth),
                 f"{report.guarantee.epsilon:g}",
                 f"{report.cost.epsilon:.3g}",
                 f"{(report.cost.bytes_down or 0) + (report.cost.bytes_up or 0):,.0f}",
                 f"{report.cost.seconds:.1f}",
             )
-    table.caption = "bytes for each client, down and up"
+    table.caption = "estimates and truth in nats; bytes for each client, down and up"
     return table
+
+
+def _nats(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
 def _who_saw_what(models: Sequence[Point[Report]]) -> Iterator[str]:

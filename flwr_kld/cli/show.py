@@ -14,7 +14,7 @@ from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Series
 from flwr_kld.report.sight import who_saw_what
-from flwr_kld.report.words import left_out
+from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, left_out
 
 _STYLE = {
     ExitCode.NO_DRIFT: "bold green",
@@ -24,6 +24,7 @@ _STYLE = {
     ExitCode.ERROR: "bold red",
 }
 _MOVEMENTS = 5
+_WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
 
 
 def answer_lines(answer: CheckAnswer) -> Iterator[Text]:
@@ -49,31 +50,32 @@ def report_lines(report: Report) -> Iterator[str]:
         yield verdict.reason
         if verdict.resolve:
             yield f"what would resolve it: {verdict.resolve}"
-        bound = (
-            "none"
-            if verdict.lower_bound is None
-            else f"at least {_nats(report.lower_bound)} nats, probability {verdict.level:g}"
-        )
-        yield f"lower bound: {bound}; threshold {verdict.threshold:g}"
-        if verdict.interval:
-            yield f"interval: {verdict.interval[0]:.3f} to {verdict.interval[1]:.3f} nats"
-    if reading.outside is not None:
-        yield f"outside the reference: {reading.outside}{_outside_bound(verdict)}"
     theta = "" if reading.theta is None else f", θ = {reading.theta:.3g}"
-    if reading.estimate is None:
-        yield f"estimate: none: {reading.note}"
-    else:
-        if reading.population_estimate is not None:
-            yield (
-                f"estimate, the clients they are drawn from: {reading.population_estimate:z.3f} ± "
-                f"{reading.population_deviation:.3f} nats{theta}"
-            )
+    yield f"divergence KL(reference ‖ clients) in nats, 0 for no difference{theta}:"
+    for told in reading.estimates:
+        yield f"  {told.of}: {told} (s.d.), {_WHOSE[told.of]}{told.whose}"
+    if not reading.estimates:
+        yield f"  no estimate: {reading.note}"
+    if verdict is not None:
+        yield from map("  {}".format, _limits(report, verdict))
+    if reading.note and reading.estimates:
+        yield reading.note
+    if reading.outside is not None:
+        yield f"records outside the reference: {reading.outside}{_outside_limits(verdict)}"
+    if verdict is not None and verdict.evidence is not None and verdict.alarm_at is not None:
         yield (
-            f"estimate: KL(reference ‖ clients) = {reading.estimate:z.3f} ± {reading.error:.3f} "
-            f"nats{theta}"
+            f"evidence over checks: {evidence(verdict.evidence)}; alarms from "
+            f"{evidence(verdict.alarm_at)} on"
         )
-        if reading.note:
-            yield reading.note
+    if verdict is not None and verdict.holds:
+        yield "how sure that is:"
+        for why, numbers in guarantees(verdict.holds):
+            yield f"  {numbers}: {why}"
+    if verdict is not None and verdict.alarm is not None:
+        yield "how the alarm works:"
+        yield from map("  {}".format, alarm_lines(verdict.alarm))
+    if reading.movements:
+        yield "what moved most, in shares of the records:"
     for movement in reading.movements[:_MOVEMENTS]:
         yield (
             f"  {movement['direction']} of {movement['name']}: {movement['share']:.2%} instead of "
@@ -94,13 +96,30 @@ def report_lines(report: Report) -> Iterator[str]:
         yield f"left out: {missing}"
 
 
-def _outside_bound(verdict: Verdict | None) -> str:
-    """Say how large the share outside the reference is at least, and what is tolerated."""
+def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
+    """Yield what the divergence is at least and at most, and what is tolerated."""
+    sure = f"with probability {100 * verdict.level:g} %"
+    if report.lower_bound is None:
+        yield "lower bound: none"
+    else:
+        kind = how_sure(verdict.holds, "lower_bound")
+        yield f"lower bound: the population's is at least {_nats(report.lower_bound)}, {sure}{kind}"
+    if report.upper_limit is not None:
+        kind = how_sure(verdict.holds, "upper_limit")
+        yield f"upper limit: at most {_nats(report.upper_limit)}, {sure}{kind}"
+    yield f"threshold: {verdict.threshold:g} is tolerated"
+
+
+def _outside_limits(verdict: Verdict | None) -> str:
+    """Say between what the share outside the reference is, and what is tolerated."""
     if verdict is None or verdict.outside_lower is None or verdict.outside_tolerated is None:
         return ""
+    most = "" if verdict.outside_upper is None else f", at most {100 * verdict.outside_upper:.3g} %"
+    level = f"with probability {100 * verdict.level:g} %" + (" each" if most else "")
     return (
-        f"; lower bound: at least {100 * verdict.outside_lower:.3g} %, probability "
-        f"{verdict.level:g}; {100 * verdict.outside_tolerated:.3g} % are tolerated"
+        f"; of the population's, at least {100 * verdict.outside_lower:.3g} %{most}, "
+        f"{level}{how_sure(verdict.holds, 'outside')}; "
+        f"{100 * verdict.outside_tolerated:.3g} % are tolerated"
     )
 
 

@@ -129,7 +129,7 @@ def how_guarantees_hold(by: Literal["client", "record"], most_records: int) -> d
         That a client counted at most.
     """
     what = "clients" if by == "client" else "records"
-    limits = f"asymptotic: nearly exact for many {what}, not proven for few"
+    limits = f"asymptotic, nearly exact for many {what} and not proven for few"
     evidence = (
         f"proven for every law of clients that count at most {most_records:,} records each, if "
         "each check asks independent draws"

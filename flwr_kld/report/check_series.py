@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress
@@ -18,11 +19,12 @@ from flwr_kld.report.render import add_up, pictures, render
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import views, who_saw_what
+from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
 
 _ROOM = 1.15
 """Length of a gauge over the largest number on it."""
 _PATHS = {
-    "check": "check", "estimate": "reading.estimate", "theta": "reading.theta",
+    "check": "check", "theta": "reading.theta",
     "estimator": "reading.estimator", "target": "reading.target", "sampling": "reading.sampling",
     "monte_carlo": "reading.monte_carlo", "privacy": "reading.privacy", "note": "reading.note",
     "trust": "protection.trust", "aggregation": "protection.aggregation",
@@ -32,14 +34,23 @@ _PATHS = {
     "asked": "cohort.asked", "survivors": "cohort.survivors", "records": "reading.records",
     "cells": "compared.cells", "domain": "compared.domain", "reference": "compared.reference",
     "plan": "compared.plan", "seconds": "cost.seconds", "bytes_down": "cost.bytes_down",
-    "bytes_up": "cost.bytes_up", "key": "key", "population": "cost.population",
+    "bytes_up": "cost.bytes_up", "key": "key", "ledger_population": "cost.population",
     "epsilon_left": "cost.left", "epsilon_budget": "cost.budget", "outcome": "outcome",
-    "lower_bound": "lower_bound", "population_estimate": "reading.population_estimate",
-    "population_deviation": "reading.population_deviation",
+    "lower_bound": "lower_bound", "upper_limit": "upper_limit",
 }  # fmt: skip
 _COLUMNS: dict[str, Callable[[Report], Any]] = {
+    "population_estimate": lambda r: r.reading.of_population and r.reading.of_population.value,
+    "population_deviation": lambda r: r.reading.of_population and r.reading.of_population.deviation,
+    "cohort_estimate": lambda r: r.reading.of_cohort and r.reading.of_cohort.value,
+    "cohort_deviation": lambda r: r.reading.of_cohort and r.reading.of_cohort.deviation,
+    "drawn_from": attrgetter("reading.drawn_from"),
+    "counted": attrgetter("reading.counted"),
     **{name: attrgetter(path) for name, path in _PATHS.items()},
+    "decided_population": lambda r: r.verdict and r.verdict.population,
     "threshold": lambda r: r.verdict and r.verdict.threshold,
+    "resolve": lambda r: r.verdict and r.verdict.resolve,
+    "evidence": lambda r: r.verdict and r.verdict.evidence,
+    "alarm_at": lambda r: r.verdict and r.verdict.alarm_at,
     "outside_share": lambda r: r.reading.outside and r.reading.outside.share,
     "outside_lower": lambda r: r.verdict and r.verdict.outside_lower,
 }
@@ -49,9 +60,10 @@ _COLUMNS: dict[str, Callable[[Report], Any]] = {
 class CheckSeries(Series[Report]):
     """Checks of one monitor.
 
-    Above, in nats, their plot has estimates with two standard deviations either way, the lower
-    confidence bound, the threshold, alarms, checks that failed or have not ended, and the truth
-    where a simulation knows it.
+    Above, in nats, their plot has the population's estimates with two standard deviations either
+    way, the cohort's beside them, the lower bound and the upper limit of each decision, the
+    threshold, alarms, checks that failed or have not ended, and the truth where a simulation knows
+    it.
 
     Parameters
     ----------
@@ -108,10 +120,15 @@ class CheckSeries(Series[Report]):
             shown=shown,
             last=last,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
-            gauge=last and Gauge.of(last),
+            gauge=last and Gauge.of_report(last),
             plots=pictures(draw) if reports else [],
             views=last and views(last),
-            truths=any(c.truth is not None for c in self.points),
+            truths=any(c.population_truth is not None for c in self.points),
+            highest=-math.log(last.reading.theta) if last and last.reading.theta else None,
+            alarm_lines=alarm_lines,
+            evidence=evidence,
+            guarantees=guarantees,
+            how_sure=how_sure,
             decided=any(r.verdict for r in reports),
             ledger=any(r.cost.left is not None for r in reports),
             reasons=add_up(r.cohort.dropouts for r in reports),
@@ -126,19 +143,32 @@ class CheckSeries(Series[Report]):
     def _rows(self) -> Rows:
         reports = self.reports
         decided = any(report.verdict for report in reports)
+        known = any(report.reading.of_population for report in reports)
         columns = {
             "check": True,
             "key": any(report.key for report in reports),
             "decision": decided,
-            "at least": decided,
-            "estimate": True,
-            "truth": any(c.truth is not None for c in self.points),
+            "population": known,
+            "truth": any(c.population_truth is not None for c in self.points),
+            "bounds": decided,
+            "cohort": not known or not any(report.key for report in reports),
             "ε": True,
             "left": any(report.cost.left is not None for report in reports),
             "clients": True,
         }
         thresholds = sorted({r.verdict.threshold for r in reports if r.verdict})
-        caption = "nats; estimates ± s.d.; ε of a check"
+        caption = "KL(reference ‖ clients) in nats: estimates ± s.d."
+        if known:
+            caption += " of the population that the clients were drawn from"
+        if columns["cohort"]:
+            caption += f"{' and' if known else ''} of the cohort's own records"
+        if decided:
+            levels = sorted({r.verdict.level for r in reports if r.verdict})
+            sure = ", ".join(f"{100 * level:g} %" for level in levels)
+            caption += (
+                f"; bounds: the population's is at least–at most, with probability {sure} each"
+            )
+        caption += "; ε of a check"
         if columns["left"]:
             caption += ", and left of the budget then in force"
         if thresholds:
@@ -160,17 +190,17 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
     report = check.report
     if report is None:
         ended = "none" if check.ended else "not ended"
-        return (str(check.number), "", ended, "–", "none", _nats(check.truth), "–", "–", "–")
+        truth = _nats(check.population_truth)
+        return (str(check.number), "", ended, "none", truth, "–", "none", "–", "–", "–")
     reading = report.reading
-    known = reading.estimate is not None
-    estimate = f"{reading.estimate:z.3f} ± {reading.error:.3f}" if known else "none"
     return (
         str(check.number),
         report.key or "",
         report.outcome or "–",
-        _nats(report.lower_bound),
-        estimate,
-        _nats(check.truth),
+        str(reading.of_population or "none"),
+        _nats(check.population_truth),
+        "–".join(_nats(bound) for bound in (report.lower_bound, report.upper_limit)),
+        str(reading.of_cohort or "none"),
         f"{report.cost.epsilon:.3g}",
         report.cost.rest,
         f"{report.cohort.survivors}/{report.cohort.asked}",
@@ -202,34 +232,42 @@ class Mark:
 
 @dataclass(frozen=True)
 class Gauge:
-    """The scale of one check, from 0 nats.
+    """The scale of one check, from 0 nats; all but the cohort's estimate is the population's.
 
     Parameters
     ----------
     threshold : Mark
         Beyond it, a lower bound is a drift.
-    bound : Mark or None
-        Lower confidence bound; None if there is none.
+    bound, limit : Mark or None
+        Lower bound and upper limit; None if there is none. The limit may lie beyond the scale.
     estimate : Mark or None
-        None if there is none.
+        The population's, or the cohort's where that is all; None if there is none.
+    of : str
+        Whose estimate that is.
     error : tuple[float, float]
         Two standard deviations either way of the estimate, in per cent.
     """
 
     threshold: Mark
     bound: Mark | None
+    limit: Mark | None
     estimate: Mark | None
+    of: str
     error: tuple[float, float]
 
     @classmethod
-    def of(cls, report: Report) -> Gauge | None:
+    def of_report(cls, report: Report) -> Gauge | None:
         """Lay out a report's numbers; None if it decided nothing."""
         verdict = report.verdict
         if verdict is None:
             return None
-        reading = report.reading
-        error = 2 * reading.error
-        numbers = (verdict.threshold, report.lower_bound or 0.0, (reading.estimate or 0.0) + error)
+        told = next(iter(report.reading.estimates), None)
+        low, middle, high = (
+            (told.value - 2 * told.deviation, told.value, told.value + 2 * told.deviation)
+            if told
+            else (0.0, 0.0, 0.0)
+        )
+        numbers = (verdict.threshold, report.lower_bound or 0.0, high)
         highest = max(*numbers, 1e-9)
 
         def place(nats: float) -> float:
@@ -239,12 +277,12 @@ class Gauge:
             at = place(nats)
             return Mark(nats, at, "start" if at < 20 else "end" if at > 80 else "middle")
 
-        bound, estimate = report.lower_bound, reading.estimate
+        bound, limit = report.lower_bound, report.upper_limit
         return cls(
             threshold=mark(verdict.threshold),
             bound=None if bound is None else mark(bound),
-            estimate=None if estimate is None else mark(estimate),
-            error=(0.0, 0.0)
-            if estimate is None
-            else (place(estimate - error), place(estimate + error)),
+            limit=None if limit is None else mark(limit),
+            estimate=mark(middle) if told else None,
+            of=told.of if told else "",
+            error=(place(low), place(high)),
         )

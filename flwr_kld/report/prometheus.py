@@ -53,35 +53,52 @@ class MonitorState:
 
 _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_estimate": (
-        "Estimated KL(reference || clients) of the last finished check, in nats",
+        "Estimated KL(reference || clients) of the last finished check, in nats: of the cohort's "
+        "own records, or of the population where the estimator is of it",
         lambda r: r.reading.estimate,
     ),
     "kld_estimate_deviation": (
-        "Standard deviation of the estimate, in nats",
+        "Standard deviation of kld_estimate, in nats",
         lambda r: r.reading.error,
     ),
     "kld_population_estimate": (
-        "Estimated divergence of the population that the cohort was drawn from, in nats",
+        "Estimated KL(reference || clients) of the population that the cohort was drawn from, in "
+        "nats",
         lambda r: r.reading.population_estimate,
     ),
     "kld_population_deviation": (
-        "Standard deviation of the population's estimate, in nats",
+        "Standard deviation of kld_population_estimate, in nats",
         lambda r: r.reading.population_deviation,
     ),
     "kld_lower_bound": (
-        "Lower confidence bound, in nats; 0 where there is nothing above",
+        "The population's divergence is at least this, in nats, asymptotically with the alarm's "
+        "level; 0 where nothing is excluded",
         lambda r: r.lower_bound,
     ),
+    "kld_upper_limit": (
+        "The population's divergence is at most this, in nats, asymptotically with the alarm's "
+        "level",
+        lambda r: r.upper_limit,
+    ),
+    "kld_evidence": (
+        "Evidence over checks that the population drifted; alarms from kld_evidence_alarm on",
+        lambda r: r.verdict.evidence if r.verdict else None,
+    ),
+    "kld_evidence_alarm": (
+        "Evidence that alarms; by chance it is reached at the alarm's stated rate at most (proven)",
+        lambda r: r.verdict.alarm_at if r.verdict else None,
+    ),
     "kld_threshold": (
-        "Divergence that is tolerated, in nats",
+        "Divergence of the population that is tolerated, in nats",
         lambda r: r.verdict.threshold if r.verdict else None,
     ),
     "kld_outside_share": (
-        "Estimated share of records outside the reference, 0 to 1",
+        "Estimated share of the cohort's records that lie outside the reference, 0 to 1",
         lambda r: r.reading.outside.share if r.reading.outside else None,
     ),
     "kld_outside_lower_bound": (
-        "Lower confidence bound of the share of records outside the reference, 0 to 1",
+        "At least this share of the population's records lies outside the reference, 0 to 1, "
+        "asymptotically with the alarm's level",
         lambda r: r.verdict.outside_lower if r.verdict else None,
     ),
     "kld_epsilon": ("Epsilon of the last finished check, in nats", lambda r: r.guarantee.epsilon),

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from flwr_kld.inference.outside_share import OutsideShare
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.envelope import Envelope, Protection
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """An estimate of KL(reference || clients), and whose it is.
+
+    Parameters
+    ----------
+    of : {"population", "cohort"}
+        Of those whom the cohort was drawn from, or of the counted records themselves.
+    whose : str
+        The same in this check's words.
+    value, deviation : float
+        In nats; one standard deviation.
+    """
+
+    of: Literal["population", "cohort"]
+    whose: str
+    value: float
+    deviation: float
+
+    def __str__(self) -> str:
+        return f"{self.value:z.3f} ± {self.deviation:.3f}"
 
 
 @dataclass(frozen=True)
@@ -43,6 +66,9 @@ class Reading:
     population_estimate, population_deviation : float or None
         The divergence of the distribution that the cohort's records were drawn from, and its
         standard deviation, in nats; None where `estimate` is of it already, or nothing tells.
+    drawn_from, counted : str or None
+        Population and cohort in words: ``"the clients that these 200 were drawn from"``, ``"these
+        200 clients"``.
     """
 
     estimate: float | None
@@ -59,6 +85,30 @@ class Reading:
     candidates: dict[str, float] = field(default_factory=dict)
     population_estimate: float | None = None
     population_deviation: float | None = None
+    drawn_from: str | None = None
+    counted: str | None = None
+
+    @property
+    def of_population(self) -> Estimated | None:
+        """The population's divergence, if it was estimated."""
+        whose = self.drawn_from or "the clients that the cohort was drawn from"
+        if self.target == "population" and self.estimate is not None:
+            return Estimated("population", whose, self.estimate, self.error)
+        if self.population_estimate is None or self.population_deviation is None:
+            return None
+        return Estimated("population", whose, self.population_estimate, self.population_deviation)
+
+    @property
+    def of_cohort(self) -> Estimated | None:
+        """The counted records' own divergence, if it was estimated."""
+        if self.estimate is None or self.target == "population":
+            return None
+        return Estimated("cohort", self.counted or "the cohort", self.estimate, self.error)
+
+    @property
+    def estimates(self) -> tuple[Estimated, ...]:
+        """What was estimated, the population's first."""
+        return tuple(one for one in (self.of_population, self.of_cohort) if one is not None)
 
     @property
     def error(self) -> float:
@@ -71,13 +121,8 @@ class Reading:
         outside = "" if self.outside is None else f"; outside the reference: {self.outside}"
         if self.estimate is None:
             return f"KL(reference || clients): no estimate{theta}: {self.note}{outside}"
-        own = f"{self.estimate:z.3f} ± {self.error:.3f}"
-        if self.population_estimate is None:
-            return f"KL(reference || clients) = {own} nats{theta}{outside}"
-        drawn_from = f"{self.population_estimate:z.3f} ± {self.population_deviation:.3f}"
-        return (
-            f"KL(reference || clients) = {drawn_from} nats, of these records {own}{theta}{outside}"
-        )
+        told = ", ".join(f"{one} for {one.whose}" for one in self.estimates)
+        return f"KL(reference || clients) in nats: {told}{theta}{outside}"
 
 
 @dataclass(frozen=True)
@@ -136,13 +181,21 @@ class Report(Envelope):
         return None if self.verdict is None else self.verdict.outcome
 
     @property
+    def upper_limit(self) -> float | None:
+        """Upper confidence limit in nats, if there is one."""
+        return self.verdict.interval[1] if self.verdict and self.verdict.interval else None
+
+    @property
     def lower_bound(self) -> float | None:
         """Lower confidence bound in nats, if there is one; 0 where it is below 0."""
         bound = None if self.verdict is None else self.verdict.lower_bound
         return None if bound is None else max(0.0, bound)
 
     def __str__(self) -> str:
-        decided = "" if self.verdict is None else f"{self.verdict.outcome}: {self.verdict.reason}; "
+        verdict = self.verdict
+        decided = "" if verdict is None else f"{verdict.outcome}: {verdict.reason}; "
+        if verdict is not None and verdict.resolve:
+            decided += f"what would resolve it: {verdict.resolve}; "
         promise, trust = self.guarantee, self.protection.trust
         privacy = f"ε = {promise.epsilon:g}" + (f", δ = {promise.delta:g}" if promise.delta else "")
         return (

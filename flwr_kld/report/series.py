@@ -41,8 +41,9 @@ class Point(Generic[R]):
         From 1.
     report : Report or PredictorReport or None
         None if nothing came out: it failed, or has not ended.
-    truth : float or None
-        Exact divergence in nats, where a simulation knows it.
+    population_truth, cohort_truth : float or None
+        Divergence, in nats, of those from whom the cohort was drawn, and of the very records that
+        the estimate is made from; where a simulation knows it.
     failure : str or None
         Why there is no report, where that is known.
     started : str or None
@@ -53,7 +54,8 @@ class Point(Generic[R]):
 
     number: int
     report: R | None
-    truth: float | None = None
+    population_truth: float | None = None
+    cohort_truth: float | None = None
     failure: str | None = None
     started: str | None = None
     ended: bool = True
@@ -99,7 +101,9 @@ class Series(ABC, Generic[R]):
     """What a point is, for people."""
     heading: ClassVar[str]
     """Title where none is given."""
-    _facts: ClassVar[tuple[str, ...]] = ("started", "ended", "truth", "failure")
+    _facts: ClassVar[tuple[str, ...]] = (
+        "started", "ended", "population_truth", "cohort_truth", "failure",
+    )  # fmt: skip
     """Attributes of a point that files have beside its number and its report."""
 
     def __init__(self, points: Iterable[Point[R] | R | None]) -> None:
@@ -234,7 +238,8 @@ class Series(ABC, Generic[R]):
         return Point(
             number=int(values["round"]),
             report=None if report is None else cls._of.from_dict(report),
-            truth=values.get("truth"),
+            population_truth=values.get("population_truth"),
+            cohort_truth=values.get("cohort_truth", values.get("truth")),  # its earlier name
             failure=values.get("failure"),
             started=values.get("started"),
             ended=values.get("ended", True),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from flwr_kld.inference.verdict import OperatingCharacteristic
 
 
 def left_out(reasons: Mapping[str, int]) -> str:
@@ -22,3 +24,58 @@ def left_of(left: float | None, budget: float | None) -> str:
     if left is None:
         return "–"
     return f"{left:.3g}" if budget is None else f"{left:.3g} of {budget:g}"
+
+
+def how_sure(holds: Mapping[str, str], *numbers: str) -> str:
+    """Write `` (asymptotic)`` or `` (proven)`` behind a guarantee; empty if it is not known."""
+    kinds = {holds[number].partition(" ")[0].rstrip(",") for number in numbers if number in holds}
+    return f" ({' and '.join(sorted(kinds))})" if kinds else ""
+
+
+_NAMES = {
+    "lower_bound": "lower bound",
+    "upper_limit": "upper limit",
+    "outside": "limits of the share outside",
+    "single_check": "alarms by a single check",
+    "evidence": "alarms by evidence over checks",
+}
+
+
+def guarantees(holds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield how guarantees hold, and the names of those that hold so."""
+    for why in dict.fromkeys(holds.values()):
+        yield why, ", ".join(_NAMES.get(number, number) for number in holds if holds[number] == why)
+
+
+def evidence(won: float) -> str:
+    """Write evidence over checks, which spans many powers of ten."""
+    if won < 1e-3:
+        return "below 0.001" if won > 0 else "0"
+    return f"{won:.3g}" if won < 1000 else f"{won:,.0f}"
+
+
+def alarm_lines(alarm: OperatingCharacteristic) -> Iterator[str]:
+    """Yield how often the alarm is false, and how soon it is right."""
+    single = alarm.rate - alarm.by_evidence
+    checks = "a check" if alarm.horizon == 1 else f"any {alarm.horizon:,} checks"
+    yield (
+        f"probability of a false alarm in {checks}: at most {100 * alarm.rate:.3g} %, namely "
+        f"{100 * alarm.by_evidence:.3g} % by evidence over checks (proven) and "
+        f"{100 * single:.3g} % by what single checks show (asymptotic)"
+    )
+    yield (
+        "between two false alarms by evidence: "
+        f"{alarm.between_false_alarms:,.0f} checks or more on average (proven)"
+    )
+    for delay in alarm.delays:
+        found = (
+            "is not found by evidence over checks"
+            if delay.checks is None
+            else "is found at once"
+            if delay.checks <= 1
+            else f"is found within {delay.checks:,.0f} checks in half of the cases"
+        )
+        yield (
+            f"a drift of {delay.divergence:.3g} nats, spread thinly over all symbols, {found} "
+            "(forecast)"
+        )

@@ -19,7 +19,7 @@ def test_places_keep_the_order_of_the_numbers(bound, threshold, estimate, error)
     report = altered(
         REPORT, verdict=decision, estimate=estimate, sampling=error, privacy=0.0, monte_carlo=0.0
     )
-    gauge = Gauge.of(report)
+    gauge = Gauge.of_report(report)
     assert gauge is not None
     assert (gauge.bound is None, gauge.estimate is None) == (bound is None, estimate is None)
     marks = [mark for mark in (gauge.bound, gauge.threshold, gauge.estimate) if mark]
@@ -33,17 +33,17 @@ def test_places_keep_the_order_of_the_numbers(bound, threshold, estimate, error)
 
 
 def test_labels_stay_inside():
-    gauge = Gauge.of(decided(Outcome.DRIFT, 0.0, estimate=1.0))
+    gauge = Gauge.of_report(decided(Outcome.DRIFT, 0.0, estimate=1.0))
     assert gauge is not None
     assert gauge.estimate is not None
     assert gauge.bound is not None
     assert (gauge.bound.at, gauge.bound.anchor) == (0, "start")
     assert gauge.estimate.anchor == "middle"
-    lone = Gauge.of(decided(Outcome.DRIFT, 2.0))
+    lone = Gauge.of_report(decided(Outcome.DRIFT, 2.0))
     assert lone is not None
     assert lone.bound is not None
     assert (lone.bound.at, lone.bound.anchor) == (pytest.approx(100 / 1.15), "end")
 
 
 def test_a_check_that_decides_nothing_has_none():
-    assert Gauge.of(REPORT) is None
+    assert Gauge.of_report(REPORT) is None

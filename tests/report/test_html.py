@@ -7,9 +7,11 @@ import pytest
 from report.samples import REPORT, altered, decided, nights
 
 from flwr_kld.cli.show import report_lines
+from flwr_kld.inference.verdict import Delay, OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.explanation.cells import pattern_svg
 from flwr_kld.report.explanation.explanation import Movement
+from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
 
 pytestmark = pytest.mark.usefixtures("no_plots")
@@ -35,8 +37,8 @@ def test_the_decision_comes_first_with_its_reason(outcome, head):
         for part in (
             f'<p class="outcome">{head}</p>',
             "The lower bound is 0.070 nats.",
-            "0.250 ± 0.050 nats",
-            "probability 95 %",
+            "<dd>0.250 ± 0.050 <small>",
+            "at least 0.070 <small>with probability 95 %",
             "0.5 of 2 left in the window of fleet",
             "<h2>History</h2>",
             "<h2>What is protected, from whom</h2>",
@@ -47,13 +49,13 @@ def test_the_decision_comes_first_with_its_reason(outcome, head):
     inconclusive = outcome is Outcome.INCONCLUSIVE
     assert ("Ask twice as many clients." in text) == inconclusive
     assert ("Each cell needs 3 times as many records." in text) == inconclusive
-    assert ("0.070 to 0.270 nats" in text) == (not inconclusive)
+    assert ("at most 0.270 <small>with probability 95 %" in text) == (not inconclusive)
 
 
 def test_a_check_without_a_threshold_decided_nothing():
     text = words([Point(1, REPORT)])
     assert '<p class="outcome">Not decided</p>' in text
-    assert "Lower confidence bound" not in text
+    assert "Population, lower bound" not in text
     assert "<svg" not in text
 
 
@@ -67,21 +69,21 @@ def test_a_decision_without_a_bound():
 
 def test_a_bound_below_0_is_one_of_0():
     text = words([Point(1, decided(Outcome.INCONCLUSIVE, -0.456))])
-    assert "<dd>0.000 nats <small>the divergence is at least this" in text
-    assert "lower bound: at least 0.000" in text
-    assert "<td>0.000<td>0.100" in text
+    assert "<dd>at least 0.000 <small>with probability 95 %" in text
+    assert ">at least 0.000</text>" in text
+    assert "<td>0.000<td>–<td>0.100" in text
 
 
 def test_one_estimate_has_one_error():
     text = words([Point(1, decided(Outcome.DRIFT, 0.2))])
-    assert "0.250 ± 0.050 nats" in text
-    assert "estimate 0.250, line: ± 2 s.d.<" in text
+    assert "<dd>0.250 ± 0.050 <small>" in text
+    assert "cohort 0.250, line: ± 2 s.d.<" in text
     assert "± 0.1" not in text
 
 
 def test_nothing_is_minus_0():
     report = decided(Outcome.NO_DRIFT, 0.0, estimate=-0.0004)
-    assert "0.000 ± 0.050 nats" in words([Point(1, report)])
+    assert "<dd>0.000 ± 0.050 <small>" in words([Point(1, report)])
     for text in (words([Point(1, report)]), str(report), *report_lines(report)):
         assert "-0.000" not in text
     assert "-0.001 ± 0.050" in str(altered(report, estimate=-0.0006))
@@ -146,7 +148,7 @@ def test_cells_that_moved_have_names_or_pictures():
     assert " ".join(pattern_svg(4660, side=72).split()) in text
     assert "<strong>one of 9 rare symbols</strong>" in text
     assert (text.count("▲ more"), text.count("▼ fewer")) == (2, 1)
-    assert (text.count("beyond chance"), text.count("within chance")) == (2, 1)
+    assert (text.count("; beyond chance"), text.count("; within chance")) == (2, 1)
     assert "5.00% instead of 2.00%" in text
 
 
@@ -179,3 +181,62 @@ def test_checks_stand_newest_first_and_drifts_are_marked():
     assert numbers == list(range(9, 0, -1))
     assert table.count('<td class="drift">drift') == 3
     assert table.count('<td class="">no drift') == 4
+
+
+HOLDS = how_guarantees_hold("client", 125)
+ALARM = OperatingCharacteristic(
+    rate=0.05, by_evidence=0.03, horizon=365, between_false_alarms=365 / 0.03,
+    delays=(Delay(0.2, 7.0), Delay(0.3, 1.0), Delay(0.05, None)),
+)  # fmt: skip
+
+
+def sure(outcome=Outcome.NO_DRIFT):
+    report = decided(outcome, 0.07)
+    who = "the clients that these 18 were drawn from"
+    return replace(
+        report, verdict=replace(report.verdict, holds=HOLDS, alarm=ALARM, population=who)
+    )
+
+
+def test_every_guarantee_says_whether_it_is_proven():
+    page, lines = words([Point(1, sure())]), "\n".join(report_lines(sure()))
+    for text in (page, lines):
+        assert text.count("with probability 95 % (asymptotic)") == 2
+        assert "proven for every law of clients that count at most 125 records each" in text
+    assert "alarms where it reaches the second number (proven)" in page
+    assert "(asymptotic)" not in words([Point(1, decided(Outcome.DRIFT, 0.2))]).replace(
+        "at once (asymptotic)", ""
+    )  # of earlier versions nothing is known
+    assert Report.from_json(sure().to_json()) == sure()
+    by_record = how_guarantees_hold("record", 125)
+    assert by_record["evidence"].startswith("proven for records")
+    assert "many records" in by_record["lower_bound"]
+
+
+def test_the_alarm_says_how_often_it_errs_and_how_soon_it_comes():
+    page, lines = words([Point(1, sure())]), " ".join(report_lines(sure()))
+    for text in (page.lower(), lines.lower()):
+        assert "at most 5 %, namely 3 % by evidence over checks (proven) and 2 % by" in text
+        assert "12,167 checks or more on average (proven)" in text
+        assert "0.2 nats, spread thinly over all symbols, is found within 7 checks in half" in text
+        assert "0.3 nats, spread thinly over all symbols, is found at once (forecast)" in text
+        assert "0.05 nats, spread thinly over all symbols, is not found by evidence" in text
+    assert "The decision is about the clients that these 18 were drawn from." in page
+
+
+def test_an_inconclusive_check_says_everywhere_what_would_resolve_it():
+    report = sure(Outcome.INCONCLUSIVE)
+    wanted = "ask twice as many clients"
+    series = CheckSeries([Point(1, report)])
+    assert "Ask twice as many clients." in words([Point(1, report)])
+    for text in (*map(str, (report, series.to_csv(), report.to_json())),
+                 "\n".join(report_lines(report))):  # fmt: skip
+        assert wanted in text
+
+
+def test_the_words_are_explained_where_they_are_used():
+    page = words([Point(1, sure())])
+    terms = page[page.index('id="terms"') :]
+    for term in ("divergence", "nat", "θ", "cohort", "population", "s.d.", "proven", "asymptotic",
+                 "forecast", "ε"):  # fmt: skip
+        assert f"<dt>{term}<dd>" in terms

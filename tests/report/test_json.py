@@ -25,9 +25,9 @@ def test_a_report_and_its_file_have_null_instead(tmp_path):
     usual = json.loads(REPORT.to_json())
     usual["cost"]["seconds"] = usual["reading"]["records"] = None
     assert shown == usual
-    CheckSeries([Point(1, report, truth=NAN)]).save(tmp_path / "checks.json")
+    CheckSeries([Point(1, report, cohort_truth=NAN)]).save(tmp_path / "checks.json")
     (check,) = read((tmp_path / "checks.json").read_text())
-    assert (check["truth"], check["report"]["cost"]["seconds"]) == (None, None)
+    assert (check["cohort_truth"], check["report"]["cost"]["seconds"]) == (None, None)
 
 
 def test_commands_print_null_however_deep_it_is(capsys):

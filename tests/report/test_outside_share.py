@@ -34,29 +34,31 @@ FULL = decided(Outcome.DRIFT, 0.2)
 
 def test_the_terminal_says_what_was_estimated_bounded_and_tolerated():
     assert (
-        f"outside the reference: {SAID}; lower bound: at least 25.1 %, probability 0.95; "
-        "9.52 % are tolerated"
+        f"records outside the reference: {SAID}; of the population's, at least 25.1 %, at most "
+        "29.9 %, with probability 95 % each; 9.52 % are tolerated"
     ) in list(report_lines(bounded()))
-    assert f"outside the reference: {SAID}" in list(report_lines(UNDECIDED))
+    assert f"records outside the reference: {SAID}" in list(report_lines(UNDECIDED))
     assert "outside" not in "\n".join(report_lines(FULL))
 
 
 def test_a_report_says_it_in_its_line():
-    assert f"nats, θ = 0.01; outside the reference: {SAID}; " in str(UNDECIDED)
+    assert f"cohort, θ = 0.01; outside the reference: {SAID}; " in str(UNDECIDED)
     assert f"outside the reference: {SAID}; " in str(bounded())
     assert "outside" not in str(FULL)
 
 
 @pytest.mark.usefixtures("no_plots")
 def test_the_page_says_it_beside_the_estimate(tmp_path):
-    said = "<dt>Outside the reference <dd>27 % ± 1 %, &#39;other&#39; in &lt;job&gt; <small>"
+    said = (
+        "<dt>Records outside the reference <dd>27 % ± 1 %, &#39;other&#39; in &lt;job&gt; <small>"
+    )
     assert (
-        f"{said}share of the records, one s.d.; lower bound: at least 25.1 %, at most 29.9 %, each "
-        "with probability 95 %; 9.52 % are tolerated</small>"
+        f"{said}share of the records, one s.d.; of the population at least 25.1 %, at most 29.9 %, "
+        "each with probability 95 %; 9.52 % are tolerated</small>"
     ) in words([Point(1, bounded())])
     undecided = words([Point(1, UNDECIDED)])
     assert f"{said}share of the records, one s.d.</small>" in undecided
-    assert "Outside the reference" not in words([Point(1, FULL)])
+    assert "<dt>Records outside" not in words([Point(1, FULL)])
 
 
 def test_files_have_its_numbers(tmp_path):

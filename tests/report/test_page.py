@@ -28,7 +28,7 @@ def checks_page(path: Path) -> None:
     checks[-1] = Point(
         9, altered(checks[-1].report, dropouts=long, candidates={"a": 0.25, "b" * 60: 0.75})
     )
-    CheckSeries(checks, models=[Point(9, REPORT, truth=0.3)]).save(path, title="Fleet")
+    CheckSeries(checks, models=[Point(9, REPORT, cohort_truth=0.3)]).save(path, title="Fleet")
 
 
 def predictor_page(path: Path) -> None:

@@ -29,12 +29,12 @@ def line(axes, label: str):
 def test_every_kind_of_mark_is_where_its_check_is(drawn):
     above, below = drawn(nights(9, drift_from=7))
     assert texts(above) == [
-        "alarm: drift", "failed: no number", "lower confidence bound",
-        "private estimate ± 2 s.d.", "threshold",
+        "alarm: drift", "cohort: estimate", "failed: no number", "population: at least",
+        "threshold", "to at most",
     ]  # fmt: skip
     assert list(line(above, "alarm: drift").get_xdata()) == [7, 8, 9]
     assert list(line(above, "failed: no number").get_xdata()) == [3]
-    bounds = line(above, "lower confidence bound")
+    bounds = line(above, "population: at least")
     assert list(bounds.get_xdata()) == [1, 2, 4, 5, 6, 7, 8, 9]
     assert list(bounds.get_ydata()) == [0.0] * 5 + [0.2] * 3
     assert set(line(above, "threshold").get_ydata()) == {0.1}
@@ -45,18 +45,19 @@ def test_every_kind_of_mark_is_where_its_check_is(drawn):
 
 def test_bounds_below_0_are_drawn_at_0(drawn):
     above, _ = drawn([Point(1, decided(Outcome.INCONCLUSIVE, -0.5))])
-    assert list(line(above, "lower confidence bound").get_ydata()) == [0.0]
+    assert list(line(above, "population: at least").get_ydata()) == [0.0]
 
 
 def test_a_gap_where_there_is_no_estimate(drawn):
     above, _ = drawn([Point(1, REPORT), Point(2, None), Point(3, REPORT)])
-    estimates = line(above, "private estimate ± 2 s.d.").lines[0]
+    estimates = line(above, "cohort: estimate")
     assert list(map(str, estimates.get_ydata())) == ["0.25", "nan", "0.25"]
 
 
 def test_truth_and_an_injected_drift(drawn):
-    above, below = drawn([Point(n, REPORT, truth=0.2) for n in (1, 2)], drift_from=2)
-    assert "truth (exact, this cohort)" in texts(above)
+    checks = [Point(n, REPORT, population_truth=0.2, cohort_truth=0.3) for n in (1, 2)]
+    above, below = drawn(checks, drift_from=2)
+    assert list(line(above, "population: truth").get_ydata()) == [0.2, 0.2]
     assert [t.get_text().strip() for t in above.texts] == ["drift injected"]
     assert texts(below) == ["of each check"]
 
@@ -119,11 +120,28 @@ def test_labels_tell_checks_apart(drawn, starts, labels):
     assert [label(n, 0) for n in range(1, len(starts) + 1)] == labels
 
 
+def of_population(checks):
+    told = {"population_estimate": 0.2, "population_deviation": 0.01}
+    return [replace(c, report=c.report and altered(c.report, **told)) for c in checks]
+
+
 def test_a_year_is_a_band(drawn):
-    few, _ = drawn(nights(panels.CROWD, drift_from=50))
-    many, _ = drawn(nights(panels.CROWD + 1, drift_from=50))
+    few, _ = drawn(of_population(nights(panels.CROWD, drift_from=50)))
+    many, _ = drawn(of_population(nights(panels.CROWD + 1, drift_from=50)))
     bands = [[c for c in axes.collections if isinstance(c, PolyCollection)] for axes in (few, many)]
     assert list(map(len, bands)) == [0, 1]
+
+
+def test_the_population_comes_first_and_limits_leave_the_plot_rather_than_squeeze_it(drawn):
+    above, _ = drawn(of_population([Point(1, decided(Outcome.DRIFT, 0.17))]))
+    assert above.get_legend_handles_labels()[1][0] == "population: estimate ± 2 s.d."
+    assert above.get_ylim()[1] > 0.37
+    far = decided(Outcome.DRIFT, 0.17)
+    far = replace(far, verdict=replace(far.verdict, interval=(0.17, 3.0)))
+    above, _ = drawn(of_population([Point(1, far)]))
+    assert above.get_ylim()[1] < 1
+    ((bottom, top),) = [path.vertices[:, 1] for path in line(above, "to at most").get_paths()]
+    assert (bottom, top) == (0.17, 3.0)
 
 
 @pytest.mark.parametrize("dark", [False, True])

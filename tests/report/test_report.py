@@ -16,10 +16,10 @@ from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
 
 CHECKS = [
-    Point(1, REPORT, truth=0.26),
-    Point(2, None, truth=0.3, failure="refused: the budget is spent"),
+    Point(1, REPORT, cohort_truth=0.26),
+    Point(2, None, cohort_truth=0.3, failure="refused: the budget is spent"),
     Point(3, altered(REPORT, estimate=None, privacy=None, note="theta=0 is infinite here")),
-    Point(4, altered(REPORT, estimate=0.5, sampling=None, monte_carlo=None), truth=0.55),
+    Point(4, altered(REPORT, estimate=0.5, sampling=None, monte_carlo=None), cohort_truth=0.55),
     Point(5, decided(Outcome.DRIFT, 0.2, estimate=0.5, candidates={"a": 1.0})),
     Point(6, None, failure="it has not ended", started=REPORT.started, ended=False),
 ]
@@ -32,7 +32,10 @@ def test_error_is_the_root_of_the_sum_of_squares():
 
 def test_text_says_direction_theta_epsilon_and_who():
     text = str(REPORT)
-    assert "KL(reference || clients) = 0.250 ± 0.050 nats, θ = 0.01; ε = 1 per record" in text
+    assert (
+        "KL(reference || clients) in nats: 0.250 ± 0.050 for the cohort, θ = 0.01; ε = 1 per"
+        in text
+    )
     assert "18 of 20 clients" in text
     assert "no estimate" in str(CHECKS[2].report)
 
@@ -51,7 +54,7 @@ def test_a_bound_below_0_says_0_to_people_and_keeps_its_number_in_json(tmp_path:
     assert json.loads(report.to_json())["verdict"]["lower_bound"] == -4.3e-14
     CheckSeries([Point(1, report)]).save(tmp_path / "c.csv")
     assert next(csv.DictReader((tmp_path / "c.csv").open()))["lower_bound"] == "0.0"
-    assert "at least 0.000 nats" in "\n".join(report_lines(report))
+    assert "at least 0.000, with probability 95 %" in "\n".join(report_lines(report))
 
 
 def test_lines_say_why_clients_are_missing():
@@ -64,12 +67,12 @@ def test_html_is_self_contained_and_escapes_what_clients_sent(tmp_path: Path):
     page = tmp_path / "report.html"
     CheckSeries(CHECKS, drift_from=4).save(page, title="Checks & balances")
     text = page.read_text()
-    assert not re.search(r"(src|href)=\"(?!data:)", text)
+    assert not re.search(r"(src|href)=\"(?!data:|#)", text)
     assert "Checks &amp; balances" in text
     assert "<b>injected" not in text
     assert "&lt;b&gt;injected" in text
     assert "0.500 ± 0.050" in text
-    assert "<td>0.500<td>0.040" in text
+    assert "<td>0.500 ± 0.040" in text
     assert "failed: no number was released" in text
     assert "ε = 1 nats, δ = 0" in text
 
@@ -89,7 +92,9 @@ def test_csv_and_json(tmp_path: Path):
     assert [r["number"] for r in rows] == ["1", "2", "3", "4", "5", "6"]
     assert [r["ended"] for r in rows] == ["True"] * 5 + ["False"]
     assert [r["started"] for r in rows] == [c.started or "" for c in CHECKS]
-    assert (rows[0]["estimate"], rows[0]["truth"], rows[1]["estimate"]) == ("0.25", "0.26", "")
+    told = [rows[0][f"cohort_{name}"] for name in ("estimate", "deviation", "truth")]
+    assert told == ["0.25", "0.05", "0.26"]
+    assert rows[1]["cohort_estimate"] == rows[0]["population_estimate"] == ""
     assert [r["failure"] for r in rows] == [
         "",
         "refused: the budget is spent",
@@ -117,9 +122,31 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch):
         CheckSeries(CHECKS).plot(tmp_path / "history.png")
 
 
-def test_the_population_is_named_before_the_cohort():
-    told = str(altered(REPORT, population_estimate=0.125, population_deviation=0.02))
-    assert "0.125 ± 0.020 nats, of these records 0.250 ± 0.050" in told
+OF_BOTH = altered(
+    REPORT, population_estimate=0.125, population_deviation=0.02,
+    drawn_from="the clients that these 18 were drawn from", counted="these 18 clients",
+)  # fmt: skip
+
+
+def test_the_population_is_named_before_the_cohort(tmp_path: Path):
+    told = "0.125 ± 0.020 for the clients that these 18 were drawn from, 0.250 ± 0.050 for these 18"
+    assert told in str(OF_BOTH)
+    lines = list(report_lines(OF_BOTH))
+    of = [line.strip().partition(":")[0] for line in lines]
+    assert of.index("population") + 1 == of.index("cohort")
+    assert "0.125 ± 0.020 (s.d.), of the clients that these 18" in lines[of.index("population")]
+    CheckSeries([OF_BOTH]).save(tmp_path / "c.csv")
+    (row,) = csv.DictReader((tmp_path / "c.csv").open())
+    names = ("population_estimate", "population_deviation", "cohort_estimate", "drawn_from")
+    assert [row[name] for name in names] == [
+        "0.125", "0.02", "0.25", "the clients that these 18 were drawn from",
+    ]  # fmt: skip
+
+
+def test_an_estimator_of_the_population_tells_nothing_of_the_cohort():
+    reading = altered(REPORT, target="population").reading
+    assert reading.of_cohort is None
+    assert [(one.of, one.value) for one in reading.estimates] == [("population", 0.25)]
 
 
 def test_a_report_stored_without_the_population_is_read():

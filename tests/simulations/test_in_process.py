@@ -40,8 +40,8 @@ def test_estimates_follow_the_truth_through_the_drift(config):
     for check in checks:
         assert check.report.cohort.survivors == 43
         assert check.report.reading.records == 4300
-        assert abs(check.report.reading.estimate - check.truth) < 0.15
-    assert checks[2].truth > checks[1].truth + 0.1
+        assert abs(check.report.reading.estimate - check.cohort_truth) < 0.15
+    assert checks[2].cohort_truth > checks[1].cohort_truth + 0.1
 
 
 def test_writers_on_uneven_nodes_are_each_counted_once(config):
@@ -63,13 +63,13 @@ def test_the_truth_is_of_the_records_that_the_estimate_is_about(
     config |= {**asked, "estimator": "skew_plugin", "drift-from": 2, "cells": 70_000}
     for check in checks_of(config):
         assert records[0] <= check.report.reading.records <= records[1]  # 6 s.d. of 20 × 100 halves
-        assert check.report.reading.estimate == pytest.approx(check.truth, abs=1e-4)
+        assert check.report.reading.estimate == pytest.approx(check.cohort_truth, abs=1e-4)
 
 
 def test_real_writers(config, npz):
     checks = checks_of({**config, "source": str(npz), "writers": 0, "cohort": 20})
     assert {c.report.cohort.survivors for c in checks} == {20}
-    assert checks[2].truth > checks[1].truth
+    assert checks[2].cohort_truth > checks[1].cohort_truth
 
 
 def test_nodes_get_their_own_copy_of_a_message_and_keep_their_state():

@@ -53,7 +53,7 @@ def test_checks_and_rounds_take_turns(lines: list[dict], learnt: list[PredictorR
     assert [check.number for check in checks] == [report.round for report in learnt] == [1, 2, 3, 4]
     for check in checks:
         assert check.report.cohort.survivors == WRITERS  # who lies to the predictor answers checks
-        assert abs(check.report.reading.estimate - check.truth) < 0.15
+        assert abs(check.report.reading.estimate - check.cohort_truth) < 0.15
 
 
 def test_the_leader_is_right_before_and_after_the_drift(learnt: list[PredictorReport]):

@@ -55,8 +55,8 @@ def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
     for check in checks:
         assert check.report.cohort.survivors == 60
         assert check.report.protection.private
-        assert abs(check.report.reading.estimate - check.truth) < 0.15
-    assert checks[2].truth > checks[1].truth + 0.1
+        assert abs(check.report.reading.estimate - check.cohort_truth) < 0.15
+    assert checks[2].cohort_truth > checks[1].cohort_truth + 0.1
     assert flower_processes() == []
 
 

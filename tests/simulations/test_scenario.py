@@ -85,3 +85,21 @@ def test_run_config_has_hyphens_and_other_keys():
 def test_refusals(arguments, message):
     with pytest.raises(ValueError, match=message):
         Scenario(**arguments)
+
+
+def test_the_populations_truth_is_of_everybody_who_keeps_their_records(npz):
+    for scenario in (Scenario(**SMALL, fresh=False), Scenario(source=str(npz), writers=0)):
+        everybody = scenario.truth(scenario.members, 5, 0.01)
+        assert scenario.population_truth(5, 0.01) == everybody
+        assert scenario.population_truth(6, 0.01) == everybody
+        assert scenario.population_truth(1, 0.01) < everybody - 0.1
+
+
+def test_the_truth_of_a_law_is_below_that_of_any_histogram():
+    """Writers who drift are told from histograms of 6,000 and 3,000 of their records."""
+    scenario = Scenario(**SMALL)
+    found = scenario.population_truth(5, 0.01)
+    many = Scenario(writers=400, records=40, reference_writers=60, fresh=False)
+    own = many.truth(many.members, 5, 0.01)  # of 16,000 records
+    assert 0.1 < found < own
+    assert found == pytest.approx(own, abs=0.1)
