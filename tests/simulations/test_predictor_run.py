@@ -27,6 +27,7 @@ def lines(request, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     home = tmp_path_factory.mktemp("run")
     config = {"writers": WRITERS, "cohort": WRITERS, "nodes": NODES, "checks": ROUNDS}
     config |= {"drift-from": DRIFT_FROM, "epsilon": 4.0, "predictor": True}
+    config |= {"reference-writers": 300}  # candidates lie 50 nats apart, as with 1,000
     if request.param == "in process":
         return run_in_process({**config, "out": str(home)})
     app = shutil.copytree(APP, home / "app", ignore=shutil.ignore_patterns("__pycache__"))

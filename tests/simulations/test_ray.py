@@ -48,7 +48,7 @@ def flower_processes():
 
 
 def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
-    config = {"writers": 60, "cohort": 60, "nodes": 4, "checks": 3, "drift-from": 3}
+    config = {"writers": 60, "cohort": 60, "nodes": 4, "checks": 2, "drift-from": 2}
     config |= {"reference-writers": 100, "epsilon": 3.0}
     lines = run_on_ray(APP, tmp_path, nodes=4, config=config)
     checks = [CheckSeries.point_from(line) for line in lines]
@@ -56,7 +56,7 @@ def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
         assert check.report.cohort.survivors == 60
         assert check.report.protection.private
         assert abs(check.report.reading.estimate - check.cohort_truth) < 0.15
-    assert checks[2].cohort_truth > checks[1].cohort_truth + 0.1
+    assert checks[1].cohort_truth > checks[0].cohort_truth + 0.1
     assert flower_processes() == []
 
 
