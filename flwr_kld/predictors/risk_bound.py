@@ -85,7 +85,7 @@ def shared_risk_bound(
         told = decay * odds
         leaked = leak * (1 + told.sum(axis=1, keepdims=True))
         before, odds = odds, np.minimum(told + leaked, np.exp(least / 2))
-        if np.allclose(before, odds, rtol=_SETTLED, atol=0):
+        if (np.abs(odds - before) <= _SETTLED * odds).all():
             later = np.minimum(lost[:, None], ceilings[:, over:]).sum(axis=1)
             return np.asarray(total + batch * later)
     return total
