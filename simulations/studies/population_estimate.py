@@ -1,0 +1,268 @@
+"""The population's divergence from one cohort's noised counts: its errors, and what it states.
+
+Run ``python -m simulations.studies.population_estimate [--writers writers.npz] [--runs 10]
+[--splits 1] [--workers 2] [--out DIR]``. Real digits: half of the writers give the reference of
+one digit; the others are a population who write the same or another one, and a check asks a random
+cohort of them, each with all records. The population's truth is the law of all of these writers,
+the cohort's that of its own records. Without ``--writers``, virtual writers redraw scikit-learn's
+digits. Known laws: 1,000 symbols of a power law at ε = 1, nothing drifted, all symbols did, or 30 %
+nearly vanished. Writes ``population_estimate.csv``, ``.json`` and ``.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from flwr_kld._extras import require
+from flwr_kld.clients.handwriting.dataset import Handwriting
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts
+from flwr_kld.domain.base import Domain
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.query.partition import Partition
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.studies import drifts
+from flwr_kld.simulations.studies.hands import Hands
+from flwr_kld.simulations.studies.records import Integers
+from flwr_kld.simulations.studies.runner import Row, generator, in_processes, save, show
+
+THETA, EPSILONS = 0.01, (0.05, 0.2, 0.5, 1.0, 3.0, 5.0)
+LEAST, MOST = 0.8, 1.25
+"""Bounds that the deviation of z-scores should keep."""
+BARS = {
+    ("null", 20_000): 0.005, ("null", 5_000): 0.005, ("spread", 20_000): 0.012,
+    ("spread", 5_000): 0.012, ("vanished", 20_000): 0.02, ("vanished", 5_000): 0.06,
+}  # fmt: skip
+"""Root mean square errors that known laws should keep, in nats, by drift and records."""
+_SYMBOLS, _SLOPE = 1_000, 0.9
+_VIRTUAL_WRITERS, _VIRTUAL_RECORDS = 700, 80
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Digits of many writers: half of them in the past, half of them now.
+
+    Parameters
+    ----------
+    domain : Domain
+        Of patterns.
+    past : Integers
+        Records of each symbol, by digit, shape [10, size].
+    now : list[Hands]
+        What the other writers write, by digit.
+    """
+
+    domain: Domain
+    past: Integers
+    now: list[Hands]
+
+    @classmethod
+    def of(cls, data: Handwriting, split: int) -> World:
+        """Split the writers."""
+        past, now = data.split_writers(split)
+        domain = data.patterns()
+        symbols = domain.encode(past.images)
+        counts = [np.bincount(symbols[past.labels == d], minlength=domain.size) for d in range(10)]
+        return cls(domain, np.stack(counts), [Hands.of(now.with_labels([d])) for d in range(10)])
+
+    def cohort(self, digit: int, rng: np.random.Generator) -> Integers:
+        """Count all records of random writers, half as many as there are, shape [size]."""
+        hands = self.now[digit]
+        who = rng.integers(0, len(hands.size), len(hands.size) // 2)
+        places = [np.arange(hands.start[i], hands.start[i] + hands.size[i]) for i in who]
+        return np.bincount(hands.symbols[np.concatenate(places)], minlength=self.domain.size)
+
+    def law(self, digit: int) -> Floats:
+        """P of all of these writers, shape [size]."""
+        counts = np.bincount(self.now[digit].symbols, minlength=self.domain.size)
+        return np.asarray(counts / counts.sum(), dtype=np.float64)
+
+
+@cache
+def world(source: str | None, split: int) -> World:
+    """Load a world."""
+    if source is not None:
+        return World.of(load_source(source), split)
+    resampler = WriterResampler(load_digits(1), seed=1)
+    parts = [resampler.writer(i, _VIRTUAL_RECORDS) for i in range(_VIRTUAL_WRITERS)]
+    images, labels = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("images", "labels")
+    )
+    writer = np.repeat(np.arange(_VIRTUAL_WRITERS), _VIRTUAL_RECORDS)
+    return World.of(Handwriting(images, labels, writer, parts[0].pixels, parts[0].pages), split)
+
+
+def readings(
+    reference: Reference, population: Floats, cohort: Integers, epsilon: float, seed: int
+) -> list[Row]:
+    """Read one cohort with every estimator; each has its own truth."""
+    plan = Partition(max(reference.domain.size, 16)).draw(reference, np.random.default_rng(0))
+    counts = np.bincount(plan.cell_of, cohort, plan.cells).astype(np.int32)
+    event = calibrated_laplace(Guarantee(epsilon))
+    published = ClearSum([ClientCounts(counts, cells=plan.cells)], plan).release(
+        event, SeededBits(seed)
+    )
+    if not isinstance(published, NoisyCounts):
+        raise TypeError("estimators read counts")
+    truth = {
+        "population": skewed_divergence(reference.probabilities, population, THETA),
+        "cohort": skewed_divergence(reference.probabilities, cohort, THETA),
+    }
+    rows = []
+    for name in ESTIMATORS:
+        found = estimate(published, estimator=name, theta=THETA)
+        # Of the cohort everything is known but the noise.
+        stated = found.error.privacy if found.target == "cohort" else found.error.total
+        rows.append(
+            {
+                "epsilon": epsilon, "estimator": name, "target": found.target,
+                "truth": truth[found.target], "estimate": found.value, "stated": stated,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def of_digits(item: tuple[str | None, int, int, int]) -> list[Row]:
+    """Read cohorts who write one digit against the reference of another, at every ε."""
+    source, split, past, now = item
+    found = world(source, split)
+    reference = Reference.from_counts(found.domain, found.past[past])
+    rng = generator("digits", split, past, now)
+    rows = []
+    for epsilon in EPSILONS:
+        seed = int(rng.integers(2**32))
+        rows += readings(reference, found.law(now), found.cohort(now, rng), epsilon, seed)
+    drift = "same digit" if past == now else "another digit"
+    return [{"drift": drift, "past": past, "now": now, **row} for row in rows]
+
+
+def known(drift: str) -> tuple[Reference, Floats]:
+    """Return reference and population of a known drift: .2 nats spread, .3 by vanishing."""
+    pi = drifts.zipf(_SYMBOLS, _SLOPE)
+    rng = np.random.default_rng(_SYMBOLS)
+    factor, stays = np.exp(rng.standard_normal(_SYMBOLS)), rng.random(_SYMBOLS) < 0.7
+    other = {"null": pi, "spread": pi * factor, "vanished": pi * (stays + 1e-6)}[drift]
+    nats = {"null": 0.0, "spread": 0.2, "vanished": 0.3}[drift]
+
+    def towards(amount: float) -> Floats:
+        return np.append((1 - amount) * pi + amount * other / other.sum(), 0.0)
+
+    return drifts.reference_of(pi), drifts.law_at(towards, pi, nats)
+
+
+def of_known(item: tuple[str, int, int]) -> list[Row]:
+    """Read one cohort of a known law."""
+    drift, records, run = item
+    reference, law = known(drift)
+    rng = generator(drift, records, run)
+    cohort = rng.multinomial(records, law)
+    rows = readings(reference, law, cohort, 1.0, int(rng.integers(2**32)))
+    return [{"drift": drift, "records": records, **row} for row in rows]
+
+
+def summary(rows: Sequence[Row], *by: str) -> list[Row]:
+    """Root mean square error, bias, and what was stated, for each estimator and value of `by`."""
+    found: list[Row] = []
+    for key in dict.fromkeys(tuple(row[name] for name in (*by, "estimator")) for row in rows):
+        chosen = [row for row in rows if tuple(row[n] for n in (*by, "estimator")) == key]
+        off = np.array([row["estimate"] - row["truth"] for row in chosen])
+        stated = np.array([row["stated"] for row in chosen])
+        z = off / np.maximum(stated, 1e-9)
+        found.append(
+            {
+                **dict(zip((*by, "estimator"), key, strict=True)), "target": chosen[0]["target"],
+                "rmse": float(np.sqrt(np.mean(off**2))), "bias": float(off.mean()),
+                "stated": float(np.sqrt(np.mean(stated**2))), "z_sd": float(z.std()),
+                "z_rms": float(np.sqrt(np.mean(z**2))),
+            }
+        )  # fmt: skip
+    return found
+
+
+def behind(rows: Sequence[Row], default: str, *by: str) -> list[Row]:
+    """RMSE of an estimator over the least of all that estimate the same, by setting."""
+    found = []
+    for row in rows:
+        if row["estimator"] == default:
+            key = [row[name] for name in (*by, "target")]
+            rivals = [r for r in rows if [r[name] for name in (*by, "target")] == key]
+            best = min(rivals, key=lambda r: r["rmse"])
+            setting = {name: row[name] for name in by}
+            ratio = row["rmse"] / best["rmse"]
+            found.append({**setting, "nearest": best["estimator"], "times_its_rmse": ratio})
+    return found
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw estimates over truth, and the deviation of z-scores over ε."""
+    figure = require("matplotlib.figure", extra="plots").Figure((10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    own = [r for r in rows if r["estimator"] == "posterior_ratios" and r["epsilon"] == 1.0]
+    truth, value, stated = (np.array([r[n] for r in own]) for n in ("truth", "estimate", "stated"))
+    left.errorbar(truth, value, stated, fmt=".", color="C0", elinewidth=0.6)
+    left.plot([0, truth.max()], [0, truth.max()], color="#8a8a8a", linewidth=1)
+    left.set(xlabel="D of the population [nats]", ylabel="estimate ± stated, ε = 1 [nats]")
+    pooled = summary(rows, "epsilon")
+    for name in ("posterior_ratios", "posterior_counts"):
+        line = [r for r in pooled if r["estimator"] == name]
+        right.semilogx([r["epsilon"] for r in line], [r["z_sd"] for r in line], "o-", label=name)
+    right.axhspan(LEAST, MOST, color="#e8e8e8")
+    right.set(xlabel="ε", ylabel="deviation of z-scores", ylim=(0, None))
+    right.legend(frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--writers", help="digits of real writers: .npz file, LEAF folder, femnist")
+    parser.add_argument("--splits", type=int, default=1, help="random halves of the writers")
+    parser.add_argument("--runs", type=int, default=10, help="cohorts of each known law")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--out", type=Path, default=Path("out/population_estimate"), help="folder")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    digits = [
+        (given.writers, *item) for item in product(range(1, given.splits + 1), range(10), range(10))
+    ]
+    written = [r for rows in in_processes(of_digits, digits, given.workers, "digits") for r in rows]
+    laws = [(*bar, run) for bar, run in product(BARS, range(given.runs))]
+    drawn = [r for rows in in_processes(of_known, laws, given.workers, "laws") for r in rows]
+    by_drift, pooled = summary(written, "epsilon", "drift"), summary(written, "epsilon")
+    of_laws = [
+        {**row, "wanted": BARS[row["drift"], row["records"]]}
+        for row in summary(drawn, "drift", "records")
+        if row["target"] == "population"
+    ]
+    default = behind(pooled, "posterior_counts", "epsilon")
+    show("digits: RMSE, bias and stated deviation [nats], deviation of z", by_drift, console)
+    show("all digits", pooled, console)
+    show("posterior_counts against the nearest", default, console)
+    show("known laws, ε = 1", of_laws, console)
+    tables = {"digits": by_drift, "pooled": pooled, "default": default, "laws": of_laws}
+    save(written, given.out, "population_estimate", tables)
+    plot(written, given.out / "population_estimate.png")
+    console.print(f"written to {given.out}")
+
+
+if __name__ == "__main__":
+    main()
