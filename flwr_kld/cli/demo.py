@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -106,24 +107,27 @@ def _run(out: Path, console: Console) -> tuple[list[Point[Report]], list[Point[R
 
 
 def _models_table(models: Sequence[Point[Report]]) -> Table:
-    table = Table(title="The trust models on the same clients, after the drift")
-    table.add_column("trust + aggregation")
-    for name in ("population", "truth", "cohort", "truth", "ε", "ε delivered", "bytes", "seconds"):
-        table.add_column(name, justify="right")
+    table = Table(
+        title="The trust models on the same clients, after the drift",
+        caption="nats, ± s.d.; bytes for each client, down and up",
+        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
+    )  # fmt: skip
+    table.add_column("trust", no_wrap=True)
+    for name in ("population", "truth", "cohort", "ε", "delivered", "bytes", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
     for model in models:
         if report := model.report:
+            of_cohort = report.reading.of_cohort
             table.add_row(
-                f"{report.protection.trust} + {report.protection.aggregation}",
+                f"{report.protection.trust}\n+ {report.protection.aggregation}",
                 str(report.reading.of_population or "none"),
                 _nats(model.population_truth),
-                str(report.reading.of_cohort or "none"),
-                _nats(model.cohort_truth),
+                _nats(None if of_cohort is None else of_cohort.value),
                 f"{report.guarantee.epsilon:g}",
                 f"{report.cost.epsilon:.3g}",
                 f"{(report.cost.bytes_down or 0) + (report.cost.bytes_up or 0):,.0f}",
                 f"{report.cost.seconds:.1f}",
             )
-    table.caption = "estimates and truth in nats; bytes for each client, down and up"
     return table
 
 

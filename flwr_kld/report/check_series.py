@@ -16,7 +16,7 @@ from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.check_plot import draw_checks
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.render import add_up, pictures, render
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import Reading, Report
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import views, who_saw_what
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
@@ -144,6 +144,7 @@ class CheckSeries(Series[Report]):
         reports = self.reports
         decided = any(report.verdict for report in reports)
         known = any(report.reading.of_population for report in reports)
+        ledger = any(report.cost.left is not None for report in reports)
         columns = {
             "check": True,
             "key": any(report.key for report in reports),
@@ -152,8 +153,8 @@ class CheckSeries(Series[Report]):
             "truth": any(c.population_truth is not None for c in self.points),
             "bounds": decided,
             "cohort": not known or not any(report.key for report in reports),
-            "ε": True,
-            "left": any(report.cost.left is not None for report in reports),
+            "ε": not ledger,
+            "ε left": ledger,
             "clients": True,
         }
         thresholds = sorted({r.verdict.threshold for r in reports if r.verdict})
@@ -168,9 +169,7 @@ class CheckSeries(Series[Report]):
             caption += (
                 f"; bounds: the population's is at least–at most, with probability {sure} each"
             )
-        caption += "; ε of a check"
-        if columns["left"]:
-            caption += ", and left of the budget then in force"
+        caption += "; ε left of the budget then in force" if ledger else "; ε of a check"
         if thresholds:
             caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
         return Rows(
@@ -200,11 +199,19 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
         str(reading.of_population or "none"),
         _nats(check.population_truth),
         "–".join(_nats(bound) for bound in (report.lower_bound, report.upper_limit)),
-        str(reading.of_cohort or "none"),
+        _cohorts(reading),
         f"{report.cost.epsilon:.3g}",
         report.cost.rest,
         f"{report.cohort.survivors}/{report.cohort.asked}",
     )
+
+
+def _cohorts(reading: Reading) -> str:
+    """Write the cohort's estimate: in brief, where there is one of the population."""
+    own = reading.of_cohort
+    if own is None or reading.of_population is None:
+        return str(own or "none")
+    return _nats(own.value)
 
 
 def _nats(value: float | None) -> str:

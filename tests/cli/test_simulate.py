@@ -28,7 +28,12 @@ def superlink(monkeypatch):
             for name, lines in (("checks", self.checks), ("models", 4)):
                 with (Path(str(config["out"])) / f"{name}.jsonl").open("w") as file:
                     for n in range(1, lines + 1):
-                        line = {"round": n, "truth": 0.25, "report": REPORT.to_dict()}
+                        line = {
+                            "round": n,
+                            "population_truth": 0.2,
+                            "cohort_truth": 0.25,
+                            "report": REPORT.to_dict(),
+                        }
                         file.write(json.dumps(line | ({"report": None} if n == 2 else {})) + "\n")
             return Run()
 
