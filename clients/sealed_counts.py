@@ -54,7 +54,7 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
     Raises
     ------
     ValueError
-        If that is no key to which anything can be sealed.
+        If nothing can be sealed to that key.
     """
     pinned = check_public(aggregator)
 

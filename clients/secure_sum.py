@@ -135,7 +135,7 @@ def _requests(content: RecordDict) -> dict[int, bytes]:
         member_of(key): payload for key, payload in found.items() if isinstance(payload, bytes)
     }
     if len(requests) < len(found):
-        raise QueryRefused("that is no request of a server")
+        raise QueryRefused("this is not a server's request")
     return requests
 
 
@@ -209,7 +209,7 @@ class _Turn:
         elif isinstance(request, UnmaskRequest):
             reply = client.unmask(request).to_bytes()
         else:
-            raise QueryRefused("that is no request of a server")
+            raise QueryRefused("this is not a server's request")
         self._put_away(member, client)
         return reply
 

@@ -34,7 +34,7 @@ class Aggregation(Protocol):
         ...
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
-        """Leave out who is there and is no client."""
+        """Leave out nodes that are connected but are not clients."""
         ...
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:

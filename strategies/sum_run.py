@@ -63,7 +63,7 @@ class SumRun:
                     if not isinstance(
                         message, Advert | SealedShares | MaskedVector | Agreement | Reveal
                     ):
-                        raise InvalidReply("that is no client's message")
+                        raise InvalidReply("this is not a client's message")
                     server.receive(message, server.name(asked[participant][0]))
                 except (SecureSumError, InvalidReply) as error:
                     why = f"invalid reply: {type(error).__name__}: {error}"

@@ -121,7 +121,7 @@ class WithDriftChecks(Strategy):
         )
 
     def _check(self, server_round: int, grid: Grid) -> MetricRecord:
-        """Run one check or round; whatever goes wrong in it is no reason to lose a training."""
+        """Run one check or round; whatever goes wrong in it must not cost the training."""
         monitor = self.monitor
         try:
             report = monitor.ask(grid)

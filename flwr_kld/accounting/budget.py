@@ -34,13 +34,13 @@ class Budget:
     window_days : float
         Length of the rolling window; at most 36,600.
     population : str
-        Whose budget. Checks of another population spend from another.
+        Name of the population whose budget it is. Others have budgets of their own.
     adjacency, unit
         What the guarantee hides. Replace-one records (default) can be charged for any release;
         a budget for add-remove or for whole clients refuses releases that hide less.
     composition : {"pld", "sum"}
         The tighter of sum and privacy loss distribution (default), which holds for a schedule that
-        was fixed before; or sums alone, which also hold where someone looks at reports before
+        was fixed in advance; or sums alone, which also hold where someone looks at reports before
         choosing which kind of check comes next (``docs/proofs/composition.md``).
 
     Raises

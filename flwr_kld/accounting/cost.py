@@ -56,7 +56,7 @@ class Cost:
     Raises
     ------
     ValueError
-        If an amount or a move is no whole number.
+        If an amount or a move is not a whole number.
     """
 
     mechanism: str

@@ -46,7 +46,7 @@ class Database:
         try:
             parsed = sa.make_url(url)
         except ArgumentError:
-            raise ValueError(f"{url!r} is no database URL: try sqlite:///drift.db") from None
+            raise ValueError(f"{url!r} is not a database URL: try sqlite:///drift.db") from None
         self.name = parsed.render_as_string(hide_password=True)
         backend = parsed.get_backend_name()
         if backend == "sqlite":

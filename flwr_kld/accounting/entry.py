@@ -39,7 +39,7 @@ class FailureKind(StrEnum):
     UNANSWERED = "unanswered"
     """Clients were asked, and what they answered gave no number."""
     ERROR = "error"
-    """An error that nobody foresaw."""
+    """An unforeseen error."""
 
     @property
     def asked(self) -> bool:
@@ -56,7 +56,7 @@ class Failure:
     kind : FailureKind
         For programs.
     words : str
-        For people; public.
+        For human readers; public.
     """
 
     kind: FailureKind

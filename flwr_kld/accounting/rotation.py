@@ -64,7 +64,7 @@ class Rotation:
         Raises
         ------
         ValueError
-            If the hash has no so many buckets.
+            If the hash does not have that many buckets.
         """
         size = whole("size", size, least=1, most=modulus, unit="buckets")
         family = RecordBuckets(key, modulus, [0]).family

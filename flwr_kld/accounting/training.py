@@ -39,7 +39,7 @@ def training_cost(state: Mapping[str, Any], budget: Budget) -> Cost:
     Raises
     ------
     ValueError
-        If it is no such state, the budget is pure, or it hides more than the training did.
+        If it is not such a state, the budget is pure, or it hides more than the training did.
     """
     if not budget.atto_delta:
         raise ValueError(

@@ -52,7 +52,7 @@ class Alarm:
         One-sided confidence of the bound that a report shows, in [0.5, 1).
     resolution : float
         "No drift" is said only by a check whose upper limit, for drifts of every shape, is at most
-        so many nats beyond the threshold.
+        this many nats beyond the threshold.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class Decider:
     def decide(self, measured: Measured, budget: str, contradiction: str | None) -> Decided:
         """Return the verdict of one check, and the evidence after it.
 
-        Numbers that contradict each other decide nothing, and are no evidence for later checks.
+        Numbers that contradict each other decide nothing, and are not evidence for later checks.
         """
         if contradiction is not None:
             return Decided(contradicted(self.threshold, self.alarm.level, contradiction))

@@ -104,7 +104,7 @@ class Measured:
         return self.asked - len(self.left_out)
 
     def contradiction(self, most_records: int) -> str | None:
-        """Say what cannot be in the published counts, if a client has at most so many records."""
+        """Say what cannot be in the published counts, if clients have at most this many records."""
         for exchange in self._done:
             if isinstance(exchange.values, NoisyCounts):
                 found = contradiction(exchange.values, exchange.survivors, most_records)

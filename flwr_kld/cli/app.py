@@ -87,7 +87,7 @@ class _Commands(typer.core.TyperGroup):
             complain(str(error) or type(error).__name__)
         except Exception:
             traceback.print_exc()
-            complain("this is a mistake in flwr-kld: please report it with the lines above")
+            complain("this is a bug in flwr-kld: please report it with the lines above")
         else:
             sys.exit(code)
         sys.exit(ExitCode.ERROR)

@@ -27,11 +27,15 @@ def budget(
     ] = None,
     delta: Annotated[float, typer.Option(help="Delta of the budget to set.")] = 1e-6,
     days: Annotated[float, typer.Option(help="Length of its rolling window.")] = 30.0,
-    adjacency: Annotated[Adjacency, typer.Option(help="What it hides.")] = Adjacency.REPLACE_ONE,
-    unit: Annotated[Unit, typer.Option(help="Whose: a record's, or a client's.")] = Unit.RECORD,
+    adjacency: Annotated[
+        Adjacency, typer.Option(help="Neighbouring relation of the budget.")
+    ] = Adjacency.REPLACE_ONE,
+    unit: Annotated[
+        Unit, typer.Option(help="What the budget protects: a record or a whole client.")
+    ] = Unit.RECORD,
     composition: Annotated[
         Composition,
-        typer.Option(help="pld, or sum where someone picks the next check by the last report."),
+        typer.Option(help="How costs add up; sum if reports decide which check comes next."),
     ] = "pld",
     as_json: AsJson = False,
 ) -> None:

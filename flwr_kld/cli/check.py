@@ -62,12 +62,13 @@ def check(
     A check that the ledger knows is not run again: its stored report is printed.
 
     Exit codes: 0 no drift, 1 drift, 2 inconclusive (or no threshold set), 3 refused (budget,
-    cohort, guard), 4 error. SIGINT, SIGTERM and SIGHUP stop the run: 128 and the signal's number.
+    cohort, guard), 4 error. SIGINT, SIGTERM and SIGHUP stop the run; the exit code is 128 plus the
+    signal's number.
     """
     if key is not None and schedule is not None:
         raise ValueError("give --key or --schedule, not both")
     if zone is not None and schedule is None:
-        raise ValueError("--zone is the time zone of --schedule: give both")
+        raise ValueError("--zone has no meaning without --schedule: give both")
     slots = parse_schedule(schedule, zone=zone or "UTC") if schedule is not None else None
     name = check_key(key) if key is not None else current_key(datetime.now(UTC), slots)
     listeners = Listeners.of_options(

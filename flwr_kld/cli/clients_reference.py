@@ -62,7 +62,7 @@ class Making:
         head = Text(self.outcome.upper(), style=style)
         head.append(f"  reference {self.key}", style="default")
         if not self.ran and self.failure is None:
-            head.append(" (the ledger had it: nothing was asked)", style="dim")
+            head.append(" (already in the ledger: nobody was asked)", style="dim")
         yield head
         yield Text(str(self.report) if self.message is None else self.message)
 

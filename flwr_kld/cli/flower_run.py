@@ -138,7 +138,7 @@ def run_app(
         If there is no ``flwr`` command.
     """
     if not (app / "pyproject.toml").is_file():
-        raise ValueError(f"{app} is no Flower app: it has no pyproject.toml")
+        raise ValueError(f"{app} is not a Flower app: it has no pyproject.toml")
     command = [_flwr(), "run", str(app), *([connection] if connection else []), "--stream"]
     for override in (*config, f'{asks}="{key}"'):
         command += ["--run-config", override]

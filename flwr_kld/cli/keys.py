@@ -10,7 +10,7 @@ from flwr_kld.schedule.times import Schedule
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
 _MINUTE = timedelta(minutes=1)
-"""Slots are no closer."""
+"""Slots are at least this far apart."""
 _LONGEST_GAP = timedelta(days=366 * 8)
 """Slots further back are not looked for: 29 February comes every 8 years at least."""
 
@@ -25,7 +25,7 @@ def check_key(key: str) -> str:
     """
     if not _SAFE.fullmatch(key):
         raise ValueError(
-            f"{key!r} is no key: use at most 100 letters, digits and . _ : @ + -, "
+            f"{key!r} is not a valid key: use at most 100 letters, digits and . _ : @ + -, "
             "starting with a letter or a digit"
         )
     return key

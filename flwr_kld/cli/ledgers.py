@@ -180,12 +180,12 @@ def why_no_report(entry: Entry) -> str:
     if entry.failure is not None:
         return f"{_HOW[entry.failure.kind]}: {entry.failure.words}"
     if entry.kind in (Kind.REFERENCE, Kind.DRAWS):
-        return f"it is no check of drift: {reference_report(entry) or entry.kind}"
+        return f"it is not a drift check: {reference_report(entry) or entry.kind}"
     return "its report was written by another version of flwr-kld"
 
 
 def beside(entry: Entry) -> str | None:
-    """Say of what takes a number, and is no check, what it is; None of anything else."""
+    """Describe an entry that takes a number but is not a check; None for any other."""
     if entry.kind not in (Kind.REFERENCE, Kind.DRAWS):
         return None
     if (made := reference_report(entry)) is not None:

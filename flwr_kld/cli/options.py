@@ -15,28 +15,29 @@ Ledger = Annotated[
     ),
 ]
 Population = Annotated[
-    str, typer.Option(envvar="FLWR_KLD_POPULATION", help="Whose budget and history.")
+    str,
+    typer.Option(
+        envvar="FLWR_KLD_POPULATION", help="Population whose budget and history are meant."
+    ),
 ]
 Predictor = Annotated[
-    str | None, typer.Option(help="The rounds of the predictor of this name, instead of checks.")
+    str | None, typer.Option(help="Rounds of the predictor of this name, instead of checks.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
-Last = Annotated[
-    int, typer.Option("--last", min=1, help="How many of the latest checks or rounds.")
-]
+Last = Annotated[int, typer.Option("--last", min=1, help="Number of latest checks or rounds.")]
 
 FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")]
 Connection = Annotated[
-    str | None, typer.Argument(help="Name of the SuperLink connection; Flower's default if none.")
+    str | None, typer.Argument(help="Name of the SuperLink connection; by default Flower's.")
 ]
 RunConfig = Annotated[
     list[str] | None,
     typer.Option(help="Further overrides of the app's run config, as in flwr run: 'key=value'."),
 ]
 Timeout = Annotated[
-    float, typer.Option(min=1, help="Seconds after which a check is given up and its run stopped.")
+    float, typer.Option(min=1, help="Seconds until a check is given up and its run is stopped.")
 ]
-Zone = Annotated[str, typer.Option(help="Time zone of a cron expression.")]
+Zone = Annotated[str, typer.Option(help="Time zone of the cron expression.")]
 MetricsFile = Annotated[
     Path | None,
     typer.Option(help="Write Prometheus metrics to this .prom file after each check."),
@@ -51,5 +52,5 @@ WebhookSecret = Annotated[
 ]
 AlertCommand = Annotated[
     str | None,
-    typer.Option(help="Run this on drift, with the report as JSON on its standard input."),
+    typer.Option(help="Run this command on drift, with the report as JSON on its standard input."),
 ]

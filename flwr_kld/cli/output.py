@@ -29,7 +29,7 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
 def say(words: str) -> None:
     """Tell the operator something that is not a result; markup in it stays as it is.
 
-    A terminal that was closed is no error: a check is worth more than its log.
+    A closed terminal is not an error: a check is worth more than its log.
     """
     with suppress(OSError):
         messages.print(words, markup=False)

@@ -30,36 +30,36 @@ def plan(
     reference: Annotated[Path, typer.Argument(help="Reference, .npz.")],
     *,
     clients: Annotated[
-        list[int], typer.Option(min=2, help="Clients that answer in a check; may be repeated.")
+        list[int], typer.Option(min=2, help="Clients that answer a check; may be repeated.")
     ],
-    records: Annotated[float, typer.Option(help="Records of a client, on average.")],
+    records: Annotated[float, typer.Option(help="Mean number of records of a client.")],
     epsilon: Annotated[
-        list[float] | None, typer.Option(help="Of a check, in nats; may be repeated.")
+        list[float] | None, typer.Option(help="Epsilon of a check, in nats; may be repeated.")
     ] = None,
-    threshold: Annotated[
-        float, typer.Option(min=0, help="Divergence that is tolerated, in nats.")
-    ] = 0.0,
+    threshold: Annotated[float, typer.Option(min=0, help="Tolerated divergence, in nats.")] = 0.0,
     estimate_only: Annotated[
         bool, typer.Option("--estimate-only", help="Plan checks that decide nothing.")
     ] = False,
-    cells: Annotated[int, typer.Option(min=16, help="Cells of the query.")] = 1000,
+    cells: Annotated[int, typer.Option(min=16, help="Number of cells of the query.")] = 1000,
     trust: Annotated[
         Literal["trusted", "trusted-aggregator", "distributed"],
         typer.Option(help="Who adds the noise."),
     ] = "trusted",
     secure_sum: Annotated[
-        bool, typer.Option("--secure-sum", help="Trusted server, and secure sums.")
+        bool, typer.Option("--secure-sum", help="With --trust trusted: use secure sums.")
     ] = False,
     adjacency: Annotated[Adjacency, typer.Option(help="What is hidden.")] = Adjacency.REPLACE_ONE,
     correlation: Annotated[
         float,
         typer.Option(min=0, max=1, help="How alike a client's records are: 0 independent, 1 same."),
     ] = 0.0,
-    theta: Annotated[float, typer.Option(min=0, max=1, help="Of the skewed divergence.")] = 0.01,
+    theta: Annotated[float, typer.Option(min=0, max=1, help="θ of the skewed divergence.")] = 0.01,
     level: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
-    power: Annotated[float, typer.Option(help="With which a drift is to be found.")] = 0.8,
+    power: Annotated[
+        float, typer.Option(help="Probability with which a drift is to be found.")
+    ] = 0.8,
     population: Annotated[
-        int | None, typer.Option(help="Clients among whom cohorts rotate; default those asked.")
+        int | None, typer.Option(help="Clients among whom cohorts rotate; by default those asked.")
     ] = None,
     buckets: Annotated[
         int, typer.Option(min=1, help="Buckets among which a client's records rotate.")
@@ -115,7 +115,7 @@ def plan(
 
 
 def _trust(name: str, epsilon: float, adjacency: Adjacency, clients: int) -> Trust:
-    """Return the model of that name, for so many clients in an exchange."""
+    """Return the model of that name, for this many clients in an exchange."""
     from flwr_kld.messages.sealing import AggregatorKey
     from flwr_kld.trust.distributed import Distributed
     from flwr_kld.trust.trusted import Trusted

@@ -109,7 +109,7 @@ def _added(
     try:
         each = np.array(list(counts), dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{file} has a count that is no number") from None
+        raise ValueError(f"{file} has a count that is not a number") from None
     return np.asarray(np.bincount(symbols, each, domain.size), dtype=np.float64)
 
 
@@ -117,7 +117,7 @@ def _sized(counts: Any, domain: Domain, file: Path) -> NDArray[np.float64]:
     try:
         array = np.asarray(counts, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{file} has a count that is no number") from None
+        raise ValueError(f"{file} has a count that is not a number") from None
     listed = int(np.count_nonzero(domain.unlisted_way() < 0))
     if array.shape not in ((domain.size,), (listed,)):
         raise ValueError(
@@ -131,7 +131,7 @@ def _integers(texts: list[str], file: Path) -> NDArray[np.int64]:
     try:
         return np.array(texts, dtype=np.int64)
     except ValueError:
-        raise ValueError(f"{file} has a symbol that is no whole number") from None
+        raise ValueError(f"{file} has a symbol that is not a whole number") from None
 
 
 def _json(file: Path) -> Any:

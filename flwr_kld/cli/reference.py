@@ -26,7 +26,7 @@ reference.command()(recommend)
 def show(
     file: Annotated[Path, typer.Argument(help="Reference, .npz.")],
     *,
-    top: Annotated[int, typer.Option(min=0, help="How many of the heaviest symbols.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="Number of heaviest symbols to show.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Show a reference's fingerprints, size and heaviest symbols."""

@@ -43,7 +43,9 @@ def build(
     ] = None,
     floor: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Part of the uniform law to mix in: nothing impossible."),
+        typer.Option(
+            min=0, max=1, help="Weight of the uniform law mixed in, so that nothing is impossible."
+        ),
     ] = None,
     key: Annotated[
         str | None,
@@ -53,7 +55,7 @@ def build(
         Path | None, typer.Option(help="Folder of the Flower app that asks; by default, this one.")
     ] = None,
     connection: Annotated[
-        str | None, typer.Option(help="Name of the SuperLink connection; Flower's default if none.")
+        str | None, typer.Option(help="Name of the SuperLink connection; by default Flower's.")
     ] = None,
     run_config: RunConfig = None,
     timeout: Timeout = 900.0,

@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 def recommend(
     *,
     draws: Annotated[int, typer.Option(min=1, help="k: integrally private draws wanted.")],
-    epsilon: Annotated[float, typer.Option(help="Budget of either way, in nats, for all draws.")],
-    records: Annotated[int, typer.Option(min=1, help="Private records.")],
+    epsilon: Annotated[
+        float, typer.Option(help="Budget of either way, in nats; all draws together.")
+    ],
+    records: Annotated[int, typer.Option(min=1, help="Number of private records.")],
     size: Annotated[
         int | None,
         typer.Option(min=2, help="Symbols of the domain; their law is guessed (Zipf's)."),
     ] = None,
     guess: Annotated[
         Path | None,
-        typer.Option(help="Instead: public reference, .npz, that the truth may look like."),
+        typer.Option(help="Instead of --size: a public reference, .npz, like the truth."),
     ] = None,
     adjacency: Annotated[
         Adjacency, typer.Option(help="What the histogram's noise hides.")

@@ -25,7 +25,7 @@ from flwr_kld.report.series import FORMATS
 
 def report(
     file: Annotated[
-        Path, typer.Argument(help=f"The ending says the format: {', '.join(FORMATS)}.")
+        Path, typer.Argument(help=f"File to write; its ending is the format: {', '.join(FORMATS)}.")
     ] = Path("report.html"),
     *,
     ledger: Ledger = DEFAULT_LEDGER,

@@ -32,7 +32,7 @@ def answer_lines(answer: CheckAnswer) -> Iterator[Text]:
     head = Text(answer.code.words.upper(), style=_STYLE[answer.code])
     head.append(f"  check {answer.key}", style="default")
     if answer.stored:
-        head.append(" (the ledger had it: nothing was asked)", style="dim")
+        head.append(" (already in the ledger: nobody was asked)", style="dim")
     yield head
     if answer.message:
         yield Text(answer.message)
@@ -87,7 +87,7 @@ def report_lines(report: Report) -> Iterator[str]:
         f"({report.guarantee.adjacency}){left}. {who_saw_what(report)}"
     )
     if not report.protection.private:
-        yield "SEEDED NOISE: private for nobody"
+        yield "SEEDED NOISE: NOT PRIVATE"
     yield (
         f"clients: {cohort.survivors} of {cohort.asked}, {reading.records:,.0f} records; "
         f"{cost.seconds:.1f} s"

@@ -31,7 +31,9 @@ def simulate(
     records: Annotated[int, typer.Option(min=1, help="Images of each virtual writer.")] = 100,
     nodes: Annotated[int, typer.Option(min=1, help="Flower nodes that host the writers.")] = 20,
     checks: Annotated[int, typer.Option(min=1, help="Number of checks.")] = 8,
-    cohort: Annotated[int, typer.Option(min=1, help="Writers in a check, in rotation.")] = 200,
+    cohort: Annotated[
+        int, typer.Option(min=1, help="Writers asked in each check, in rotation.")
+    ] = 200,
     drift: Annotated[
         Literal["none", "digits", "writers"],
         typer.Option(help="What changes: nothing, the mix of digits, or the handwriting."),
@@ -40,12 +42,12 @@ def simulate(
     threshold: Annotated[
         float, typer.Option(min=0, help="Nats to tolerate; 0 for estimates without decisions.")
     ] = 0.0,
-    cells: Annotated[int, typer.Option(min=16, help="Cells of the query.")] = 1000,
-    epsilon: Annotated[float, typer.Option(help="Of each check, in nats.")] = 1.0,
+    cells: Annotated[int, typer.Option(min=16, help="Number of cells of the query.")] = 1000,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of each check, in nats.")] = 1.0,
     estimator: Annotated[str, typer.Option(help="Name of the estimator.")] = "posterior_counts",
-    theta: Annotated[float, typer.Option(min=0, max=1, help="Of the skewed divergence.")] = 0.01,
-    seed: Annotated[int, typer.Option(help="Of the simulated data; never of the noise.")] = 1,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds for all checks.")] = 900.0,
+    theta: Annotated[float, typer.Option(min=0, max=1, help="θ of the skewed divergence.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Seed of the data; the noise is never seeded.")] = 1,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds allowed for all checks.")] = 900.0,
     as_json: AsJson = False,
 ) -> None:
     """Run drift checks on a local Flower simulation; write table, plot and page."""

@@ -60,9 +60,9 @@ def watch(
 ) -> None:
     """Check in every slot of a schedule until stopped by SIGTERM or Ctrl-C.
 
-    Slots that were slept through are not made up for one by one, checks never overlap, and a
-    running check is waited for; a second signal, or SIGHUP, stops its run. With --json, one line a
-    check.
+    Missed slots are not caught up on one by one, and checks never overlap. On a signal, a running
+    check is finished first; a second signal, or SIGHUP, stops its run. With --json, one line is
+    written for each check.
     """
     slots = parse_schedule(schedule, zone=zone)
     listeners = Listeners.of_options(

@@ -105,7 +105,7 @@ class BlockPatterns(Domain):
         """Map images to patterns.
 
         Every record has a symbol: one of another shape, with a pixel that is NaN, masked or
-        outside the declared range, or that is no image at all is `missing`. Whole numbers are
+        outside the declared range, or that is not an image at all is `missing`. Whole numbers are
         summed without rounding, so the comparison with the threshold is exact.
 
         Parameters

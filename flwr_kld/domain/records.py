@@ -108,7 +108,7 @@ def _from_values(values: list[Any]) -> NDArray[np.float64]:
 
 
 def _number(value: Any) -> float:
-    """Read one value; NaN if it is no number."""
+    """Read one value; NaN if it is not a number."""
     times = np.datetime64 | np.timedelta64  # float() would take some of them
     if is_missing(value) or isinstance(value, times):
         return math.nan

@@ -1,4 +1,4 @@
-"""Hold a file of receipts against the node's public key, from the first receipt to the last."""
+"""Verify a file of receipts against the node's public key, from the first to the last."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def verify(path: str | Path, public: bytes | None = None, *, head: str | None = 
     ReceiptsTampered
         What is wrong, and at which receipt.
     sqlite3.Error
-        If it is no readable SQLite file.
+        If it is not a readable SQLite file.
     """
     uri = f"{Path(path).resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:

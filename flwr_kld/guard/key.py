@@ -1,4 +1,4 @@
-"""A node's secret in a file that only its operator reads, and the signing key that it is."""
+"""A node's secret in a file that only its operator reads: its signing key."""
 
 from __future__ import annotations
 

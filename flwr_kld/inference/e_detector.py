@@ -27,7 +27,7 @@ _PARTS = (1.0, 0.5, 0.25, 0.125)
 _COST = 1.0
 """Nats that the noise of one check may cost."""
 _CEILING = 100.0
-"""Evidence stops at so many times the alarm, so that an alarm ends some days after the drift."""
+"""Evidence is capped at this multiple of the alarm: an alarm ends some days after the drift."""
 _SLACK = 2.0**-30
 _RUNS, _PATIENCE = 400, 10
 """Drifts that a forecast simulates, and for how many horizons at most."""

@@ -158,7 +158,7 @@ class _Design:
         return cls(expected, weight, unasked, others, noisy.records, powers, theta, effect)
 
     def even(self, symbols: int) -> _Design:
-        """Return that of a domain of so many symbols, all of the same frequency."""
+        """Return that of a domain of this many symbols, all of the same frequency."""
         each = np.ones(symbols)
         return replace(
             self,
@@ -169,7 +169,7 @@ class _Design:
         )
 
     def with_records(self, factor: float) -> _Design:
-        """Return that of so many times the records."""
+        """Return that of this many times the records."""
         return replace(self, expected=self.expected * factor, records=self.records * factor)
 
     @property

@@ -155,7 +155,7 @@ class Witness:
             raise ValueError("the sums are not those of this witness")
 
     def least(self, threshold: float) -> float:
-        """Return the least that ``E_P f`` can be if D_θ is at most so many nats, rounded down.
+        """Return the least that ``E_P f`` can be if D_θ is at most this many nats, rounded down.
 
         ``Σ Π ln f - D_θ <= ln((1 - θ) E_P f + θ E_Π f)`` (Donsker and Varadhan).
         """

@@ -68,7 +68,7 @@ def member_of(key: str) -> int:
     Raises
     ------
     QueryRefused
-        If the key is written in another way, or is no number of a member.
+        If the key is written in another way, or is not a member's number.
     """
     if len(key) <= _LONGEST_ID and key.isascii() and key.isdecimal() and key == str(int(key)):
         return int(key)

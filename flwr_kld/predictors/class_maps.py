@@ -96,7 +96,7 @@ def _splits(laws: Laws, block: int) -> NDArray[np.bool_]:
 def _grid(laws: Laws, bits: int) -> NDArray[np.float64]:
     """``f_j - f̄`` on a grid of integers, shape [K, M].
 
-    Sums with coefficients of so many bits stay below 2**53: they are exact in whatever order.
+    Sums with coefficients of this many bits stay below 2**53: they are exact in whatever order.
     """
     room = 52 - bits - laws.hypotheses.bit_length()
     return np.asarray(np.rint(np.ldexp(laws.probabilities - laws.mean, room)))

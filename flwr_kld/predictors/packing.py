@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def unpacked(packed: bytes, dtype: str, count: int) -> NDArray[np.int64]:
-    """Read exactly so many compressed little-endian integers.
+    """Read exactly this many compressed little-endian integers.
 
     Raises
     ------

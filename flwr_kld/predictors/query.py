@@ -109,7 +109,7 @@ class Query:
         Raises
         ------
         QueryRefused
-            If this is no query over that domain.
+            If this is not a query over that domain.
         """
         wire = _Wire.from_config(config)
         try:

@@ -31,7 +31,7 @@ class ScoreNoise:
     epsilon : float
         In nats, for the score as a function of the label.
     most_moves : int
-        Refuse scores that need noise for more than so many grid steps.
+        Refuse scores that need noise for more than this many grid steps.
 
     Attributes
     ----------

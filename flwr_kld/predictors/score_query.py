@@ -125,7 +125,7 @@ class ScoreQuery:
         Raises
         ------
         QueryRefused
-            If this is no query over that domain.
+            If this is not a query over that domain.
         """
         wire = _Wire.from_config(config)
         try:

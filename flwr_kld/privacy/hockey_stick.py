@@ -102,7 +102,7 @@ class _Moved:
 
     @cached_property
     def largest(self) -> tuple[list[int], list[int]]:
-        """Sums of P and of Q over so many of the largest losses, none first."""
+        """Sums of P and of Q over this many of the largest losses, none first."""
         falling = [self.pairs[i] for i in np.argsort(-self.losses)]
         p_sums, q_sums = (list(accumulate((w[i] for w in falling), initial=0)) for i in (0, 1))
         return p_sums, q_sums

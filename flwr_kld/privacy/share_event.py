@@ -119,7 +119,7 @@ def calibrate_shares(
     clip : Clip, optional
         How whole clients' vectors of counts are clipped; needed if they are what is hidden.
     ball : Ball, optional
-        All moves of a vector that is no vector of counts, whatever is hidden.
+        All moves of a vector other than one of counts, whatever is hidden.
 
     Raises
     ------

@@ -65,7 +65,7 @@ class Scores(Model, what="the scores"):
         One a cell, in steps: 1 less what is tolerated for cells outside the reference, and less
         what is tolerated for all others; all 0 if nothing can lie outside.
     stake : float
-        Share of the wealth that is betted on a step of `divergence`, >= 0.
+        Fraction of the wealth that is bet on a step of `divergence`, >= 0.
     most_records : int
         Records that a client counts at most, 1 to `MOST_RECORDS`.
     by : {"client", "record"}

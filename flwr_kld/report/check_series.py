@@ -77,7 +77,7 @@ class CheckSeries(Series[Report]):
     Raises
     ------
     ValueError
-        If `drift_from` is no number of a check.
+        If `drift_from` is not the number of a check.
     """
 
     _of = Report

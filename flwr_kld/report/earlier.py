@@ -33,7 +33,7 @@ def brought_up(values: object) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If it is no report at all, or one of an earlier version that lacks a value or has another.
+        If it is not a report at all, or an earlier version's that lacks a value or has others.
     """
     if not isinstance(values, Mapping):
         raise ValueError("a stored report is an object of named values")

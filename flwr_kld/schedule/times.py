@@ -87,7 +87,7 @@ class Cron:
         except (CronSimError, StopIteration) as error:
             why = str(error) or "it never comes true"
             raise ValueError(
-                f"{self.expression!r} is no cron expression ({why}): write minute, hour, "
+                f"{self.expression!r} is not a cron expression ({why}): write minute, hour, "
                 "day of month, month and day of week, such as '0 3 * * *'"
             ) from None
 
@@ -132,6 +132,8 @@ def parse_schedule(text: str, *, zone: str = "UTC") -> Schedule:
         return Cron(" ".join(text.split()), zone)
     match = re.fullmatch(r"every\s+([1-9]\d{0,5})\s*([mhd])", text.strip().lower())
     if match is None:
-        raise ValueError(f"{text!r} is no interval: write 'every 30m', 'every 6h' or 'every 1d'")
+        raise ValueError(
+            f"{text!r} is not an interval: write 'every 30m', 'every 6h' or 'every 1d'"
+        )
     _zone(zone)
     return Every(int(match[1]) * _UNITS[match[2]])

@@ -35,7 +35,7 @@ class Shape:
         )
 
     def require_ring(self, cohort: int) -> None:
-        """Refuse what is no graph over a cohort, or one whose secrets a minority opens.
+        """Refuse what is not a graph over a cohort, or one whose secrets a minority opens.
 
         Raises
         ------
@@ -47,10 +47,10 @@ class Shape:
         k, t = self.neighbours, self.threshold
         if not 1 <= k < cohort or (k % 2 and k != cohort - 1):
             raise TooFewNeighbours(
-                "the graph is no ring: neighbours must be even, or everybody else"
+                "the graph is not a ring: neighbours must be even, or everybody else"
             )
         if 2 * t <= k + 1:
-            raise ThresholdTooLow(f"{t} of {k + 1} holders is no majority")
+            raise ThresholdTooLow(f"{t} of {k + 1} holders is not a majority")
         if t > k + 1:
             raise TooFewNeighbours(f"{k + 1} holders can never gather {t} shares")
 

@@ -68,7 +68,7 @@ class ClientPolicy:
 
     @property
     def tolerance(self) -> Tolerance:
-        """The coalition; dropouts are none of the client's business."""
+        """The coalition; dropouts do not concern the client."""
         return Tolerance(
             corrupted=self.corrupted, collusion=self.collusion, security_bits=self.security_bits
         )

@@ -90,7 +90,7 @@ def combine(shares: NDArray[np.uint8], held: NDArray[np.bool_], threshold: int) 
     Raises
     ------
     Tampered
-        If shares are no field elements or open to no 32 bytes.
+        If shares are not field elements, or do not open to 32 bytes.
     """
     if len(shares) == 0:
         return []
@@ -143,5 +143,5 @@ def _unpack(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
     low = shares["low"].astype(np.int64)
     high = np.unpackbits(shares["high"], axis=-1, bitorder="little")
     if (low[high == 1] != 0).any():
-        raise Tampered("a share is no element of the field")
+        raise Tampered("a share is not an element of the field")
     return low + (high.astype(np.int64) << 16)

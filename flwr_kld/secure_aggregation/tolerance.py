@@ -128,7 +128,7 @@ def require_secure(cohort: int, shape: Shape, tolerance: Tolerance) -> None:
     Raises
     ------
     ThresholdTooLow, TooFewNeighbours
-        If it is no sound graph (`Shape.require_ring`), or a coalition would succeed too often.
+        If it is not a sound graph (`Shape.require_ring`), or a coalition would succeed too often.
     """
     shape.require_ring(cohort)
     if leak_probability(cohort, shape, tolerance) * 2**tolerance.security_bits > 1:

@@ -100,7 +100,7 @@ class Distributed(Trust):
         return self.min_survivors + self.corrupted
 
     def event(self, clients: int) -> PrivacyEvent:
-        """Return what the noise shares of so many clients add up to."""
+        """Return what the noise shares of this many clients add up to."""
         return self._event(self.noise_terms.event(), clients)
 
     def sums_event(self, clients: int) -> PrivacyEvent:
@@ -121,7 +121,7 @@ class Distributed(Trust):
         )
 
     def cost(self, survivors: int | None = None) -> Cost:
-        """Return what one release costs at most if so many clients are in the sum.
+        """Return what one release costs at most if this many clients are in the sum.
 
         They are rounded down to an eighth of the fewest: more noise is post-processing, and a
         ledger composes checks of a few kinds better than of one kind for each number of survivors.

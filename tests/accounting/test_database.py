@@ -74,7 +74,7 @@ def test_a_sqlite_ledger_writes_ahead_and_is_for_its_owner(tmp_path):
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("drift.db", "no database URL: try sqlite:///drift.db"),
+        ("drift.db", "not a database URL: try sqlite:///drift.db"),
         ("sqlite://", "name a file, not memory"),
         ("sqlite:///:memory:", "name a file, not memory"),
         ("sqlite:///file:m1?mode=memory&cache=shared&uri=true", "name a file, not memory"),

@@ -230,7 +230,7 @@ def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, k
     flwr.will("nothing")
     done = cli("check", flower_app, "--key", key)
     assert done.exit_code == 4
-    assert "is no key" in done.stderr
+    assert "is not a valid key" in done.stderr
     assert flwr.calls == []
 
 
@@ -238,9 +238,9 @@ def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, k
     ("arguments", "why"),
     [
         (["--ledger", "sqlite://"], "name a file, not memory"),
-        (["--ledger", "drift.db"], "no database URL"),
+        (["--ledger", "drift.db"], "not a database URL"),
         (["--ledger", "sqlite:////nonexistent/drift.db"], "there is no ledger"),
-        (["--schedule", "every 6x"], "no interval"),
+        (["--schedule", "every 6x"], "not an interval"),
         (["--schedule", "every 6h", "--zone", "Mars"], "no time zone"),
         (["--key", "a", "--schedule", "every 6h"], "not both"),
         (["--zone", "Europe/Berlin"], "give both"),
@@ -261,7 +261,7 @@ def test_mistakes_are_4_and_have_no_traceback(cli, flwr, flower_app, arguments, 
 
 
 def test_only_what_the_ledger_had_is_said_to_be_its(cli, flwr, flower_app, tmp_path):
-    claim = "the ledger had it"
+    claim = "already in the ledger"
     for arguments in (
         [tmp_path / "nowhere", "--key", "a"],
         [flower_app, "--key", "a", "--ledger", f"sqlite:///{tmp_path}/nowhere/drift.db"],
@@ -281,7 +281,7 @@ def test_a_folder_without_an_app_and_a_machine_without_flwr(
     cli, flwr, flower_app, tmp_path, monkeypatch
 ):
     flwr.will("nothing")
-    assert "is no Flower app" in cli("check", tmp_path / "nothing", "--key", "a").output
+    assert "is not a Flower app" in cli("check", tmp_path / "nothing", "--key", "a").output
     monkeypatch.setattr(flower_run.sys, "executable", str(tmp_path / "python"))
     (flwr.folder / "flwr").unlink()
     done = cli("check", flower_app, "--key", "a", PATH=str(flwr.folder))

@@ -156,7 +156,7 @@ def test_a_check_that_the_ledger_knows_is_told_among_rounds(cli, flwr, flower_ap
 
 def test_no_key_of_a_check_is_that_of_a_round(cli, flower_app):
     done = cli("check", flower_app, "--key", round_key("traffic", 1))
-    assert (done.exit_code, "is no key" in done.stderr) == (4, True)
+    assert (done.exit_code, "is not a valid key" in done.stderr) == (4, True)
 
 
 @pytest.mark.usefixtures("mixed")

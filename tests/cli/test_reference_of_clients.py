@@ -77,7 +77,7 @@ def test_the_same_key_spends_nothing_and_writes_the_same_file(build, flwr, out):
     assert out.read_bytes() == first
     assert Ledger(flwr.ledger).spent() == spent
     lines = again.stdout.splitlines()
-    assert lines[0] == f"MADE  reference {KEY} (the ledger had it: nothing was asked)"
+    assert lines[0] == f"MADE  reference {KEY} (already in the ledger: nobody was asked)"
     assert "2900 records of 29 of 30 clients (1 × no reply); ε = 0.9 per record" in lines[1]
 
 
@@ -116,7 +116,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     settle(flwr.ledger, "june", REPORT.to_dict(), kept_as(MADE, "june"))
     check = cli("check", flower_app, "--key", "june")
     assert check.exit_code == 4
-    why = f"it is no check of drift: {REPORT}"
+    why = f"it is not a drift check: {REPORT}"
     assert why in check.stdout
     listed = cli("history", COLUMNS="300")
     assert [
@@ -127,7 +127,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     assert f"made of clients' counts: {REPORT}" in listed.stderr
     settle(flwr.ledger, "d1", {"schema": "draws 1", "draws": [2, 0]}, kind=Kind.DRAWS)
     assert "draws 'd1'" in cli("history", COLUMNS="300").stderr
-    assert "it is no check of drift: draws" in cli("check", flower_app, "--key", "d1").stdout
+    assert "it is not a drift check: draws" in cli("check", flower_app, "--key", "d1").stdout
 
 
 OTHER = Reference.from_counts(MADE.domain, [1, 1, 1])
@@ -155,7 +155,7 @@ def test_only_what_the_report_names_is_written(build, flwr, out, states, why):
     ("options", "why"),
     [
         ([], "give --key"),
-        (["--key", "a b"], "is no key"),
+        (["--key", "a b"], "is not a valid key"),
         (["--key", KEY, "--domain", "d.json"], "leave out --domain"),
         (["--key", KEY, "--counts", "c.json", "--floor", "0"], "leave out --counts, --floor"),
         (["--key", KEY, "--records", "r.json"], "leave out --records"),

@@ -91,7 +91,7 @@ def test_sigterm_ends_it_at_once_and_cleanly(url, flower_app):
     ("arguments", "why"),
     [
         (["--schedule", "at night"], "cron expression"),
-        (["--schedule", "every 1h", "--ledger", "x"], "no database URL"),
+        (["--schedule", "every 1h", "--ledger", "x"], "not a database URL"),
         (["--schedule", "0 3 * * *", "--zone", "Mars"], "no time zone"),
         ([], "--schedule"),
     ],

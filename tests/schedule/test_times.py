@@ -103,7 +103,7 @@ def test_intervals_are_read():
      "every", "every 0h", "every -1h", "every 1.5h", "every 6x", "every 6h 30m"],
 )  # fmt: skip
 def test_what_is_no_schedule_is_refused(text):
-    with pytest.raises(ValueError, match=r"is no (cron expression|interval)"):
+    with pytest.raises(ValueError, match=r"is not (a cron expression|an interval)"):
         parse_schedule(text)
 
 

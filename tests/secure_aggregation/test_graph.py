@@ -97,7 +97,7 @@ def test_what_cannot_be_withstood_is_said():
 def test_weak_graphs_are_refused():
     with pytest.raises(TooFewNeighbours, match="do not withstand"):
         require_secure(1000, Shape(8, 5), Tolerance(corrupted=0.1))
-    with pytest.raises(ThresholdTooLow, match="no majority"):
+    with pytest.raises(ThresholdTooLow, match="not a majority"):
         require_secure(1000, Shape(30, 15), Tolerance())
     with pytest.raises(TooFewNeighbours, match="do not withstand"):
         require_secure(1000, Shape(30, 16), Tolerance(collusion=Collusion.LYING))
