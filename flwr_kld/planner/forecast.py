@@ -53,7 +53,7 @@ class Forecast:
     epsilon_per_year : float
         Epsilon of all of them, in nats, at delta 1e-6.
     bytes_down, bytes_up : int
-        Payload of a client in the larger exchange.
+        Payload of a client in the exchange that counts.
     seconds : float
         Of a check; rough.
     """

@@ -1,8 +1,8 @@
 """What an exchange weighs under a trust model, from the messages that its terms call for.
 
 Bytes are payload, as reports count it: what clients are sent and send themselves, without Flower's
-own frames. In a check that decides, this is the exchange with the first half; the other one, about
-a witness of few levels, is smaller.
+own frames. In a check that decides, this is the exchange with the first half; in the other one the
+question holds two scores a cell as well, and the answer is six numbers.
 """
 
 from __future__ import annotations
