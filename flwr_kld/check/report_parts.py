@@ -149,6 +149,7 @@ def metrics(report: Report) -> dict[str, Any]:
         "kld.seconds": report.cost.seconds,
         "kld.private": int(report.protection.private),
         "kld.lower_bound": report.lower_bound,
+        "kld.upper_limit": report.upper_limit,
         "kld.outside": reading.outside and reading.outside.share,
         "kld.outside_lower": verdict and verdict.outside_lower,
         "kld.drift": verdict and int(verdict.outcome is Outcome.DRIFT),

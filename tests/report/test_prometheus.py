@@ -14,7 +14,15 @@ from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics, ser
 DRIFTED = altered(
     REPORT,
     verdict=Verdict(
-        outcome=Outcome.DRIFT, reason="r", resolve=None, threshold=0.1, lower_bound=0.17, level=0.95
+        outcome=Outcome.DRIFT,
+        reason="r",
+        resolve=None,
+        threshold=0.1,
+        lower_bound=0.17,
+        level=0.95,
+        interval=(0.17, 0.37),
+        evidence=2.5,
+        alarm_at=20.0,
     ),
     left=0.4,
     dropouts={
@@ -47,6 +55,8 @@ def test_a_finished_check_tells_all_it_knows(tmp_path: Path):
     assert got["kld_estimate", "digits"] == 0.25
     assert got["kld_estimate_deviation", "digits"] == pytest.approx(0.05)
     assert got["kld_lower_bound", "digits"] == 0.17
+    assert got["kld_upper_limit", "digits"] == pytest.approx(0.37)
+    assert (got["kld_evidence", "digits"], got["kld_evidence_alarm", "digits"]) == (2.5, 20.0)
     assert got["kld_threshold", "digits"] == 0.1
     assert got["kld_epsilon", "digits"] == 1.0
     assert got["kld_epsilon_left", "digits"] == 0.4

@@ -68,6 +68,43 @@ def test_the_verdict_names_its_population():
         assert verdict.reason.endswith(f"this is about {verdict.population}")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "options", "drawn_from", "counted"),
+    [
+        (39, {}, "these 39 clients", "half of the records of these 39 clients"),
+        (40, {}, "the clients that these 20 were drawn from", "these 20 clients"),
+        (
+            40,
+            {"most_records": 60},
+            "the clients that these 20 were drawn from, counting at most 60 records of each",
+            "these 20 clients",
+        ),
+    ],
+)
+def test_estimates_and_guarantees_say_whose_they_are_and_how_they_hold(
+    nodes, options, drawn_from, counted
+):
+    report = KLDrift(
+        REFERENCE, Trusted(1.0), threshold=0.05, alarm=Alarm(horizon=50), **options
+    ).check(grid_of(nodes=nodes))
+    assert [one.whose for one in report.reading.estimates] == [drawn_from, counted]
+    what = "records" if nodes < 40 else "clients"
+    assert report.verdict.holds["lower_bound"].startswith(
+        f"asymptotic, nearly exact for many {what}"
+    )
+    assert report.verdict.holds["evidence"].startswith(
+        f"proven for {what}" if nodes < 40 else "proven for every law"
+    )
+    alarm = report.verdict.alarm
+    assert (alarm.rate, alarm.by_evidence, alarm.horizon) == (0.05, pytest.approx(0.03), 50)
+    assert alarm.between_false_alarms == pytest.approx(50 / 0.03)
+    assert [delay.divergence for delay in alarm.delays] == pytest.approx([0.15, 0.25])
+
+
+def test_a_check_that_stands_alone_forecasts_no_delay():
+    assert monitor().check(grid_of(nodes=40)).verdict.alarm.delays == ()
+
+
 def test_nobody_is_counted_in_the_population_who_was_not():
     """Three of ten answer the first half, and not the second."""
     lost = {1001, 1002, 1003}
