@@ -29,6 +29,7 @@ from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import contradicted, hold_to_estimates
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
+from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan, QueryPlan
@@ -249,6 +250,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,
             theta=self.theta, threshold=self.threshold or 0.0, outside=self.outside or 0.0,
+            recent=self._decider.recent if self._decider else RecentChecks(),
         )  # fmt: skip
         self.counted = measured.counted
         contradiction = measured.contradiction(self.most_records or 0)

@@ -17,6 +17,7 @@ from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.deciding import Deciding, default_most_records
+from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.guarantee import Adjacency
@@ -117,6 +118,7 @@ class Publisher:
         theta: float,
         threshold: float,
         outside: float,
+        recent: RecentChecks,
     ) -> Measured:
         """Ask one part, or two: then the second is asked what the first one's answers suggest.
 
@@ -129,6 +131,8 @@ class Publisher:
         theta, threshold, outside : float
             What the second part decides on: the nats of D_θ, and the share of records outside the
             reference, that are tolerated.
+        recent : RecentChecks
+            What checks before this one published.
 
         The other parameters are those of `publish`.
 
@@ -160,7 +164,7 @@ class Publisher:
             outside=outside,
             theta=theta,
         )
-        witness = Witness.from_counts(found.values, deciding)
+        witness = Witness.from_counts(found.values, deciding, recent)
         try:
             counted = self.publish(
                 grid,

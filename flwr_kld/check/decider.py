@@ -6,18 +6,20 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from flwr_kld.accounting import Ledger, State
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.check.measured import Measured
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
-from flwr_kld.inference.e_detector import EDetector, log_evidence
+from flwr_kld.inference.design_effect import design_effect
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
+from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.inference.witness import Witness
@@ -31,7 +33,7 @@ again for the share outside the reference; the rest is the detector's. A check t
 little use for that."""
 _ALIKE = 0.1
 """Part by which cohorts may differ in size without another forecast."""
-_EVIDENCE = 2
+_EVIDENCE = 3
 """Version of the fields that evidence is remembered under. A new field of `Alarm` joins them, and
 restarts all evidence, only if evidence that was gathered without it does not count with it."""
 
@@ -133,18 +135,25 @@ class Decider:
     theta: float
     reference: Reference
     _detector: EDetector = field(init=False, repr=False)
+    _recent: RecentChecks = field(init=False, repr=False, default=RecentChecks())
     _version: int = 0
     _known: tuple[int, OperatingCharacteristic] | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         self._detector = self.alarm.detector
 
+    @property
+    def recent(self) -> RecentChecks:
+        """What the last checks published."""
+        return self._recent
+
     def recall(self, ledger: Ledger, budget: str) -> None:
-        """Take up the evidence that a ledger remembers."""
+        """Take up the evidence and the checks that a ledger remembers."""
         found = ledger.state(self._name(budget))
         if found is not None:
             self._version = found.version
-            self._detector = EDetector.restore(found.value)
+            self._detector = EDetector.restore(found.value["evidence"])
+            self._recent = RecentChecks.from_json(found.value["recent"])
 
     def decide(self, measured: Measured, budget: str, contradiction: str | None) -> Decided:
         """Return the verdict of one check, and the evidence after it.
@@ -173,11 +182,13 @@ class Decider:
         """Decide on sums over clients."""
         level, at_once = self.alarm.level, self.alarm.level_at_once
         bound = lower_confidence_bound(witness, sums, level=level)
+        spreads = [*self._recent.spreads, bound.spread]
+        effect = design_effect(spreads, witness.deciding.most_records)
         verdict = decide(
             bound,
             lower_confidence_bound(witness, sums, level=at_once),
-            upper_limit(first, theta=self.theta, level=level, design_effect=bound.design_effect),
-            self._detector.update(log_evidence(sums)),
+            upper_limit(first, theta=self.theta, level=level, design_effect=effect),
+            self._detector.update(log_evidence(witness, sums)),
             Outside(
                 outside_limits(witness, sums, level=level),
                 outside_limits(witness, sums, level=at_once),
@@ -192,10 +203,10 @@ class Decider:
         verdict = replace(
             verdict,
             holds=how_guarantees_hold(deciding.by, deciding.most_records),
-            alarm=self._characteristic(first, witness, sums, bound.design_effect),
+            alarm=self._characteristic(first, witness, sums, effect),
         )
-        state = self._remember(budget, self._detector.state())
-        return Decided(verdict, (state,), bound.design_effect)
+        self._recent = self._recent.with_check(first, bound.spread)
+        return Decided(verdict, (self._remembered(budget),), effect)
 
     def _characteristic(
         self, first: NoisyCounts, witness: Witness, sums: ClientSums, design_effect: float
@@ -221,8 +232,9 @@ class Decider:
             self._known = clients, found
         return self._known[1]
 
-    def _remember(self, budget: str, state: dict[str, Any]) -> State:
-        remembered = State(self._name(budget), state, self._version)
+    def _remembered(self, budget: str) -> State:
+        kept = {"evidence": self._detector.state(), "recent": self._recent.to_json()}
+        remembered = State(self._name(budget), kept, self._version)
         self._version += 1
         return remembered
 

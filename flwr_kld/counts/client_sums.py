@@ -21,7 +21,7 @@ class ClientSums:
     Parameters
     ----------
     steps : NDArray[np.int64]
-        Shape [6], in the order of `NUMBERS`, in steps of `units`; may be negative.
+        Shape [5], in the order of `NUMBERS`, in steps of `units`; may be negative.
     clients : int
         In the sums.
     event : PrivacyEvent
@@ -44,11 +44,11 @@ class ClientSums:
         return self.event.table
 
     def unit(self, number: str) -> float:
-        """Return what one step of a number is worth, in score steps, nats or records."""
+        """Return what one step of a number is worth, in score steps or records."""
         return float(self._units[NUMBERS.index(number)])
 
     def value(self, number: str) -> float:
-        """Return one of `NUMBERS` in score steps, their squares, nats or records."""
+        """Return one of `NUMBERS` in score steps, their squares or records."""
         return float(self.steps[NUMBERS.index(number)]) * self.unit(number)
 
     def deviation(self, number: str) -> float:

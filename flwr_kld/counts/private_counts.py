@@ -158,7 +158,7 @@ class ClientScores(ClientVector):
     Parameters
     ----------
     steps : NDArray[np.int32]
-        Shape [6].
+        Shape [5].
     scores : Scores
         What was added up.
     guarantee : Guarantee

@@ -13,6 +13,8 @@ from flwr_kld.inference.estimators.score import Floats, check_theta, check_thres
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS
 
+_USUAL = 6.0
+"""Standard deviations of independent records within which a client's sum is never capped."""
 _SPARE = 1.25
 """Records that a client counts by default, over the mean: all of them where clients are alike. More
 would make bets over checks smaller, and the noise in the spread of clients larger."""
@@ -71,21 +73,45 @@ class Deciding:
             theta=check_theta(self.theta),
         )
 
-    def variance_by_noise(self, score: Floats) -> Floats:
-        """Predict what noise adds to the variance of the sum of such scores, shape [..., cells].
+    def variance_by_noise(self, score: Floats, sampling: Floats) -> Floats:
+        """Predict what noise adds to the variance of the sum of scores, shape [..., cells].
 
         Its own, and one standard deviation of what the noise adds to the spread of the clients.
+
+        Parameters
+        ----------
+        score : Floats
+            Shape [..., cells].
+        sampling : Floats
+            Shape [...]: variance of the sum over independent records.
         """
-        extreme = np.abs(score).max(axis=-1) * (self.most_records if self.by == "client" else 1)
+        by_client, records = self.by == "client", self.most_records
+        lowest, highest = np.maximum(-score.min(axis=-1), 0), np.maximum(score.max(axis=-1), 0)
+        if by_client:
+            lowest, highest = records * lowest, records * highest
+            highest = np.minimum(highest, self.ceiling(lowest, sampling))
+        extreme = np.maximum(lowest, highest)
         if self.guarantee.unit is Unit.RECORD:
             moves = np.ptp(score, axis=-1)
-            square = 2 * extreme * moves if self.by == "client" else extreme**2
+            square = 2 * extreme * moves if by_client else extreme**2
         else:
-            most = 1 if self.by == "client" else self.most_records
+            most = 1 if by_client else records
             moves, square = most * extreme, most * extreme**2
         total = self.noise * moves / MOVES[NUMBERS.index("total")]
         variance: Floats = total**2 + self.noise * square / MOVES[NUMBERS.index("squares")]
         return variance
+
+    def ceiling(self, lowest: Floats, sampling: Floats) -> Floats:
+        """Return where a client's sum is capped: as far above 0 as it can be below, or usual.
+
+        Parameters
+        ----------
+        lowest : Floats
+            How far a client's sum can be below 0.
+        sampling : Floats
+            Variance of all clients' sum over independent records.
+        """
+        return np.maximum(lowest, _USUAL * np.sqrt(sampling / self.clients))
 
 
 def default_most_records(records: float, clients: int) -> int:

@@ -1,9 +1,8 @@
-"""Evidence over checks from what bets on clients' sums have won: a theorem, for every law.
+"""Evidence over checks: an alarm whose rate is a theorem, for every law.
 
-Each client's sum S, of mean at most 0 if D_θ is at most the threshold, multiplies a stake by
-``1 + λ S > 0``; the product over independent clients has a mean of at most 1, whatever their law
-within the bound on a client's records. Over checks, an e-detector (Shin, Ramdas, Rinaldo 2022)
-adds up for drifts that may begin at any of them; Ville 1939.
+Each check multiplies what was staked by e, whose mean is at most 1 if D_θ is at most the threshold
+(`Bet`). An e-detector (Shin, Ramdas, Rinaldo 2022) adds up for drifts that may begin at any check;
+Ville 1939.
 Proof note: ``docs/proofs/e-detector.md``.
 """
 
@@ -18,17 +17,10 @@ from pydantic import Field
 
 from flwr_kld.arguments import real, whole
 from flwr_kld.codec.model import Model
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.privacy.table import RATIO_BITS, TOTAL, NoiseTable
 
 _SCHEMA: Final = 2
-_PARTS = (1.0, 0.5, 0.25, 0.125)
-"""Powers that the wealth may be raised to, which lowers its mean: the noise's cost falls faster."""
-_COST = 1.0
-"""Nats that the noise of one check may cost."""
 _CEILING = 100.0
 """Evidence is capped at this multiple of the alarm: an alarm ends some days after the drift."""
-_SLACK = 2.0**-30
 _RUNS, _PATIENCE = 400, 10
 """Drifts that a forecast simulates, and for how many horizons at most."""
 
@@ -55,41 +47,6 @@ class Standing:
     def alarmed(self) -> bool:
         """Whether there is an alarm now."""
         return self.evidence >= self.alarm_at
-
-
-def log_evidence(sums: ClientSums) -> float:
-    """Return ln e of one check, where ``E e <= 1`` if D_θ is at most the threshold.
-
-    Exact within the bound on a client's records: the noise costs its own moment, from its table,
-    and each client's rounding at most what Hoeffding allows for a range of one step. By record, it
-    is exact for records that are independent.
-    """
-    part, cost = power_and_cost(sums.noise, sums.unit("log_wealth"), sums.clients)
-    return part * sums.value("log_wealth") - cost
-
-
-def power_and_cost(noise: NoiseTable, unit: float, clients: int) -> tuple[float, float]:
-    """Return the power that wealth is raised to, and the nats that noise and rounding cost then.
-
-    Both are public before anybody answers. The power is 0 where the noise leaves nothing to win.
-    """
-    for part in _PARTS:
-        cost = _log_moment(noise, part * unit)
-        if cost <= _COST:
-            return part, cost + clients * (part * unit) ** 2 / 8 + _SLACK
-    return 0.0, 0.0
-
-
-def _log_moment(noise: NoiseTable, slope: float) -> float:
-    """``ln E exp(slope · Z)``, inf where it diverges; the tail included."""
-    ratio = noise.tail_ratio / 2.0**RATIO_BITS
-    if slope * noise.reach > 500 or ratio * math.exp(slope) >= 1:
-        return math.inf
-    moment = float(noise.probabilities @ np.cosh(slope * noise.support))
-    edge, first = noise.tail / TOTAL * (1 - ratio) / 2, slope * (noise.reach + 1)
-    for sign in (1, -1):
-        moment += edge * math.exp(sign * first) / (1 - ratio * math.exp(sign * slope))
-    return math.log(moment)
 
 
 _NotNegative = Annotated[float, Field(ge=0)]

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.design_effect import Spread
 from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.inference.score_sum import ScoreSum
 from flwr_kld.inference.witness import Witness
-
-_DOUBT = 2.0
-"""Standard deviations of its noise at which half of an excess counts."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class LowerBound:
         Of "D_θ is at most the threshold"; asymptotic likewise.
     records : float
         In the second half.
-    design_effect : float
-        Variance of the clients' sums over that of as many independent records, >= 1; an estimate.
+    spread : Spread
+        Of the clients' sums.
     """
 
     lower: float
@@ -53,7 +51,7 @@ class LowerBound:
     level: float
     p_value: float
     records: float
-    design_effect: float
+    spread: Spread
 
 
 def lower_confidence_bound(
@@ -99,25 +97,8 @@ def lower_confidence_bound(
         level=level,
         p_value=score.p_value(),
         records=records,
-        design_effect=_design_effect(
-            score.variance / independent,
-            score.noise_in_variance / independent,
-            most=float(witness.deciding.most_records),
-        ),
+        spread=Spread(score.spread / independent, score.noise_in_variance / independent),
     )
-
-
-def _design_effect(seen: float, noise: float, most: float) -> float:
-    """Estimate a design effect from one with noise, which alone would make it large.
-
-    What is above 1 counts in full where it stands far above the noise, and hardly where it does
-    not: a witness that sees nothing has little spread, and all of it is noise. Clients whose
-    records are all alike have a design effect of as many records.
-    """
-    above = max(seen - 1, 0.0)
-    if not above > 0:
-        return 1.0
-    return min(1 + above / (1 + (_DOUBT * noise / above) ** 2), max(most, 1.0))
 
 
 def _divergence(witness: Witness, sums: ClientSums) -> ScoreSum:

@@ -61,6 +61,11 @@ class ScoreSum:
         return float(self._variances(np.zeros(1))[0])
 
     @property
+    def spread(self) -> float:
+        """Unbiased estimate of `variance`: noise may bring it below 0."""
+        return float(self._spreads(np.zeros(1))[0])
+
+    @property
     def noise_in_variance(self) -> float:
         """Standard deviation of what noise does to `variance`, in squared score steps."""
         squares = "squares" if self.number == "total" else "outside_squares"
@@ -109,11 +114,14 @@ class ScoreSum:
 
     def _variances(self, noise: Floats) -> Floats:
         """Variance of the sum for each value of the noise in the squares, in steps."""
+        least = max(self.least * self.sums.records, 1.0)
+        return np.asarray(np.maximum(self._spreads(noise), least))
+
+    def _spreads(self, noise: Floats) -> Floats:
         name: Literal["squares", "outside_squares"]
         name = "squares" if self.number == "total" else "outside_squares"
         squares = self.sums.value(name) - noise * self.sums.unit(name)
-        seen = squares - self.value**2 / max(self._draws, 1.0)
-        return np.asarray(np.maximum(seen, max(self.least * self.sums.records, 1.0)))
+        return np.asarray(squares - self.value**2 / max(self._draws, 1.0))
 
     @cached_property
     def _degrees(self) -> float:

@@ -1,8 +1,8 @@
-"""The witness of a check: a public positive function of the cell, learnt from the first half.
+"""The witness of a check: a public positive function of the cell, learnt before it is asked.
 
 Donsker and Varadhan (1983): ``KL(Π || M) >= Σ Π ln f - ln E_M f`` for *every* f > 0, with equality
-at ``f = Π / M``. So a witness may be learnt from one half of a cohort and evaluated on the other,
-and however bad it is, what it proves holds. PRIEST-KLD has no such bound.
+at ``f = Π / M``. So a witness may be learnt from one half of a cohort, and from earlier checks, and
+evaluated on the other half: however bad it is, what it proves holds. PRIEST-KLD has no such bound.
 Proof note: ``docs/proofs/lower-bound.md``.
 """
 
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.inference.deciding import Deciding
-from flwr_kld.inference.estimators.posterior_counts import expected_shares
 from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import LARGEST_LOSS, LARGEST_SCORE, NUMBERS, Scores
+from flwr_kld.query.scores import LARGEST_SCORE, Scores
 
 if TYPE_CHECKING:
     from flwr_kld.counts.client_sums import ClientSums
@@ -35,12 +35,11 @@ else could lose most: a low cap there makes bets larger."""
 _POWERS = (1.0, 0.7, 0.5, 0.3, 0.1, 0.02)
 """Powers that f is raised to. The full one sees most nats; near a threshold of 0 a small one has
 twice the ratio of signal to noise, as what the inequality loses is quadratic in ln f."""
+_NEARLY = 0.1
+"""Part of the standard errors that is given up for a larger bet."""
 _SURE = 6.0
 """Standard errors beyond the threshold at which a check finds a drift at any level in use: there
 the witness is the one with the best bound."""
-_STAKED = 1.2
-"""Drift, in standard errors of a check's sum, on which bets grow fastest."""
-_STAKES = np.geomspace(1.0, 0.02, 24)
 _STEPS = 16
 """Sizes of a step that are tried, within 1 / 16 of each other: one fits the threshold well."""
 
@@ -58,7 +57,7 @@ class Witness:
     step : float
         In (0, 1).
     share : Floats
-        Shape [cells], P as the first half had it. No guarantee over checks rests on it.
+        Shape [cells], P as it was expected. No guarantee over checks rests on it.
     deciding : Deciding
         What the second half is going to be.
 
@@ -81,12 +80,15 @@ class Witness:
             raise ValueError("the values of a witness are positive, in steps below 1")
 
     @classmethod
-    def from_counts(cls, noisy: NoisyCounts, deciding: Deciding) -> Witness:
+    def from_counts(
+        cls, noisy: NoisyCounts, deciding: Deciding, recent: RecentChecks | None = None
+    ) -> Witness:
         """Choose the witness by what is expected of the second half.
 
-        The best f for the first half's posterior mean of P is ``1 / ((1 - θ) r + θ)``. Capped and
-        raised to a power, it is the one with the best bound, if that is far beyond the threshold;
-        else the one whose sum stands most standard errors above what the threshold allows.
+        The best f for the posterior mean of P is ``1 / ((1 - θ) r + θ)``. Capped and raised to a
+        power, it is the one with the best bound, if that is far beyond the threshold. Else it is
+        one whose sum stands about most standard errors above what the threshold allows, and of
+        those the one that may be betted on highest.
 
         Parameters
         ----------
@@ -94,20 +96,23 @@ class Witness:
             Of the first half.
         deciding : Deciding
             What the second half is going to be.
+        recent : RecentChecks, optional
+            Of the checks before this one.
         """
         plan, theta = noisy.plan, deciding.theta
-        share = expected_shares(noisy, theta=theta)
+        share = (recent or RecentChecks()).shares(noisy, theta=theta)
         mixed = (1 - theta) * share + theta * plan.mass
         inverse = plan.mass / np.maximum(mixed, np.finfo(float).tiny)
-        best_bound, best_errors = (-math.inf, inverse), (-math.inf, inverse)
-        for least in _LEAST:
-            capped = np.clip(inverse, 1 / least, np.array(_MOST)[:, None])
-            offers = np.stack([capped**power for power in _POWERS], axis=1).reshape(-1, plan.cells)
-            bounds, errors = _expected(offers, plan.mass, share, deciding)
-            best_bound = _better(best_bound, bounds, offers)
-            best_errors = _better(best_errors, errors, offers)
-        sure = best_bound[0] > deciding.threshold
-        return cls._in_steps((best_bound if sure else best_errors)[1], plan, share, deciding)
+        rows = [_offers(inverse, least) for least in _LEAST]  # few at a time: each has all cells
+        found = np.concatenate([_expected(f, plan.mass, share, deciding) for f in rows], axis=1)
+        bounds, errors, growth = found
+        if bounds.max() > deciding.threshold:
+            best = int(np.argmax(bounds))
+        else:
+            near = errors >= errors.max() - _NEARLY * abs(errors.max())
+            best = int(np.argmax(np.where(near, growth, -math.inf)))
+        row, place = divmod(best, len(rows[0]))
+        return cls._in_steps(rows[row][place], plan, share, deciding)
 
     @classmethod
     def _in_steps(cls, f: Floats, plan: QueryPlan, share: Floats, deciding: Deciding) -> Witness:
@@ -126,24 +131,19 @@ class Witness:
 
         Rounded down, so its mean is at most 0 if D_θ is at most the threshold.
         """
-        deciding, divergence = self.deciding, self.below + self._above
-        lowest = max(-int(divergence.min()), 1) * (
-            deciding.most_records if deciding.by == "client" else 1
-        )
-        largest = (1 - SLACK) * LARGEST_LOSS / lowest
-        scores = Scores(
+        divergence = self.below + self._above
+        lowest, highest = min(int(divergence.min()), 0), max(int(divergence.max()), 0)
+        if self.deciding.by == "client":
+            most, variance = self.deciding.most_records, (self.deviation / self.step) ** 2
+            ceiling = self.deciding.ceiling(np.array(-most * lowest), np.array(variance))
+            highest = min(most * highest, math.ceil(float(ceiling)))
+        return Scores(
             divergence=tuple(divergence.tolist()),
-            outside=_outside_scores(self.plan.outside, deciding.outside),
-            stake=largest,
-            most_records=deciding.most_records,
-            by=deciding.by,
+            outside=_outside_scores(self.plan.outside, self.deciding.outside),
+            ceiling=highest,
+            most_records=self.deciding.most_records,
+            by=self.deciding.by,
         )
-        # Bets of λ on a drift of z deviations σ grow by λ z σ - λ² σ² / 2, less what noise costs.
-        unit = scores.units(deciding.guarantee)[NUMBERS.index("log_wealth")]
-        noise = (deciding.noise * float(unit)) ** 2
-        stakes = largest * _STAKES * self.deviation / self.step
-        growth = _STAKED * stakes - (stakes**2 + noise * _STAKES**2) / 2
-        return replace(scores, stake=largest * float(_STAKES[np.argmax(growth)]))
 
     def query_plan(self) -> QueryPlan:
         """Return what the second half is asked."""
@@ -214,26 +214,28 @@ def _score(f: Floats, mass: Floats, deciding: Deciding) -> Floats:
     return np.asarray(least[..., None] - f)
 
 
-def _expected(
-    offers: Floats, mass: Floats, share: Floats, deciding: Deciding
-) -> tuple[Floats, Floats]:
-    """Predict each offer's bound `_SURE` errors below the middle, and errors above the threshold.
+def _offers(inverse: Floats, least: float) -> Floats:
+    """Cap f from below at 1 / least, and in several ways from above; shape [offers, cells]."""
+    capped = np.clip(inverse, 1 / least, np.array(_MOST)[:, None])
+    powers = np.stack([capped**power for power in _POWERS], axis=1)
+    return np.asarray(powers.reshape(-1, len(inverse)))
 
-    Shape [offers] both, of offers of shape [offers, cells].
+
+def _expected(offers: Floats, mass: Floats, share: Floats, deciding: Deciding) -> Floats:
+    """Predict what offers come to, shape [3, offers], of offers of shape [offers, cells].
+
+    The bound `_SURE` errors below the middle; errors above the threshold; and how much can be won
+    by a bet that the worst client cannot lose.
     """
     theta, records, mean = deciding.theta, deciding.records, offers @ share
     score = _score(offers, mass, deciding)
     sampling = records * np.maximum(offers**2 @ share - mean**2, 0.0)
-    error = np.sqrt(sampling + deciding.variance_by_noise(score)) / records
+    error = np.sqrt(sampling + deciding.variance_by_noise(score, sampling)) / records
     mixture = (1 - theta) * (mean + _SURE * error) + theta * (offers @ mass)
     bound = np.log(offers) @ mass - np.log(mixture)
-    return bound, score @ share / np.maximum(error, SLACK)
-
-
-def _better(best: tuple[float, Floats], values: Floats, offers: Floats) -> tuple[float, Floats]:
-    """Return the offer with the largest value, if it is larger than the best so far."""
-    largest = int(np.argmax(values))
-    return max(best, (float(values[largest]), offers[largest]), key=lambda offer: offer[0])
+    expected = score @ share
+    won = expected / np.maximum(-score.min(axis=1), SLACK)
+    return np.stack([bound, expected / np.maximum(error, SLACK), won])
 
 
 def _outside_scores(outside: NDArray[np.bool_], tolerated: float) -> tuple[int, ...]:

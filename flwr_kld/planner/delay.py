@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.bets import Bet
 from flwr_kld.inference.deciding import Deciding
-from flwr_kld.inference.e_detector import EDetector, power_and_cost
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.verdict import Delay
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.cohort import draw_cohorts, published
@@ -19,7 +20,7 @@ from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.query.scores import NUMBERS
 
-_WITNESSES = 4
+_WITNESSES = 8
 """First halves that are drawn."""
 
 
@@ -104,8 +105,16 @@ def _growth(witness: Witness, noise: NoiseTable, p: Law, effect: float) -> tuple
     total = deciding.records * each
     spread = deciding.records * effect * float(p @ (s - each) ** 2)
     draws = deciding.clients if deciding.by == "client" else deciding.records
-    unit = float(scores.units(deciding.guarantee)[NUMBERS.index("log_wealth")])
-    power, cost = power_and_cost(noise, unit, deciding.clients)
-    won = scores.stake * total - scores.stake**2 * (spread + total**2 / draws) / 2
-    variance = (power * scores.stake) ** 2 * spread + (power * unit) ** 2 * noise.variance
-    return power * won - cost, max(variance, np.finfo(float).tiny)
+    bet = Bet.on(
+        scores,
+        deciding.guarantee,
+        noise,
+        clients=deciding.clients,
+        deviation=witness.deviation / witness.step,
+    )
+    units = scores.units(deciding.guarantee)
+    by_total = bet.total * units[NUMBERS.index("total")]
+    by_squares = bet.squares * units[NUMBERS.index("squares")]
+    won = bet.total * total - bet.squares * (spread + total**2 / draws)
+    variance = bet.total**2 * spread + (by_total**2 + by_squares**2) * noise.variance
+    return won - bet.cost, max(float(variance), np.finfo(float).tiny)

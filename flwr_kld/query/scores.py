@@ -1,8 +1,8 @@
 """What the deciding half of a check is asked: a few sums over clients, of public scores of records.
 
 Each record has two public scores, by its cell: how far the witness stays below what the threshold
-allows, and whether it lies outside the reference. A client adds its records' scores up to S and
-answers with S, S², ln(1 + stake S) and the number of its records: whole sums over clients, so that
+allows, and whether it lies outside the reference. A client adds its records' scores up to S, capped
+at a ceiling, and answers with S, S² and the number of its records: whole sums over clients, so that
 records of one client may depend on each other however they do. Where clients are few, each record
 counts by itself.
 Proof note: ``docs/proofs/client-sums.md``.
@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,26 +28,21 @@ from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 
 Floats = NDArray[np.float64]
 
-NUMBERS = ("total", "squares", "log_wealth", "records", "outside", "outside_squares")
+NUMBERS = ("total", "squares", "records", "outside", "outside_squares")
 """What a client answers with, in this order."""
-MOVES = (12, 12, 10, 1, 3, 4)
+MOVES = (18, 14, 1, 4, 5)
 """Steps by which what is protected moves each number at most: the noise is shared out so."""
 MOST_RECORDS = 2**20
-"""Records that a client counts at most, whatever is asked: the numbers fit 32 bits."""
+"""Records that a client counts at most, whatever is asked."""
 SUMS_MOVE = Ball(1, sum(MOVES), max(MOVES))
 """All moves of a client's numbers."""
 LARGEST_SCORE = 2**15 - 1
 """Scores are whole steps within this, to both sides."""
-LARGEST_LOSS = 0.5
-"""Part of its stake that the worst client can lose: ``stake · most_records · (-least score)``."""
-_LARGEST_STAKE = 1.0
-_FINE = 1 << 36
-"""Log wealths are whole numbers of 1 / 2**36 nats: everything that is added up is exact."""
-_OFF = 2
-"""By how many of these two log wealths, computed in float64 and rounded, may differ too much."""
+LARGEST_SUM = LARGEST_SCORE * MOST_RECORDS
 _PUBLIC = Fraction(1, 64)
 """Unit of a number that nobody moves: steps so fine that the noise is nothing."""
-_WEALTH = NUMBERS.index("log_wealth")
+_MOST_STEPS = 2**30
+"""Of any answer: it fits 32 bits, as a number that wraps would hide nothing."""
 
 _Score = Annotated[int, Field(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
 
@@ -64,8 +59,9 @@ class Scores(Model, what="the scores"):
     outside : tuple[int, ...]
         One a cell, in steps: 1 less what is tolerated for cells outside the reference, and less
         what is tolerated for all others; all 0 if nothing can lie outside.
-    stake : float
-        Fraction of the wealth that is bet on a step of `divergence`, >= 0.
+    ceiling : int
+        Steps that a client's sum of `divergence` counts for at most, 0 to `LARGEST_SUM`. A cap from
+        above only lowers the mean, and keeps the squares of few clients from ruling their sum.
     most_records : int
         Records that a client counts at most, 1 to `MOST_RECORDS`.
     by : {"client", "record"}
@@ -79,7 +75,7 @@ class Scores(Model, what="the scores"):
 
     divergence: tuple[_Score, ...]
     outside: tuple[_Score, ...]
-    stake: Annotated[float, Field(ge=0)]
+    ceiling: Annotated[int, Field(ge=0, le=LARGEST_SUM)]
     most_records: Annotated[int, Field(ge=1, le=MOST_RECORDS)]
     by: Literal["client", "record"]
 
@@ -90,14 +86,12 @@ class Scores(Model, what="the scores"):
             if max(map(abs, getattr(self, name))) > LARGEST_SCORE:
                 raise Unfit(name, f"within {LARGEST_SCORE} steps", "more")
         keep(
-            self, most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS)
+            self,
+            ceiling=whole("ceiling", self.ceiling, least=0, most=LARGEST_SUM),
+            most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS),
         )
         if self.by not in ("client", "record"):
             raise ValueError(f"scores count by 'client' or 'record', got {self.by!r}")
-        if not 0 <= self.stake <= _LARGEST_STAKE:
-            raise Unfit("stake", f"from 0 to {_LARGEST_STAKE:g}", self.stake)
-        if self.stake * -self._lowest > LARGEST_LOSS:
-            raise Unfit("stake", f"at most {LARGEST_LOSS} of what a client can lose", self.stake)
 
     @property
     def cells(self) -> int:
@@ -106,105 +100,86 @@ class Scores(Model, what="the scores"):
 
     @cached_property
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Both scores of each cell, in steps; shape [cells] each."""
-        return np.array(self.divergence, dtype=np.int64), np.array(self.outside, dtype=np.int64)
+        """Both scores of each cell, in steps; shape [cells] each. By record, capped."""
+        divergence = np.array(self.divergence, dtype=np.int64)
+        if self.by == "record":
+            divergence = np.minimum(divergence, self.ceiling)
+        return divergence, np.array(self.outside, dtype=np.int64)
+
+    @property
+    def worst(self) -> int:
+        """How far below 0 the sum of a draw from the population can be, in steps, >= 0."""
+        return (self.most_records if self.by == "client" else 1) * max(-min(self.divergence), 0)
 
     def units(self, guarantee: Guarantee) -> Floats:
-        """Return what one step of each number is worth; shape [6].
+        """Return what one step of each number is worth; shape [5].
 
-        In steps of scores, their squares, nats, records, and again steps and their squares. The
-        smallest units with which nothing that the guarantee protects moves a number by more than
-        `MOVES`: clients compute with them as fractions, and readers in float64.
+        In steps of scores, their squares, records, and again steps and their squares. The smallest
+        units with which nothing that the guarantee protects moves a number by more than `MOVES`,
+        and no answer has more than 2**30 steps. Clients compute with them as fractions, and readers
+        in float64.
         """
-        units = np.array([float(unit) for unit in _units(self, guarantee)])
-        units[_WEALTH] /= _FINE
-        return units
+        return np.array([float(unit) for unit in _units(self, guarantee)])
 
     def limits(self, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the least and the largest number of steps that an honest client can answer."""
         return _limits(self, guarantee)
 
-    def numbers(self, counts: NDArray[np.int64]) -> Floats:
-        """Compute a client's numbers from its counts, shape [cells], in natural units."""
-        numbers = np.array(self.exactly(counts), dtype=np.float64)
-        numbers[_WEALTH] /= _FINE
-        return numbers
-
-    def exactly(self, counts: NDArray[np.int64]) -> tuple[int, ...]:
-        """Compute a client's numbers as whole numbers, of log wealth in 2**-36 nats."""
+    def numbers(self, counts: NDArray[np.int64]) -> tuple[int, ...]:
+        """Compute a client's numbers from its counts, shape [cells]: whole, and exact."""
+        divergence, outside = self.tables
         if self.by == "record":
-            return tuple(int(counts @ table) for table in self._of_records)
-        s, out = (int(counts @ table) for table in self.tables)
-        return s, s * s, self._wealth(s), int(counts.sum()), out, out * out
+            tables = (divergence, divergence**2, np.ones_like(outside), outside, outside**2)
+            return tuple(int(counts @ table) for table in tables)
+        s, out = min(int(counts @ divergence), self.ceiling), int(counts @ outside)
+        return s, s * s, int(counts.sum()), out, out * out
 
     def answer(
         self, counts: NDArray[np.int64], guarantee: Guarantee, bits: BitSource
     ) -> NDArray[np.int64]:
-        """Compute a client's numbers in whole steps; shape [6].
+        """Compute a client's numbers in whole steps; shape [5].
 
         Rounded up or down at random so that the mean stays: what one record moves, it moves by as
         many steps at most whatever the coin, so the coins of two neighbours can be the same.
         """
-        numbers, units = self.exactly(counts), _units(self, guarantee)
+        numbers, units = self.numbers(counts), _units(self, guarantee)
         coins = [Fraction(int(word), 1 << 64) for word in bits.words(len(numbers))]
         steps = [math.floor(x / u + c) for x, u, c in zip(numbers, units, coins, strict=True)]
         return np.array(steps, dtype=np.int64)
 
-    @cached_property
-    def _of_records(self) -> tuple[NDArray[Any], ...]:
-        """What one record adds to each number, by its cell."""
-        divergence, outside = self.tables
-        wealth = np.array([self._wealth(s) for s in self.divergence], dtype=np.int64)
-        one = np.ones(self.cells, dtype=np.int64)
-        return (divergence, divergence**2, wealth, one, outside, outside**2)
-
-    def _wealth(self, s: int) -> int:
-        """``ln(1 + stake s)`` in `_FINE`, rounded."""
-        return round(math.log1p(self.stake * s) * _FINE)
-
-    @property
-    def _many(self) -> int:
-        """Records that are one draw from the population, at most."""
-        return self.most_records if self.by == "client" else 1
-
-    @property
-    def _lowest(self) -> int:
-        return self._many * min(*self.divergence, 0)
-
     def _range(self, number: str) -> tuple[int, int]:
         """Least and largest value of a client's number, 0 included."""
-        if self.by == "record":
-            table = self._of_records[NUMBERS.index(number)]
-            low, high = min(int(table.min()), 0), max(int(table.max()), 0)
-            return self.most_records * low, self.most_records * high
-        if number == "records":
-            return 0, self.most_records
-        low, high = self._sums(self.tables[number.startswith("outside")])
-        if number.endswith("squares"):
-            return 0, max(low**2, high**2)
-        if number == "log_wealth":
-            return self._wealth(low) - _OFF, self._wealth(high) + _OFF
-        return low, high
-
-    def _sums(self, table: NDArray[np.int64]) -> tuple[int, int]:
-        """Least and largest sum of a client's scores."""
         most = self.most_records
-        return most * min(int(table.min()), 0), most * max(int(table.max()), 0)
+        if number == "records":
+            return 0, most
+        low, high = self._ends(number.startswith("outside"))
+        if not number.endswith("squares"):
+            return (most * low, most * high) if self.by == "record" else (low, high)
+        square = max(low**2, high**2)
+        return 0, most * square if self.by == "record" else square
+
+    def _ends(self, outside: bool) -> tuple[int, int]:
+        """Least and largest sum of scores of a draw from the population, 0 included."""
+        table = self.tables[outside]
+        low, high = min(int(table.min()), 0), max(int(table.max()), 0)
+        if self.by == "record":
+            return low, high
+        low, high = self.most_records * low, self.most_records * high
+        return low, high if outside else min(high, self.ceiling)
 
     def _record_moves(self, adjacency: Adjacency) -> list[int]:
         """How far one record moves each number at most."""
         comes = adjacency is Adjacency.ADD_REMOVE
-        if self.by == "record":
-            return [_farthest(table, comes=comes) for table in self._of_records]
         moves = []
-        for table in self.tables:
-            move, (low, high) = _farthest(table, comes=comes), self._sums(table)
-            far = max(-low, high)
-            moves += [move, move * (2 * far - move) if move < far else far**2]
-        total, squares, outside, outside_squares = moves
-        low, _ = self._sums(self.tables[0])
-        wealth = math.log1p(self.stake * total / (1 + self.stake * low)) * _FINE
-        return [total, squares, math.ceil(wealth) + _OFF, int(comes), outside, outside_squares]
+        for outside in (False, True):
+            table, (low, high) = self.tables[outside], self._ends(outside)
+            if self.by == "record":
+                moves += [_farthest(table, comes=comes), _farthest(table**2, comes=comes)]
+            else:
+                move, far = _farthest(table, comes=comes), max(-low, high)
+                move = min(move, high - low)
+                moves += [move, move * (2 * far - move) if move < far else far**2]
+        return [*moves[:2], int(comes), *moves[2:]]
 
     def _client_moves(self, adjacency: Adjacency) -> list[int]:
         """How far one client moves each number at most."""
@@ -226,8 +201,11 @@ def _units(scores: Scores, guarantee: Guarantee) -> tuple[Fraction, ...]:
     else:
         moves = scores._client_moves(guarantee.adjacency)
     return tuple(
-        Fraction(move, steps) if move > 0 else _PUBLIC
-        for move, steps in zip(moves, MOVES, strict=True)
+        max(
+            Fraction(move, steps) if move > 0 else _PUBLIC,
+            Fraction(max(map(abs, scores._range(number))), _MOST_STEPS),
+        )
+        for number, move, steps in zip(NUMBERS, moves, MOVES, strict=True)
     )
 
 

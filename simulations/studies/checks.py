@@ -14,6 +14,7 @@ from flwr_kld.cohort.halves import MANY
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.score_sum import ScoreSum
 from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy.bits import SeededBits
@@ -85,11 +86,17 @@ class Checks:
         plan = self.plan(rng)
         return self.of_records(plan, federation.draw(plan, clients, rng), rng)
 
-    def of_records(self, plan: QueryPlan, asked: Records, rng: np.random.Generator) -> Halves:
+    def of_records(
+        self,
+        plan: QueryPlan,
+        asked: Records,
+        rng: np.random.Generator,
+        recent: RecentChecks | None = None,
+    ) -> Halves:
         """Run one check on these records."""
         one, other = self.split(asked, rng)
         first = self.counted(plan, one, rng)
-        witness = self.learnt(first, other, by_client=asked.clients >= MANY)
+        witness = self.learnt(first, other, recent, by_client=asked.clients >= MANY)
         return Halves(first, witness, self.summed(witness, other, rng))
 
     def split(self, asked: Records, rng: np.random.Generator) -> tuple[Records, Records]:
@@ -109,7 +116,14 @@ class Checks:
         number = len(records.cells) if exact else values.sum()
         return NoisyCounts(values, max(float(number), 1.0), event, plan, bits.private)
 
-    def learnt(self, first: NoisyCounts, other: Records, *, by_client: bool) -> Witness:
+    def learnt(
+        self,
+        first: NoisyCounts,
+        other: Records,
+        recent: RecentChecks | None = None,
+        *,
+        by_client: bool,
+    ) -> Witness:
         """Learn a witness for the other half."""
         guarantee = self.trust.guarantee
         noise = _sums_event(self.trust, other.clients).table.variance ** 0.5
@@ -122,7 +136,7 @@ class Checks:
             noise,
             self.threshold,
         )
-        return Witness.from_counts(first, deciding)
+        return Witness.from_counts(first, deciding, recent)
 
     def summed(self, witness: Witness, other: Records, rng: np.random.Generator) -> ClientSums:
         """Publish the other half's sums."""

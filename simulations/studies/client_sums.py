@@ -16,25 +16,22 @@ from flwr_kld.simulations.studies.records import Integers, Records
 
 
 def numbers(scores: Scores, records: Records) -> Floats:
-    """Each client's numbers in natural units, shape [clients, 6], as `Scores.numbers` has them."""
+    """Each client's numbers, shape [clients, 5], as `Scores.numbers` has them."""
     divergence, outside = scores.tables
     if scores.by == "client":
         s, o = (records.sums(table) for table in (divergence, outside))
-        wealth = np.log1p(scores.stake * s)
-        columns = [s, s**2, wealth, records.sizes, o, o**2]
+        s = np.minimum(s, scores.ceiling)
+        columns = [s, s**2, records.sizes, o, o**2]
     else:
-        wealth = np.log1p(scores.stake * divergence)
-        columns = [
-            records.sums(each)
-            for each in (divergence, divergence**2, wealth, 1 + 0 * outside, outside, outside**2)
-        ]
+        tables = (divergence, divergence**2, 1 + 0 * outside, outside, outside**2)
+        columns = [records.sums(each) for each in tables]
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def answers(
     scores: Scores, records: Records, guarantee: Guarantee, rng: np.random.Generator
 ) -> Integers:
-    """Sum all clients' answers in whole steps, shape [6], without noise."""
+    """Sum all clients' answers in whole steps, shape [5], without noise."""
     counted = records.at_most(scores.most_records, rng)
     exact = numbers(scores, counted) / scores.units(guarantee)
     steps = np.floor(exact + rng.random(exact.shape)).astype(np.int64)

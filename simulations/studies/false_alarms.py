@@ -20,7 +20,8 @@ from scipy.stats import beta
 
 from flwr_kld._extras import require
 from flwr_kld.check.decider import Alarm
-from flwr_kld.inference.e_detector import EDetector, log_evidence
+from flwr_kld.inference.bets import log_evidence
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.simulations.studies.null_worlds import World, worlds
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, options, save, show
 
@@ -69,7 +70,7 @@ def live(item: tuple[int, int, int]) -> Lived:
             if year:
                 other = checks.split(federation.draw(plan, world.clients, rng), rng)[1]
             sums = checks.summed(witness, other, rng)
-            if detectors[year].update(log_evidence(sums)).alarmed:
+            if detectors[year].update(log_evidence(witness, sums)).alarmed:
                 by_evidence[year] = by_evidence[year] or day
             if checks.found_at_once(witness, sums, ALARM):
                 at_once[year] = at_once[year] or day

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from flwr_kld.check.decider import Alarm
+from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Outside, decide
-from flwr_kld.inference.e_detector import EDetector, log_evidence
+from flwr_kld.inference.design_effect import design_effect
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
@@ -18,7 +20,7 @@ from flwr_kld.simulations.studies.drifts import THETA
 def limits(halves: Halves, level: float) -> tuple[float, UpperLimit]:
     """Limit D_θ from below, in nats, and from above."""
     bound = lower_confidence_bound(halves.witness, halves.sums, level=level)
-    effect = bound.design_effect
+    effect = design_effect([bound.spread], halves.witness.deciding.most_records)
     return bound.lower, upper_limit(halves.first, theta=THETA, level=level, design_effect=effect)
 
 
@@ -30,7 +32,7 @@ def verdict(halves: Halves, alarm: Alarm) -> Verdict:
         lower_confidence_bound(witness, sums, level=alarm.level),
         lower_confidence_bound(witness, sums, level=at_once),
         limits(halves, alarm.level)[1],
-        detector.update(log_evidence(sums)),
+        detector.update(log_evidence(witness, sums)),
         Outside(
             outside_limits(witness, sums, level=alarm.level),
             outside_limits(witness, sums, level=at_once),

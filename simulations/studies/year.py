@@ -9,7 +9,8 @@ one year of it is enough: a ledger books it day by day, and dp-accounting comput
 
 Years without drift, years whose D_θ is exactly the threshold, and years in which from day 200 on
 everybody writes more 1s and 7s: the two drifts at which a check in ten groups of clients saw 1 and
-2 standard errors above the threshold, and took 17 and 7 days to alarm. Writes ``year.csv``,
+2 standard errors above the threshold, and took 17 and 7 days to alarm. Cells are drawn anew each
+day; D_θ over them is averaged. Writes ``year.csv``,
 ``year.json`` and ``year.png``.
 """
 
@@ -20,7 +21,7 @@ import csv
 import json
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,24 +35,14 @@ from scipy.optimize import brentq
 from flwr_kld._extras import require
 from flwr_kld.accounting import Budget
 from flwr_kld.check.decider import Alarm
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.e_detector import EDetector, log_evidence
-from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
-from flwr_kld.simulations.studies.checks import Checks, Halves
-from flwr_kld.simulations.studies.drifts import THETA
-from flwr_kld.simulations.studies.hands import Hands, Writers
-from flwr_kld.simulations.studies.records import Integers
+from flwr_kld.inference.bets import log_evidence
+from flwr_kld.inference.e_detector import EDetector, Standing
+from flwr_kld.inference.lower_bound import lower_confidence_bound
+from flwr_kld.inference.recent_checks import RecentChecks
+from flwr_kld.simulations.studies.checks import Halves
 from flwr_kld.simulations.studies.year_ledger import Price, price_of
-from flwr_kld.trust.trusted import Trusted
+from flwr_kld.simulations.studies.year_world import COHORT, PEOPLE, World
 
-PEOPLE, COHORT, RECORDS = 14_600, 200, 50
-"""In all, asked a day, and fresh records of each of them."""
-EPSILON, CELLS = 0.2, 100
-_WRITTEN = 100
-"""Images that a person's records are drawn from."""
-_PAST = range(1_000_000, 1_003_000)
 DAYS, DRIFT_FROM = 365, 200
 THRESHOLD = 0.05
 PARTS = {"drift of 1 s.e.": 0.8535, "drift of 2 s.e.": 0.9258}
@@ -63,51 +54,36 @@ ALARM = Alarm(horizon=DAYS)
 BUDGET = Budget(1.0, 1e-6, window_days=DAYS)
 
 
-class World:
-    """Everything that is the same in all years.
-
-    Parameters
-    ----------
-    threshold : float
-        Nats of D_θ that are tolerated.
-    """
-
-    def __init__(self, threshold: float) -> None:
-        self._usual = Hands.virtual(range(PEOPLE), _WRITTEN)
-        self._drifted = Hands.virtual(range(PEOPLE), _WRITTEN, digits=(1, 7))
-        domain, past = load_digits(1).patterns(), Hands.virtual(_PAST, _WRITTEN)
-        reference = Reference.from_probabilities(domain, past.law(domain.size))
-        self.checks = Checks(reference, Trusted(EPSILON), threshold, RECORDS, CELLS)
-        self.plan = self.checks.plan(np.random.default_rng(0))
-        laws = [hands.law(domain.size) for hands in (self._usual, self._drifted)]
-        self._shares = [np.bincount(self.plan.cell_of, law, self.plan.cells) for law in laws]
-
-    def shares(self, part: float) -> Floats:
-        """P over the cells if this part of what is written has drifted."""
-        usual, drifted = self._shares
-        mixed: Floats = (1 - part) * usual + part * drifted
-        return mixed
-
-    def divergence(self, part: float) -> float:
-        """D_θ over the cells, in nats."""
-        return skewed_divergence(self.plan.mass, self.shares(part), THETA)
-
-    def check(self, people: Integers, part: float, rng: np.random.Generator) -> Halves:
-        """Run one check on these people's records of the day, half and half."""
-        size = self.plan.reference.domain.size
-        writers = Writers(self._usual, self._drifted, part, RECORDS, size)
-        return self.checks.of_records(self.plan, writers.written(self.plan, people, rng), rng)
-
-
 @lru_cache(maxsize=1)
 def world() -> World:
     """Return the world, built once a process."""
     return World(THRESHOLD)
 
 
-def fresh() -> EDetector:
-    """Return a detector that has seen nothing."""
-    return EDetector(ALARM.detector.rate, DAYS)
+@dataclass
+class Memory:
+    """What a monitor remembers between checks.
+
+    Parameters
+    ----------
+    detector : EDetector
+        Evidence.
+    recent : RecentChecks
+        What the last checks published.
+    """
+
+    detector: EDetector = field(default_factory=lambda: EDetector(ALARM.detector.rate, DAYS))
+    recent: RecentChecks = field(default_factory=RecentChecks)
+
+    def copy(self) -> Memory:
+        """Return another one that has seen the same."""
+        return Memory(EDetector.restore(self.detector.state()), self.recent)
+
+    def update(self, halves: Halves) -> Standing:
+        """Take in a check."""
+        spread = lower_confidence_bound(halves.witness, halves.sums).spread
+        self.recent = self.recent.with_check(halves.first, spread)
+        return self.detector.update(log_evidence(halves.witness, halves.sums))
 
 
 @dataclass(frozen=True)
@@ -149,16 +125,16 @@ class Scenario:
     last: int
 
 
-def live(scenario: Scenario, year: int, detector: EDetector, *, until_alarm: bool = False) -> Days:
-    """Check daily; `detector` keeps the evidence."""
+def live(scenario: Scenario, year: int, memory: Memory, *, until_alarm: bool = False) -> Days:
+    """Check daily; `memory` keeps the evidence."""
     here, name = world(), scenario.name
     people = np.random.default_rng(year).permutation(PEOPLE).reshape(-1, COHORT)
     rng = np.random.default_rng([year, *name.encode()])
     by_evidence, at_once, path = None, None, []
     for day in range(scenario.first, scenario.last + 1):
         asked = rng.permutation(people[day % len(people)])
-        halves = here.check(asked, scenario.part, rng)
-        standing = detector.update(log_evidence(halves.sums))
+        halves = here.check(asked, scenario.part, memory.recent, rng)
+        standing = memory.update(halves)
         path.append(standing.evidence / standing.alarm_at)
         if standing.alarmed:
             by_evidence = by_evidence or day
@@ -171,10 +147,10 @@ def live(scenario: Scenario, year: int, detector: EDetector, *, until_alarm: boo
 
 def year_with_and_without(year: int) -> list[Days]:
     """Live a year without drift, and from its day 200 on the same year with each drift."""
-    detector = fresh()
-    before = live(Scenario("no drift, first part", 0.0, 1, DRIFT_FROM - 1), year, detector)
-    remembered = json.dumps(detector.state())
-    after = live(Scenario("no drift, rest", 0.0, DRIFT_FROM, DAYS), year, detector)
+    memory = Memory()
+    before = live(Scenario("no drift, first part", 0.0, 1, DRIFT_FROM - 1), year, memory)
+    remembered = memory.copy()
+    after = live(Scenario("no drift, rest", 0.0, DRIFT_FROM, DAYS), year, memory)
     whole = Days(
         "no drift",
         year,
@@ -185,15 +161,14 @@ def year_with_and_without(year: int) -> list[Days]:
     found = [whole]
     for name, part in PARTS.items():
         drift = Scenario(name, part, DRIFT_FROM, DRIFT_FROM + _PATIENCE)
-        restored = EDetector.restore(json.loads(remembered))
         if not before.alarm:
-            found.append(live(drift, year, restored, until_alarm=True))
+            found.append(live(drift, year, remembered.copy(), until_alarm=True))
     return found
 
 
 def year_at_the_threshold(year: int, part: float) -> list[Days]:
     """Live a year whose D_θ is exactly the threshold."""
-    return [live(Scenario("at the threshold", part, 1, DAYS), year, fresh())]
+    return [live(Scenario("at the threshold", part, 1, DAYS), year, Memory())]
 
 
 def price(folder: Path) -> Price:

@@ -221,7 +221,7 @@ def farthest(scores: Scores, asked: Guarantee) -> int:
     """
     units, moves = _units(scores, asked), [0] * len(NUMBERS)
     for pair in neighbours(scores, asked):
-        both = zip(*map(scores.exactly, pair), units, moves, strict=True)
+        both = zip(*map(scores.numbers, pair), units, moves, strict=True)
         moves = [max(most, math.ceil(abs(x - y) / unit)) for x, y, unit, most in both]
     return sum(moves)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from flwr_kld.inference.decision import Outside, decide
+from flwr_kld.inference.design_effect import Spread
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
@@ -17,7 +18,7 @@ BOUND = LowerBound(
     level=0.95,
     p_value=0.9,
     records=1e4,
-    design_effect=1,
+    spread=Spread(1.0, 0.0),
 )
 NOTHING_OUTSIDE = Outside(None, None, 0.0, 0.1)
 QUIET, LOUD = Standing(0.1, 33.3, 5), Standing(40.0, 33.3, 5)

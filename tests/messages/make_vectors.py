@@ -45,7 +45,7 @@ OF_CLIENTS = Question(
 OF_SUMS = Question(
     check="00f1e2d3c4b5a699", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
     wire=WIRE, members=[0], trust="trusted", guarantee=Guarantee(0.5), asked=20, clip=100,
-    scores=Scores((3, -2, 0, 1), (-51, -51, -51, 973), 0.0025, 100, "client"),
+    scores=Scores((3, -2, 0, 1), (-51, -51, -51, 973), 200, 100, "client"),
 )  # fmt: skip
 NOISE = NoiseTerms(Guarantee(0.5), 5, "discrete-laplace")
 
@@ -89,17 +89,17 @@ KINDS = {
             },
             "scores that are a list": {"scores": "[]"},
             "scores of another length than their mates": {
-                "scores": '{"by":"client","divergence":[1],"most_records":1,'
-                '"outside":[],"stake":0.0}'
+                "scores": '{"by":"client","ceiling":0,"divergence":[1],"most_records":1,'
+                '"outside":[]}'
             },
             "scores over more records than are counted": {
-                "scores": '{"by":"client","divergence":[1],"most_records":2,"outside":[0],'
-                '"stake":0.0}'
+                "scores": '{"by":"client","ceiling":0,"divergence":[1],"most_records":2,'
+                '"outside":[0]}'
             },
-            "a stake that could lose everything": {
+            "a ceiling below 0": {
                 "clip": 1,
-                "scores": '{"by":"client","divergence":[-1],"most_records":1,"outside":[0],'
-                '"stake":1.0}',
+                "scores": '{"by":"client","ceiling":-1,"divergence":[1],"most_records":1,'
+                '"outside":[0]}',
             },
             "a selection that is not JSON": {"selection": "[" * 50},
         },

@@ -7,8 +7,9 @@ import pytest
 
 from flwr_kld import Labels, Reference
 from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.deciding import Deciding, default_most_records
-from flwr_kld.inference.e_detector import EDetector, log_evidence
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.cohort import published
 from flwr_kld.planner.delay import expected_delays, expected_growth
@@ -44,7 +45,8 @@ def simulated(p, checks):
         clients = generator.multinomial(EACH, p, HALF)
         answers = [witness.scores.answer(own, TRUST.guarantee, bits) for own in clients]
         steps = np.sum(answers, axis=0) + sample(NOISE.table, len(answers[0]), bits)
-        found.append(log_evidence(ClientSums(steps, HALF, NOISE, witness.query_plan(), False)))
+        sums = ClientSums(steps, HALF, NOISE, witness.query_plan(), False)
+        found.append(log_evidence(witness, sums))
     return np.array(found)
 
 

@@ -163,7 +163,7 @@ def remembered_as(alarm=ALONE, **changed):
 def test_evidence_outlives_a_new_field_of_the_alarm():
     assert remembered_as(Later(horizon=1)) == remembered_as(Alarm(horizon=1))
     # What this version keeps, the next ones find.
-    assert remembered_as(Alarm()) == "default/alarm/a245d0749606e58a"
+    assert remembered_as(Alarm()) == "default/alarm/221689bb9de4fb01"
 
 
 def test_evidence_adds_up_only_under_what_it_was_gathered_for():

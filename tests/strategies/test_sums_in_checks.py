@@ -59,8 +59,7 @@ def plan_of(by: str, most: int = EACH) -> QueryPlan:
     plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
     divergence = np.array([-7, 4, 9, -2, 0, 1])[: plan.cells]
     outside = np.where(plan.outside, 900, -100)
-    stake = 0.4 / (most * 7)
-    scores = Scores(tuple(divergence.tolist()), tuple(outside.tolist()), stake, most, by)
+    scores = Scores(tuple(divergence.tolist()), tuple(outside.tolist()), 5 * most, most, by)
     return QueryPlan(
         plan.reference, plan.cell_of, plan.weight, plan.inclusion, plan.stratum, scores=scores
     )
@@ -92,7 +91,7 @@ def test_sums_are_those_of_the_records_but_for_the_noise(way, by, tmp_path):
     assert sums.clients == NODES
     each = np.array(SHARES) * EACH
     counts = np.bincount(plan.cell_of, each, plan.cells).astype(np.int64)
-    exact = NODES * plan.scores.numbers(counts)
+    exact = NODES * np.array(plan.scores.numbers(counts))
     for number, value in zip(NUMBERS, exact, strict=True):
         margin = FAR * sums.deviation(number) + NODES * sums.unit(number)
         assert abs(sums.value(number) - value) < margin

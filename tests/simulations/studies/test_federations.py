@@ -112,7 +112,7 @@ def test_all_clients_at_once_answer_as_each_of_them(seed, by):
     rng = np.random.default_rng(seed)
     divergence = tuple(rng.integers(-50, 50, PLAN.cells).tolist())
     outside = tuple(np.where(PLAN.outside, 90, -10).tolist())
-    scores = Scores(divergence, outside, 0.5 / (50 * 8 + 1), 8, by)
+    scores = Scores(divergence, outside, 120, 8, by)
     records = Clients(np.append(PI, [0.0, 0.0]), Geometric(3)).draw(PLAN, 7, rng)
     records = records.at_most(8, rng)
     one_by_one = [
