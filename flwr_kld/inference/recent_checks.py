@@ -31,20 +31,23 @@ _DEVIATIONS = np.array((0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6))
 """Of ratios P / Π around 1, before counts are seen: equally likely."""
 _CHANGE = 0.02
 """Probability of a change before each check."""
+_TOO_FEW = 1e-3
+"""Records that a cell is expected to hold, below which its count tells nothing of its ratio."""
 _MEDIAN = 0.455
 """Of the square of a standard normal variable."""
 
-_Count = Annotated[float, Field(allow_inf_nan=False)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_Records = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
 class _Check(Model, what="a remembered check"):
     symbols: tuple[int, ...]
     values: tuple[int, ...]
-    records: _Count
-    variance: _Count
-    spread: _Count
-    noise: _Count
+    records: _Records
+    variance: _Number
+    spread: _Number
+    noise: _Number
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class RecentChecks(Model, what="the recent checks"):
         alone = expected_shares(noisy, theta=theta)
         if not self.checks:
             return alone
-        inside = np.flatnonzero(~noisy.plan.outside)
+        inside = np.flatnonzero(noisy.records * noisy.plan.mass > _TOO_FEW)
         excess, precision = self._seen(noisy, inside)
         since = np.cumsum(precision[::-1], axis=0), np.cumsum((precision * excess)[::-1], axis=0)
         before = since[0][-1] - since[0], since[1][-1] - since[1]
@@ -130,7 +133,9 @@ class RecentChecks(Model, what="the recent checks"):
         error = (expected + variance) / expected**2
         both = known[1:] & known[:-1]
         steps = np.diff(excess, axis=0)[both] ** 2 / (error[1:] + error[:-1])[both]
-        inflation = max(float(np.median(steps)) / _MEDIAN, 1.0) if len(self.checks) > 1 else 1.0
+        inflation = 1.0
+        if len(self.checks) > 1 and len(steps):
+            inflation = max(float(np.median(steps)) / _MEDIAN, 1.0)
         return excess, np.where(known, 1 / (error * inflation), 0.0)
 
 

@@ -1,5 +1,7 @@
 """What is remembered of recent checks: a lasting drift shows in all of them, and no other does."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,24 @@ def test_what_is_remembered_is_bounded_and_read_back_exactly(setting):
     for wrong in ("{}", recent.to_json().replace('"schema":1', '"schema":2'), "[" * 99):
         with pytest.raises(ValueError, match="recent checks"):
             RecentChecks.from_json(wrong)
+
+
+def test_checks_that_asked_for_nothing_in_common_are_no_help_and_no_harm(plan_for, publish):
+    """Symbols too rare to say anything, too: 1e-300 of the mass is not divided by."""
+    masses = (np.append(np.full(16, 1 / 16), 1e-300), np.append(1e-300, np.full(16, 1 / 16)))
+    recent = RecentChecks()
+    for mass in (*masses, *masses):
+        plan = plan_for(mass, cells=17)
+        recent = recent.with_check(publish(plan, np.arange(plan.cells)), NOTHING)
+    for mass in masses:
+        plan = plan_for(mass, cells=17)
+        shares = recent.shares(publish(plan, np.arange(plan.cells)), theta=0.01)
+        assert np.isfinite(shares).all()
+        assert shares.sum() == pytest.approx(1)
+    other = RecentChecks(
+        checks=tuple(replace(c, symbols=(99,), values=(1,)) for c in recent.checks)
+    )
+    noisy = publish(plan, np.arange(plan.cells))
+    assert other.shares(noisy, theta=0.01) == pytest.approx(
+        expected_shares(noisy, theta=0.01), abs=0.1
+    )
