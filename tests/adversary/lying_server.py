@@ -58,16 +58,16 @@ SCENARIOS = {
     "plain": (Trusted(EPSILON), None),
     "plain, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), None),
     "plain, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), None),
-    "sum": (Trusted(EPSILON), SecureSum()),
-    "sum, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), SecureSum()),
-    "sum, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), SecureSum()),
+    "sum": (Trusted(EPSILON), SecureSum),
+    "sum, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), SecureSum),
+    "sum, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), SecureSum),
     "sealed": (sealed(), None),
     "sealed, add-remove": (sealed(adjacency=ADD_REMOVE), None),
     "sealed, clients": (sealed(adjacency=ADD_REMOVE, clip=20), None),
-    "shares": (Distributed(EPSILON, **SHARES), SecureSum()),
-    "shares, add-remove": (Distributed(EPSILON, adjacency=ADD_REMOVE, **SHARES), SecureSum()),
-    "shares, clients": (Distributed(EPSILON, clip=Clip(20), **HALF), SecureSum()),
-    "shares, Skellam": (Distributed(EPSILON, delta=1e-6, noise="skellam", **SHARES), SecureSum()),
+    "shares": (Distributed(EPSILON, **SHARES), SecureSum),
+    "shares, add-remove": (Distributed(EPSILON, adjacency=ADD_REMOVE, **SHARES), SecureSum),
+    "shares, clients": (Distributed(EPSILON, clip=Clip(20), **HALF), SecureSum),
+    "shares, Skellam": (Distributed(EPSILON, delta=1e-6, noise="skellam", **SHARES), SecureSum),
 }
 """Every trust model, neighbouring relation and unit."""
 NODES = 12
@@ -118,7 +118,7 @@ class LyingServer:
     """
 
     def __init__(self, name: str, folder: Path) -> None:
-        trust, aggregation = SCENARIOS[name]
+        trust, kind = SCENARIOS[name]
         records = lru_cache(lambda node: basket(Context(0, node, {}, None, {})))
         self._app = app_of(
             lambda context: records(context.node_id),
@@ -140,7 +140,7 @@ class LyingServer:
         sealed = trust.release_terms is not None
         grid = federation(client) if sealed else grid_of(client, NODES)
         monitor = KLDrift(
-            REFERENCE, trust, aggregation=aggregation, cohort=RotatingRecords(2), threshold=0.05
+            REFERENCE, trust, aggregation=kind and kind(), cohort=RotatingRecords(2), threshold=0.05
         )
         monitor.check(grid)  # one half is asked for counts, the other for sums of scores
         self._openings = [i for i, message in enumerate(self._messages) if asks(message)]

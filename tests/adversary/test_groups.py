@@ -38,7 +38,7 @@ def test_a_selection_has_no_groups(groups):
 @pytest.mark.parametrize("name", ["plain", "sum", "sealed", "shares"])
 def test_a_question_that_asks_for_groups_is_refused_before_anything_is_counted(name, groups):
     """In every trust model, and though the plan's fingerprint fits what is asked."""
-    trust, aggregation = SCENARIOS[name]
+    trust, kind = SCENARIOS[name]
     app = app_of(secure_sum=FirstUse(), aggregator=KEY.public)
 
     def client(message, context):
@@ -53,6 +53,6 @@ def test_a_question_that_asks_for_groups_is_refused_before_anything_is_counted(n
 
     grid = federation(client) if trust.release_terms is not None else grid_of(client, 12)
     with watching() as seen, pytest.raises(CheckFailed, match="a field that is not known"):
-        KLDrift(REFERENCE, trust, aggregation=aggregation).check(grid)
+        KLDrift(REFERENCE, trust, aggregation=kind and kind()).check(grid)
     assert not seen.admitted
     assert not seen.counted
