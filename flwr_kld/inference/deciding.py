@@ -13,7 +13,10 @@ from flwr_kld.inference.estimators.score import Floats, check_theta, check_thres
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS
 
-_USUAL = 6.0
+_RARE = 5.0
+"""Standard deviations of the noise in the clients' spread that a check allows for: it alarms at
+levels where noise of exponential tails reaches so far."""
+_USUAL = 12.0
 """Standard deviations of independent records within which a client's sum is never capped."""
 _SPARE = 1.25
 """Records that a client counts by default, over the mean: all of them where clients are alike. More
@@ -76,7 +79,7 @@ class Deciding:
     def variance_by_noise(self, score: Floats, sampling: Floats) -> Floats:
         """Predict what noise adds to the variance of the sum of scores, shape [..., cells].
 
-        Its own, and one standard deviation of what the noise adds to the spread of the clients.
+        Its own, and what noise may well hide of the spread of the clients.
 
         Parameters
         ----------
@@ -98,7 +101,7 @@ class Deciding:
             most = 1 if by_client else records
             moves, square = most * extreme, most * extreme**2
         total = self.noise * moves / MOVES[NUMBERS.index("total")]
-        variance: Floats = total**2 + self.noise * square / MOVES[NUMBERS.index("squares")]
+        variance: Floats = total**2 + _RARE * self.noise * square / MOVES[NUMBERS.index("squares")]
         return variance
 
     def ceiling(self, lowest: Floats, sampling: Floats) -> Floats:

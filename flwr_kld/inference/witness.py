@@ -35,7 +35,7 @@ else could lose most: a low cap there makes bets larger."""
 _POWERS = (1.0, 0.7, 0.5, 0.3, 0.1, 0.02)
 """Powers that f is raised to. The full one sees most nats; near a threshold of 0 a small one has
 twice the ratio of signal to noise, as what the inequality loses is quadratic in ln f."""
-_NEARLY = 0.1
+_NEARLY = 0.02
 """Part of the standard errors that is given up for a larger bet."""
 _SURE = 6.0
 """Standard errors beyond the threshold at which a check finds a drift at any level in use: there
