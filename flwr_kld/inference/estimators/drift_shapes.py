@@ -146,7 +146,7 @@ class ShapeLaws:
         self._down = np.where(vanished, GRID[0] == GRID, bell(place, shapes.width[:, None]))
 
     def within(self, at: int, which: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """Return the laws of these shapes at one place, shape [len(which), U], each summing to 1."""
+        """Return laws of these shapes at one place, shape [len(which), U], each summing to 1."""
         spread, part = self._spread[which, at, None], self._shapes.part[which, None]
         factor = np.exp(GRID - self._centre[which, at, None])
         moved = factor - (1 - part)
