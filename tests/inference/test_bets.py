@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.inference.bets import Bet, _curvature, _log_moment
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.inference.bets import Bet, _curvature, _log_moment, log_evidence
+from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.query.scores import MOVES, NUMBERS, Scores
@@ -99,3 +102,16 @@ def test_the_moment_is_that_of_the_whole_law():
     exact = (1 - ratio) ** 2 / ((1 - ratio * math.exp(slope)) * (1 - ratio * math.exp(-slope)))
     assert _log_moment(table, slope) == pytest.approx(math.log(exact), rel=1e-4)
     assert _log_moment(table, 0.17) == math.inf
+
+
+def test_sums_of_nothing_lose_what_noise_costs(plan_for, publish):
+    plan = plan_for(np.full(16, 1 / 16))
+    event = calibrated_laplace(Guarantee(1.0), shifts=MOVES)
+    noise = math.sqrt(event.table.variance)
+    deciding = Deciding(100, 5000.0, 63, "client", event.guarantee, noise, 0.05)
+    witness = Witness.from_counts(publish(plan, np.arange(100, 116)), deciding)
+    sums = ClientSums(np.zeros(len(NUMBERS), np.int64), 100, event, witness.query_plan(), False)
+    deviation = witness.deviation / witness.step
+    bet = Bet.on(witness.scores, event.guarantee, event.table, clients=100, deviation=deviation)
+    assert log_evidence(witness, sums) == -bet.cost
+    assert bet.cost > 0

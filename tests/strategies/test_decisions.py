@@ -338,3 +338,13 @@ def test_what_cannot_decide():
     for bad in ({"rate": 0.0}, {"horizon": 0}, {"level": 1.0}, {"resolution": 0.0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             Alarm(**bad)
+
+
+def test_what_checks_published_outlives_a_restart(ledger):
+    """Else each restarted server would learn anew where to look."""
+    first = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
+    first.check(grid())
+    again = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
+    again._decider.recall(ledger, "default")
+    assert len(again._decider.recent.checks) == 1
+    assert again._decider.recent == first._decider.recent
