@@ -155,8 +155,8 @@ def run_app(
     if process.stdout is None:
         raise RuntimeError("flwr run has no output")
     listener = Thread(target=found.hear, args=(process.stdout,), daemon=True)
-    listener.start()
     try:
+        listener.start()  # in here: a signal may come before it returns
         found.exit_code = process.wait(timeout)
         listener.join(_LAST_WORDS)
     except subprocess.TimeoutExpired:
@@ -164,7 +164,8 @@ def run_app(
     finally:
         if found.exit_code is None:
             _end(process)
-            listener.join(_LAST_WORDS)  # the run's id may be the last that it said
+            if listener.is_alive():
+                listener.join(_LAST_WORDS)  # the run's id may be the last that it said
             _stop(found.run, connection)
     return found
 

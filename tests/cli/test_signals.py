@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from threading import Event, Thread
 
 import pytest
 from patience import HANGS
@@ -100,6 +101,24 @@ def test_a_hang_up_ends_a_watch_and_its_run(cli, flwr, command, on_line):
     flwr.will("hang")
     on_line(MID_RUN, lambda: send(signal.SIGHUP))
     assert cli(*command["watch"]).exit_code == 128 + signal.SIGHUP
+    assert (flwr.calls[-1], flwr.lives) == (["stop", "4711", "prod"], False)
+
+
+def test_a_signal_stops_a_run_whose_log_is_only_just_listened_to(
+    cli, flwr, command, on_line, monkeypatch
+):
+    heard = Event()
+
+    class Starting(Thread):
+        def start(self) -> None:
+            super().start()
+            heard.wait(HANGS)
+            send(signal.SIGTERM)
+
+    flwr.will("hang")
+    on_line(MID_RUN, heard.set)
+    monkeypatch.setattr(flower_run, "Thread", Starting)
+    assert cli(*command["check"]).exit_code == 128 + signal.SIGTERM
     assert (flwr.calls[-1], flwr.lives) == (["stop", "4711", "prod"], False)
 
 
