@@ -15,6 +15,9 @@ from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.privacy.hockey_stick import check_shifts, hockey_stick
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
+Law = Callable[[float], NoiseTable]
+"""Noise tables by their scale."""
+
 _PRECISION = 1e-4
 """Relative precision of a calibrated scale; the side that satisfies the guarantee is kept."""
 _LATTICE = 8.0
@@ -71,6 +74,24 @@ def calibrated_gaussian(
     return PrivacyEvent("discrete-gaussian", table, shifts, guarantee)
 
 
+def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> PrivacyEvent:
+    """Pure discrete Laplace or discrete Gaussian noise, whichever has the smaller variance.
+
+    Gaussian noise needs ``delta > 0``, and is less where many coordinates move: from five columns
+    on at ``epsilon=1, delta=1e-6``. Parameters, returns and errors are those of
+    `calibrated_laplace`.
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    moves = check_shifts(shifts or guarantee.adjacency.count_shifts)
+    if delta > 0:
+        laplace_sigma = math.sqrt(2) * sum(map(abs, moves)) / epsilon
+        sigma = min(laplace_sigma, _ample_sigma(epsilon, delta, moves))
+        if _serves(discrete_gaussian, sigma, moves, epsilon, delta):
+            return calibrated_gaussian(guarantee, shifts=moves)
+    laplace = calibrated_laplace(replace(guarantee, delta=0.0), shifts=moves)
+    return replace(laplace, guarantee=guarantee)
+
+
 def pure_laplace(guarantee: Guarantee, norm: int) -> PrivacyEvent:
     """Discrete Laplace noise that hides every move of a 1-norm, with delta = 0.
 
@@ -95,18 +116,25 @@ def _laplace_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> Noi
     pure = sum(map(abs, shifts)) / epsilon
     if delta == 0:
         return _verified(discrete_laplace(pure), shifts, epsilon, delta)
-    return _least_noise(discrete_laplace, pure, shifts, epsilon, delta)
+    scale = min(pure, _ample_sigma(epsilon, delta, shifts))
+    return _least_scale(discrete_laplace, scale, shifts, epsilon, delta)
 
 
 @lru_cache(maxsize=64)
 def _gaussian_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> NoiseTable:
+    return _least_scale(
+        discrete_gaussian, _ample_sigma(epsilon, delta, shifts), shifts, epsilon, delta
+    )
+
+
+def _ample_sigma(epsilon: float, delta: float, shifts: tuple[int, ...]) -> float:
+    """More Gaussian noise than is needed: where a search starts."""
     l2 = math.sqrt(sum(s * s for s in shifts))
-    start = l2 * (math.sqrt(2 * math.log(1.25 / delta)) + math.sqrt(epsilon)) / epsilon
-    return _least_noise(discrete_gaussian, start, shifts, epsilon, delta)
+    return l2 * (math.sqrt(2 * math.log(1.25 / delta)) + math.sqrt(epsilon)) / epsilon
 
 
-def _least_noise(
-    law: Callable[[float], NoiseTable],
+def _least_scale(
+    law: Law,
     scale: float,
     shifts: tuple[int, ...],
     epsilon: float,
@@ -119,10 +147,7 @@ def _least_noise(
     """
 
     def enough(scale: float) -> bool:
-        try:
-            return hockey_stick(law(scale), shifts, epsilon) <= delta
-        except ValueError:  # below the smallest scale that a table is built for
-            return False
+        return _serves(law, scale, shifts, epsilon, delta)
 
     start = scale
     if not math.isfinite(start):
@@ -139,6 +164,13 @@ def _least_noise(
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return _verified(law(high), shifts, epsilon, delta)
+
+
+def _serves(law: Law, scale: float, shifts: tuple[int, ...], epsilon: float, delta: float) -> bool:
+    try:
+        return hockey_stick(law(scale), shifts, epsilon) <= delta
+    except ValueError:  # outside the scales that a table is built for
+        return False
 
 
 def _verified(

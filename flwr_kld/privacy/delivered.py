@@ -51,8 +51,8 @@ def delivered_delta(
         How many of them added their share and told nobody its value. The others' noise counts
         for nothing.
     moves : Moves
-        What has to be hidden, in counts: shifts of one or two coordinates (exact) or a `Ball`
-        (certified for all its moves).
+        What has to be hidden, in counts: shifts of the coordinates, or a `Ball` (certified for all
+        its moves).
     epsilon : float
         In nats, > 0.
     grid : int
@@ -73,8 +73,6 @@ def delivered_delta(
         return pure
     if isinstance(moves, Ball):
         return min(pure, renyi_delta(law, moves, grid, epsilon))
-    if len(moves) > 2:
-        return pure
     return min(pure, hockey_stick(law, tuple(grid * s for s in moves), epsilon))
 
 

@@ -1,11 +1,13 @@
-"""Exact privacy of an implemented noise table: the hockey-stick divergence to its shifted self.
+"""Privacy of an implemented noise table: the hockey-stick divergence to its shifted self.
 
-Proof note: ``docs/proofs/noise-table.md``.
+Exact for one and two coordinates, a close upper bound for more.
+Proof notes: ``docs/proofs/noise-table.md``, ``docs/proofs/table-noise.md``.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import real, several, whole
+from flwr_kld.privacy.loss_distribution import composed_delta, loss_distribution
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 _DOWN = Context(prec=60, rounding="ROUND_FLOOR")
@@ -39,23 +42,23 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     table : NoiseTable
         The noise on every coordinate.
     shifts : tuple[int, ...]
-        Non-zero moves of one or two coordinates, in counts: ``(1, -1)`` for replacing a record,
-        ``(1,)`` for adding or removing one, ``(k,)`` for a scalar of sensitivity k. A longer tuple
-        is answered only where the table is pure at `epsilon`.
+        Moves of the coordinates, in counts: ``(1, -1)`` for replacing a record, ``(1,)`` for adding
+        or removing one, ``(1, -1) * d`` for replacing one that is counted in d columns, ``(k,)``
+        for a scalar of sensitivity k.
     epsilon : float
         In nats, >= 0.
 
     Returns
     -------
     Fraction
-        An upper bound, exactly 0 where the table is pure at `epsilon`, and otherwise at most 1e-12
-        plus the mass of the table's tail above the true divergence.
+        An upper bound, exactly 0 where the table is pure at `epsilon`. For one and two coordinates
+        it is otherwise at most 1e-12 plus the mass of the table's tail above the true divergence;
+        for more, at most the divergence at ``0.9999 * epsilon`` and as little.
 
     Raises
     ------
     ValueError
-        If an argument is out of range, or more than two coordinates move and the table is not pure
-        at `epsilon`.
+        If an argument is out of range.
     """
     epsilon, shifts = real("epsilon", epsilon, least=0, unit="nats"), check_shifts(shifts)
     bound = exp_below(epsilon)
@@ -63,7 +66,8 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     if step is not None and step ** sum(map(abs, shifts)) <= bound:
         return Fraction(0)
     if len(shifts) > 2:
-        raise ValueError("only pure noise is accounted for when more than two coordinates move")
+        times = Counter(abs(shift) for shift in shifts if shift)
+        return composed_delta([(loss_distribution(table, s), n) for s, n in times.items()], epsilon)
     first = _moved(table, abs(shifts[0]))  # the law is symmetric, so signs do not matter
     second = _moved(table, abs(shifts[1])) if len(shifts) == 2 else _STILL
     lost = len(shifts) * Fraction(table.tail, TOTAL)

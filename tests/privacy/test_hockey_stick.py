@@ -101,11 +101,10 @@ def test_against_the_closed_form_of_discrete_laplace():
     assert float(exact) == pytest.approx(closed, rel=1e-5)
 
 
-def test_longer_moves_are_answered_only_where_pure():
+def test_longer_moves_cost_nothing_where_pure():
     table = discrete_laplace(4.0)
     assert hockey_stick(table, (1, 1, -1, -1), 1.0) == 0
-    with pytest.raises(ValueError, match="pure noise"):
-        hockey_stick(table, (1, 1, -1, -1), 0.5)
+    assert 0 < hockey_stick(table, (1, 1, -1, -1), 0.5) < 1
 
 
 @pytest.mark.parametrize(
