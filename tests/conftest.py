@@ -1,11 +1,15 @@
 """For all tests: a busy machine is slow, and that is no failure; the longest files come first."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Several processes whose linear algebra takes all cores wait for each other most of the time.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
     "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
