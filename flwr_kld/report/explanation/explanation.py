@@ -12,9 +12,9 @@ from flwr_kld.arguments import real, whole
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.outside_share import OutsideCell, OutsideShare
+from flwr_kld.inference.share_interval import Floats, share_intervals, share_variance
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.report.explanation.cells import cell_name, only_symbol, outside_name
-from flwr_kld.report.explanation.share_interval import Floats, share_intervals
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,12 @@ def explain(
     design_effect = real("design_effect", design_effect, least=1)
     low, high = share_intervals(counts, level=level, design_effect=design_effect)
     p, share = plan.mass, np.clip(y / total, 0.0, 1.0)
-    unmoved = np.sqrt(_variance(counts, p, design_effect))
+    unmoved = np.sqrt(share_variance(counts, p, design_effect=design_effect))
     z = (y / total - p) / unmoved
     contribution = _contribution(counts, estimate, unmoved)
     near = np.clip(p, low, high)
     at_least = np.where(near == p, 0.0, _part(near, p, estimate.theta))
-    deviation = np.sqrt(_variance(counts, share, design_effect))
+    deviation = np.sqrt(share_variance(counts, share, design_effect=design_effect))
     symbols = only_symbol(plan)
     first = np.lexsort((-contribution, -at_least))[:most]
     return [
@@ -158,16 +158,6 @@ def explain(
         )
         for c in first.tolist()
     ]
-
-
-def _variance(counts: NoisyCounts, share: Floats, design_effect: float) -> Floats:
-    """Variance of ``y / N`` for cells with these shares, by sampling and noise, shape [cells]."""
-    total, cells = counts.records, counts.plan.cells
-    noise = np.full(cells, counts.noise.variance)
-    if counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
-        noise *= 1 - 2 * share + cells * share**2
-    variance: Floats = design_effect * share * (1 - share) / total + noise / total**2
-    return variance
 
 
 def _part(share: Floats, p: Floats, theta: float) -> Floats:

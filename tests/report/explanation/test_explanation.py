@@ -19,7 +19,6 @@ from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.report.explanation.explanation import explain
-from flwr_kld.report.explanation.share_interval import share_intervals
 
 NONE = PrivacyEvent("none", NoiseTable((1, (1 << 128) - 2, 1)), (1, -1), Guarantee(1.0))
 FRUIT = Labels(["apple", "banana", "cherry", "durian"])
@@ -99,67 +98,6 @@ def test_what_is_certain_is_less_than_what_is_estimated():
         assert (movement.at_least > 0) == movement.beyond_chance
 
 
-@pytest.mark.parametrize("design_effect", [1, 5])
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.97])
-def test_an_interval_misses_no_more_often_than_it_may(share, design_effect):
-    """Exact: summed over every count of a cohort and every value of the noise.
-
-    Records that come in identical bunches of `design_effect` are the clusters allowed for.
-    """
-    bunches, level = 40, 0.9
-    plan = plan_of(FRUIT, P)
-    event = calibrated_laplace(Guarantee(0.7))
-    missed = 0.0
-    for h, chance in enumerate(stats.binom.pmf(np.arange(bunches + 1), bunches, share)):
-        if chance < 1e-9:
-            continue
-        for block in np.array_split(event.table.support, len(event.table.support) // 4 + 1):
-            values = np.zeros(plan.cells, dtype=np.int64)
-            values[: len(block)] = h * design_effect + block
-            counts = NoisyCounts(values, float(bunches * design_effect), event, plan, False)
-            low, high = share_intervals(counts, level=level, design_effect=design_effect)
-            out = (share < low) | (share > high)
-            law = event.table.probabilities[block + event.table.reach]
-            missed += chance * float(law @ out[: len(block)])
-    assert missed <= (1 - level) / plan.cells
-
-
-def family_errors(adjacency, runs, level, records=800, each=1, most=None):
-    """How many of `runs` unmoved cohorts show any cell beyond chance.
-
-    A cohort is `records // each` draws that count `each` times.
-    """
-    p = np.arange(1, 61) ** -1.0
-    plan = plan_of(Numbered(60), p / p.sum(), Partition(60))
-    rng = np.random.default_rng(5)
-    wrong = 0
-    for run in range(runs):
-        h = each * rng.multinomial(records // each, plan.reference.probabilities)
-        counts = release(plan, h, 1.0, seed=run, adjacency=adjacency)
-        low, high = share_intervals(counts, level=level, design_effect=most or each)
-        wrong += bool(((plan.mass < low) | (plan.mass > high)).any())
-    return wrong
-
-
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("each", [1, 8])
-def test_chance_is_rarely_taken_for_movement(adjacency, each):
-    """At level 0.8; a rate of 0.2 gives more than the bound with probability under 1e-6."""
-    runs = 400
-    assert family_errors(adjacency, runs, 0.8, each=each) <= stats.binom.isf(1e-6, runs, 0.2)
-
-
-@pytest.mark.parametrize(("count", "design_effect"), [(0, 1), (3, 1), (40, 4), (96, 4), (100, 1)])
-def test_without_noise_the_intervals_are_clopper_and_pearsons(count, design_effect):
-    plan = plan_of(FRUIT, P)
-    counts = release(plan, np.array([count, 100 - count, 0, 0]), np.inf)
-    low, high = share_intervals(counts, level=0.9, design_effect=design_effect)
-    exact = stats.binomtest(count // design_effect, 100 // design_effect).proportion_ci(
-        1 - 0.1 / plan.cells / 2
-    )
-    assert (low[0], high[0]) == pytest.approx((exact.low, exact.high), abs=1e-12)
-
-
 def test_a_number_of_records_that_is_noised_too_is_allowed_for():
     """The noise of 400 cells moves N by 2 %, and the share of a cell with 97 % of them alike."""
     p = np.append(0.97, np.full(399, 0.03 / 399))
@@ -173,10 +111,6 @@ def test_a_number_of_records_that_is_noised_too_is_allowed_for():
         missed += first.beyond_chance
     assert missed <= stats.binom.isf(1e-6, 200, 0.05)
     assert 0.55 < np.mean(np.square(z)) < 1.6  # chi-squared of 200: outside with P < 1e-6
-
-
-def test_clusters_that_nobody_allowed_for_are_taken_for_movement():
-    assert family_errors(Adjacency.REPLACE_ONE, 100, 0.8, each=20, most=1) > 60
 
 
 def test_what_is_certain_comes_before_what_only_looks_large():

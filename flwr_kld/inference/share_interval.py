@@ -1,0 +1,164 @@
+"""Shares of all cells at once, or of groups of them, with their intervals and variances.
+
+A count differs from its expectation by sampling and by noise. The noise's law is known exactly,
+and given the count of the cohort, Clopper and Pearson (1934) bound the share; both errors have
+half of what an interval may err. All cells together err with at most the sum of theirs
+(Bonferroni).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainccinv, betaincinv, ndtri
+
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.privacy.table import TOTAL, NoiseTable
+
+Floats = NDArray[np.float64]
+
+
+def share_intervals(
+    counts: NoisyCounts, *, level: float, design_effect: float
+) -> tuple[Floats, Floats]:
+    """Lower and upper ends, two times shape [cells].
+
+    Parameters
+    ----------
+    counts : NoisyCounts
+        A check's counts, noised.
+    level : float
+        In (0, 1): probability that no cell's interval misses its share, at least. Holds for
+        records drawn independently from the population; records that come in clusters are
+        allowed for by `design_effect`, approximately.
+    design_effect : float
+        >= 1: N records tell as much as ``N / design_effect`` independent ones.
+    """
+    fewest, most, error = _records(counts, 1 - level)
+    each = error / counts.plan.cells / 4  # noise and sampling, above and below
+    reach = np.asarray(_noise_quantile(counts.noise, each))
+    return _clopper_pearson(counts.values, reach, fewest, most, each, design_effect)
+
+
+def group_intervals(
+    counts: NoisyCounts, groups: NDArray[np.bool_], *, level: float, design_effect: float
+) -> tuple[Floats, Floats]:
+    """Lower and upper ends of the shares of groups of cells, each at a level of its own.
+
+    Parameters
+    ----------
+    groups : NDArray[np.bool_]
+        Shape [groups, cells]: which cells each holds.
+    level : float
+        In (0, 1): probability that one group's interval holds its share, at least.
+    counts, design_effect
+        As in `share_intervals`.
+
+    Returns
+    -------
+    tuple[Floats, Floats]
+        Two times shape [groups].
+    """
+    fewest, most, error = _records(counts, 1 - level)
+    # Where N is known, what a group leaves out says as much, with the noise of its own cells.
+    flip = (fewest == most) & (groups.sum(axis=1) > groups.shape[1] / 2)
+    groups = groups ^ flip[:, None]
+    reach = _quantiles_of_sums(counts.noise, tuple(groups.sum(axis=1).tolist()), error / 4)
+    low, high = _clopper_pearson(
+        groups @ counts.values, reach, fewest, most, error / 4, design_effect
+    )
+    return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
+
+
+def share_variance(counts: NoisyCounts, share: Floats, *, design_effect: float) -> Floats:
+    """Variance of ``y / N`` for cells with these shares, by sampling and noise, shape [cells]."""
+    total, cells = counts.records, counts.plan.cells
+    noise = np.full(cells, counts.noise.variance)
+    if counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
+        noise *= 1 - 2 * share + cells * share**2
+    variance: Floats = design_effect * share * (1 - share) / total + noise / total**2
+    return variance
+
+
+def share_covariance(
+    counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float
+) -> Floats:
+    """Covariance of ``weights @ y / N`` by sampling and noise, shape [rows, rows].
+
+    Parameters
+    ----------
+    weights : Floats
+        Shape [rows, cells].
+    share : Floats
+        Of each cell, in [0, 1], summing to 1; shape [cells].
+    """
+    total = counts.records
+    mean = weights @ share
+    sampled = (weights * share) @ weights.T - np.outer(mean, mean)
+    # Either N is the sum of the noisy counts, or it is known and the noise's sum with it.
+    added = counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE
+    centred = weights - (mean if added else weights.mean(axis=1))[:, None]
+    covariance: Floats = design_effect / total * sampled + (
+        counts.noise.variance / total**2 * (centred @ centred.T)
+    )
+    return covariance
+
+
+def _records(counts: NoisyCounts, error: float) -> tuple[float, float, float]:
+    """Return the fewest and the most records there are, and the error that this leaves."""
+    if counts.event.guarantee.adjacency is not Adjacency.ADD_REMOVE:
+        return counts.records, counts.records, error
+    # The number of records is the sum of the noisy cells: half of the error is its.
+    deviation = (counts.plan.cells * counts.noise.variance) ** 0.5
+    away = float(-ndtri(error / 4)) * deviation
+    return max(counts.records - away, 1.0), counts.records + away, error / 2
+
+
+def _clopper_pearson(
+    values: NDArray[np.int64],
+    reach: NDArray[np.int64],
+    fewest: float,
+    most: float,
+    each: float,
+    design_effect: float,
+) -> tuple[Floats, Floats]:
+    """Return ends for noise that goes beyond `reach` on either side with chance `each`."""
+    h_low = np.maximum(values - reach, 0) / design_effect
+    h_high = np.maximum(values + reach, 0) / design_effect
+    fewest, most = fewest / design_effect, most / design_effect
+    with np.errstate(invalid="ignore"):
+        low = betaincinv(h_low, np.maximum(most - h_low, 0) + 1, each)
+        high = betainccinv(h_high + 1, fewest - h_high, each)
+    return np.where(h_low > 0, low, 0.0), np.where(h_high < fewest, high, 1.0)
+
+
+@lru_cache(maxsize=64)
+def _noise_quantile(noise: NoiseTable, error: float) -> int:
+    """Least q with ``P(Z > q) <= error``; the table's reach where no q inside does."""
+    beyond, q, allowed = noise.tail / 2, noise.reach, error * TOTAL
+    while q > 0 and beyond + noise.weights[noise.reach + q] <= allowed:
+        beyond += noise.weights[noise.reach + q]
+        q -= 1
+    return q
+
+
+@lru_cache(maxsize=64)
+def _quantiles_of_sums(
+    noise: NoiseTable, sizes: tuple[int, ...], error: float
+) -> NDArray[np.int64]:
+    """Least q with ``P(Z_1 + … + Z_m > q) <= error`` for each number m in `sizes`."""
+    of_size = {m: _quantile_of_sum(noise, m, error) for m in set(sizes)}
+    return np.array([of_size[m] for m in sizes], dtype=np.int64)
+
+
+def _quantile_of_sum(noise: NoiseTable, m: int, error: float) -> int:
+    """Return one of them: exact for one draw, by a Fourier transform in float64 for several."""
+    if m < 2 or not noise.reach:
+        return _noise_quantile(noise, error) if m else 0
+    length = 2 * noise.reach * m + 1
+    law = np.fft.irfft(np.fft.rfft(noise.probabilities, length) ** m, length)
+    beyond = np.cumsum(law[::-1])  # P(sum >= q), from the largest q down
+    return noise.reach * m - int(np.searchsorted(beyond, error, side="right"))

@@ -1,0 +1,129 @@
+"""Intervals for the shares of all cells at once, and of groups: they miss no more than they may."""
+
+import numpy as np
+import pytest
+from inference.figures.columns import GAUSSIAN, LAPLACE, PORTS, plan_of, release, releases
+from numbered import Numbered
+from scipy import stats
+
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.share_interval import (
+    _quantile_of_sum,
+    group_intervals,
+    share_covariance,
+    share_intervals,
+    share_variance,
+)
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.guarantee import Adjacency
+
+P = np.array([0.4, 0.3, 0.2, 0.1])
+NOISE = calibrated_laplace(Guarantee(1.0)).table
+
+
+@pytest.mark.parametrize("design_effect", [1, 5])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.97])
+def test_an_interval_misses_no_more_often_than_it_may(share, design_effect):
+    """Exact: summed over every count of a cohort and every value of the noise.
+
+    Records that come in identical bunches of `design_effect` are the clusters allowed for.
+    """
+    bunches, level = 40, 0.9
+    plan = plan_of(PORTS, P)
+    event = calibrated_laplace(Guarantee(0.7))
+    missed = 0.0
+    for h, chance in enumerate(stats.binom.pmf(np.arange(bunches + 1), bunches, share)):
+        if chance < 1e-9:
+            continue
+        for block in np.array_split(event.table.support, len(event.table.support) // 4 + 1):
+            values = np.zeros(plan.cells, dtype=np.int64)
+            values[: len(block)] = h * design_effect + block
+            counts = NoisyCounts(values, float(bunches * design_effect), event, plan, False)
+            low, high = share_intervals(counts, level=level, design_effect=design_effect)
+            out = (share < low) | (share > high)
+            law = event.table.probabilities[block + event.table.reach]
+            missed += chance * float(law @ out[: len(block)])
+    assert missed <= (1 - level) / plan.cells
+
+
+def family_errors(adjacency, runs, level, records=800, each=1, most=None):
+    """How many of `runs` unmoved cohorts show any cell beyond chance.
+
+    A cohort is `records // each` draws that count `each` times.
+    """
+    p = np.arange(1, 61) ** -1.0
+    plan = plan_of(Numbered(60), p / p.sum(), cells=60)
+    rng = np.random.default_rng(5)
+    wrong = 0
+    for run in range(runs):
+        h = each * rng.multinomial(records // each, plan.reference.probabilities)
+        counts = release(plan, h, NOISE, seed=run, adjacency=adjacency)
+        low, high = share_intervals(counts, level=level, design_effect=most or each)
+        wrong += bool(((plan.mass < low) | (plan.mass > high)).any())
+    return wrong
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("each", [1, 8])
+def test_chance_is_rarely_taken_for_movement(adjacency, each):
+    """At level 0.8; a rate of 0.2 gives more than the bound with probability under 1e-6."""
+    runs = 400
+    assert family_errors(adjacency, runs, 0.8, each=each) <= stats.binom.isf(1e-6, runs, 0.2)
+
+
+@pytest.mark.parametrize(("count", "design_effect"), [(0, 1), (3, 1), (40, 4), (96, 4), (100, 1)])
+def test_without_noise_the_intervals_are_clopper_and_pearsons(count, design_effect):
+    plan = plan_of(PORTS, P)
+    counts = release(plan, [count, 100 - count, 0, 0, 0, 0])
+    low, high = share_intervals(counts, level=0.9, design_effect=design_effect)
+    exact = stats.binomtest(count // design_effect, 100 // design_effect).proportion_ci(
+        1 - 0.1 / plan.cells / 2
+    )
+    assert (low[0], high[0]) == pytest.approx((exact.low, exact.high), abs=1e-12)
+
+
+def test_clusters_that_nobody_allowed_for_are_taken_for_movement():
+    assert family_errors(Adjacency.REPLACE_ONE, 100, 0.8, each=20, most=1) > 60
+
+
+@pytest.mark.parametrize("m", [2, 5])
+def test_the_noise_of_a_sum_is_known(m):
+    law = NOISE.probabilities
+    for _ in range(m - 1):
+        law = np.convolve(law, NOISE.probabilities)
+    above = 1 - np.cumsum(law)
+    for error in (0.3, 0.05, 1e-4):
+        q = _quantile_of_sum(NOISE, m, error)
+        assert above[q + m * NOISE.reach] <= error < above[q - 1 + m * NOISE.reach]
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_interval_of_a_group_holds_its_share(adjacency):
+    """At 90 %; more misses than the bound have a probability under 1e-6."""
+    law = np.array([0.3, 0.3, 0.2, 0.1, 0.08, 0.02])
+    plan, runs = plan_of(PORTS, law), 400
+    groups = np.array([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]], dtype=bool)
+    missed = np.zeros(len(groups))
+    for counts in releases(plan, law, 600, runs, LAPLACE, adjacency=adjacency):
+        low, high = group_intervals(counts, groups, level=0.9, design_effect=1)
+        missed += (groups @ law < low) | (groups @ law > high)
+    assert (missed <= stats.binom.isf(1e-6, runs, 0.1)).all()
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_covariances_are_those_of_the_counts(adjacency):
+    """Seeded: 3,000 runs against the formula."""
+    law = np.array([0.5, 0.3, 0.1, 0.05, 0.03, 0.02])
+    plan, weights = plan_of(PORTS, law), np.array([[1.0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 3]])
+    runs = list(releases(plan, law, 2000, 3000, GAUSSIAN, adjacency=adjacency))
+    seen = np.array([c.values / c.records for c in runs])
+    if adjacency is Adjacency.REPLACE_ONE:  # as those who know N take its noise off
+        seen -= (seen.sum(axis=1, keepdims=True) - 1) / plan.cells
+    got = np.cov(weights @ seen.T)
+    expected = share_covariance(runs[0], weights, law, design_effect=1)
+    assert np.diag(got) == pytest.approx(np.diag(expected), rel=0.12)
+    assert abs(got[0, 1] - expected[0, 1]) < 0.1 * np.sqrt(np.prod(np.diag(expected)))
+    if adjacency is Adjacency.ADD_REMOVE:
+        single = share_covariance(runs[0], np.eye(plan.cells), law, design_effect=3)
+        assert np.diag(single) == pytest.approx(share_variance(runs[0], law, design_effect=3))
