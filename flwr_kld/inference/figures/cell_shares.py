@@ -1,0 +1,59 @@
+"""Noisy counts as shares, and groups of symbols as weights of cells."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.share_interval import Floats
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.plan import QueryPlan
+
+
+def noisy_shares(noisy: NoisyCounts) -> tuple[Floats, float]:
+    """Return unbiased shares of the cells, summing to 1, and the noise's variance in each.
+
+    Shares may be negative, shape [cells].
+    """
+    total, cells = noisy.records, noisy.plan.cells
+    share, variance = noisy.values / total, noisy.noise.variance / total**2
+    if noisy.event.guarantee.adjacency is Adjacency.ADD_REMOVE:
+        return share, variance
+    # N is known, so the sum of all noise is: least squares take its mean from each cell.
+    return share - (share.sum() - 1) / cells, variance * (1 - 1 / cells)
+
+
+def as_law(shares: Floats, otherwise: Floats) -> Floats:
+    """Make shares non-negative with sum 1, row by row; `otherwise` where nothing is left.
+
+    Parameters
+    ----------
+    shares : Floats
+        Shape [..., cells].
+    otherwise : Floats
+        Shape [cells], summing to 1.
+    """
+    held = np.maximum(shares, 0)
+    total = held.sum(axis=-1, keepdims=True)
+    if not (total > 0).all():
+        held, total = np.where(total > 0, held, otherwise), np.where(total > 0, total, 1)
+    law: Floats = held / total
+    return law
+
+
+def in_cells(plan: QueryPlan, groups: NDArray[np.bool_]) -> Floats:
+    """Part of each cell that belongs to a group of symbols, shape [groups, cells].
+
+    Symbols that share a cell share its records as the reference does, or evenly where it has none.
+
+    Parameters
+    ----------
+    groups : NDArray[np.bool_]
+        Shape [groups, domain.size].
+    """
+    mass, p = plan.mass[plan.cell_of], plan.reference.probabilities
+    part = np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / plan.symbols_in[plan.cell_of])
+    place = np.arange(len(groups))[:, None] * plan.cells + plan.cell_of
+    parts = np.bincount(place.ravel(), (groups * part).ravel(), len(groups) * plan.cells)
+    return np.asarray(parts, dtype=np.float64).reshape(len(groups), plan.cells)

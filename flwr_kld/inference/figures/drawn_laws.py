@@ -1,0 +1,132 @@
+"""Draws from the posterior law of the clients' shares, given noisy counts.
+
+Any figure of noisy shares is biased: noise looks like drift. A figure of shares that are drawn from
+their posterior has neither that bias nor the opposite one, and its spread over draws is its error.
+
+1. Prior: a cell's share lies off Π by ``τ t sqrt(Π)``, where t has heavy tails, as most cells of a
+   drift move little and a few much. It is a mixture of normal laws of geometrically growing
+   deviations, as in adaptive shrinkage (Stephens 2017, doi:10.1093/biostatistics/kxw041), whose
+   weights one number τ gives. τ is unknown: every value on a grid may be it, or 0, for no drift.
+2. A count is normal around its share; noise with heavier tails is a mixture of two normal laws.
+3. All shares sum to 1: draws are moved there as normal variables condition on their sum.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.stats import norm
+
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.inference.figures.cell_shares import as_law, noisy_shares
+from flwr_kld.inference.share_interval import Floats
+from flwr_kld.privacy.table import NoiseTable
+
+NEGLIGIBLE = 1e-4
+"""Share that stands for less than itself, where figures or the prior would divide by it."""
+_DEVIATIONS = np.append(0.0, 0.002 * 2.5 ** np.arange(10))
+"""Of a share off Π, relative to ``sqrt(Π)``: the components of the prior."""
+_TAIL = 2.5 ** (-2.0 * np.arange(6))
+"""Weights of the deviations τ, 2.5 τ, 6.25 τ, …: Student's t with about two degrees of freedom."""
+_NO_DRIFT = 0.1
+"""Prior probability of τ = 0."""
+_DRAWS, _FEWEST, _NUMBERS = 100, 40, 1 << 20
+"""Of laws, and of shares in all of them where there are many cells."""
+_TINY = 1e-290
+_LEAST_VARIANCE = 1e-30
+
+
+def drawn_laws(noisy: NoisyCounts, *, design_effect: float) -> Floats:
+    """Draw laws over the cells from their posterior; the same ones whenever it is called.
+
+    Parameters
+    ----------
+    noisy : NoisyCounts
+        The counts, the law of their noise, and the plan.
+    design_effect : float
+        >= 1: N records tell as much as ``N / design_effect`` independent ones.
+
+    Returns
+    -------
+    Floats
+        Shape [draws, cells], non-negative, each row summing to 1.
+    """
+    pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
+    seen, noise = noisy_shares(noisy)
+    off = seen - pi
+    parts, weight = _normal_parts(noisy.noise)
+    still, moved = design_effect * pi * (1 - pi) / total, np.maximum(seen, 1 / total)
+    moved = design_effect * moved * np.maximum(1 - moved, 1 / total) / total
+    # Shape [components, parts of the noise, cells], then these two as one.
+    prior = (_DEVIATIONS[:, None] * np.sqrt(np.maximum(pi, NEGLIGIBLE)))[:, None] ** 2
+    error = np.where(prior > 0, moved, still) + noise * parts[:, None] + _LEAST_VARIANCE
+    both = prior + error
+    likelihood = weight[:, None] * np.exp(-(off**2) / both / 2) / np.sqrt(both) + _TINY
+    kept = prior / both
+    shift, variance = kept * off, kept * error
+    likelihood, mixtures = likelihood.reshape(-1, cells), np.repeat(_MIXTURES, len(parts), axis=1)
+    mixed = mixtures @ likelihood
+    evidence = np.log(mixed).sum(axis=1) + np.log(_PRIOR)
+    chance = np.exp(evidence - evidence.max())
+
+    uniform, normal = _random_numbers(min(max(_NUMBERS // cells, _FEWEST), _DRAWS), cells)
+    middle = (np.arange(len(uniform)) + 0.5) / len(uniform)
+    tau = np.searchsorted(np.cumsum(chance / chance.sum())[:-1], middle)
+    component, left = np.zeros(uniform.shape, dtype=np.int64), uniform * mixed[tau]
+    for row, weights in zip(likelihood[:-1], mixtures.T, strict=False):
+        left -= weights[tau, None] * row
+        component += left > 0
+    place = component * cells + np.arange(cells)
+    spread = variance.take(place)
+    return _on_simplex(pi + shift.take(place) + np.sqrt(spread) * normal, spread, pi)
+
+
+def _on_simplex(law: Floats, variance: Floats, pi: Floats) -> Floats:
+    """Condition draws, shape [draws, cells], on being non-negative and summing to 1."""
+    law = np.maximum(law, 0)
+    free = variance.sum(axis=1, keepdims=True)
+    excess = law.sum(axis=1, keepdims=True) - 1
+    return as_law(law - excess * variance / np.where(free > 0, free, 1), pi)
+
+
+def _normal_parts(noise: NoiseTable) -> tuple[Floats, Floats]:
+    """Variances relative to the noise's, and weights, of normal laws that together are like it.
+
+    A symmetric law with excess kurtosis 3 / a is about normal with a variance that is itself
+    Gamma(a), which Laplace noise is exactly, at a = 1. Two nodes of Gauss and Laguerre give it.
+    """
+    squares = noise.support.astype(np.float64) ** 2
+    excess = 0.0
+    if noise.variance > 0:
+        excess = float(squares**2 @ noise.probabilities) / noise.variance**2 - 3
+    if excess < 0.01:
+        return np.ones(1), np.ones(1)
+    a = 3 / excess
+    root = np.sqrt(a + 1)
+    nodes = np.array([a + 1 - root, a + 1 + root])
+    return nodes / a, np.array([root + 1, root - 1]) / (2 * root)
+
+
+@lru_cache(maxsize=32)
+def _random_numbers(draws: int, cells: int) -> tuple[Floats, Floats]:
+    """Uniform and standard normal numbers, shape [draws, cells]: public, the same at each call."""
+    generator = np.random.default_rng(0)
+    uniform = generator.random((draws, cells))
+    return uniform, np.asarray(norm.ppf(generator.random((draws, cells))))
+
+
+def _mixtures() -> Floats:
+    """Weight of each component for each τ of the grid, shape [values of τ, components]."""
+    number = len(_DEVIATIONS)
+    weights = np.zeros((number, number))
+    weights[0, 0] = 1
+    for tau in range(1, number):
+        for k, weight in enumerate(_TAIL / _TAIL.sum()):
+            weights[tau, min(tau + k, number - 1)] += weight
+    return weights
+
+
+_MIXTURES = _mixtures()
+_PRIOR = np.append(_NO_DRIFT, np.full(len(_DEVIATIONS) - 1, (1 - _NO_DRIFT)))
+_PRIOR[1:] /= len(_DEVIATIONS) - 1

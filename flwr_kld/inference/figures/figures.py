@@ -1,0 +1,164 @@
+"""Every figure of one column from its noisy counts. Post-processing: it costs no privacy.
+
+``docs/figures.md`` says what each figure means, and its convention. The four distances are means
+over `drawn_laws`; shares are unbiased; figures of an ordered column are made in `ordered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import rel_entr
+
+from flwr_kld.arguments import real
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.figures.cell_shares import as_law, in_cells, noisy_shares
+from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws
+from flwr_kld.inference.figures.ordered import Figure, OrderedFigures, ordered_figures
+from flwr_kld.inference.share_interval import Floats, group_intervals, share_covariance
+from flwr_kld.query.plan import QueryPlan
+
+_LEVEL = 0.95
+_EACH_SIDE = 0.025
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class ShareFigure:
+    """Share of the records that are missing, other, or in an outer bin.
+
+    Parameters
+    ----------
+    name : str
+        In the domain's words: ``"missing"``, ``"other"``, ``"< 82"``.
+    reference, value, deviation : float
+        The reference's share; the clients', in [0, 1], and its standard deviation.
+    low, high : float
+        95 % limits of the clients' share, whatever it is.
+    """
+
+    name: str
+    reference: float
+    value: float
+    deviation: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How far one column lies from its reference. Everything in it is public.
+
+    Parameters
+    ----------
+    psi : Figure
+        Population stability index ``Σ (P - Π) ln(P / Π)``, in nats, shares of at least 1e-4.
+    jensen_shannon : Figure
+        Divergence of both from their mean, in nats: at most ln 2.
+    total_variation : Figure
+        ``Σ |P - Π| / 2``, in [0, 1].
+    hellinger : Figure
+        Distance ``sqrt(1 - Σ sqrt(P Π))``, in [0, 1].
+    shares : tuple[ShareFigure, ...]
+        Of the outer bins, and of what the domain does not list.
+    ordered : OrderedFigures or None
+        Of `Binned` columns of two edges or more.
+    """
+
+    psi: Figure
+    jensen_shannon: Figure
+    total_variation: Figure
+    hellinger: Figure
+    shares: tuple[ShareFigure, ...]
+    ordered: OrderedFigures | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form."""
+        return asdict(self)
+
+
+def figures(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Figures:
+    """Estimate all figures of a column's population, which read about 0 if nothing drifted.
+
+    Parameters
+    ----------
+    noisy : NoisyCounts
+        The column's counts, the law of their noise, and the plan.
+    design_effect : float
+        >= 1: N records tell as much as ``N / design_effect`` independent ones.
+
+    Raises
+    ------
+    ValueError
+        If the design effect is out of range.
+    """
+    design_effect = real("design_effect", design_effect, least=1)
+    laws = drawn_laws(noisy, design_effect=design_effect)
+    drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
+    mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
+    cut = int(_EACH_SIDE * (drawn.shape[1] + 1)) - 1
+    found = np.stack([mean, deviation, drawn[:, cut], drawn[:, -1 - cut]], axis=1)
+    psi, jensen_shannon, total_variation, hellinger = (Figure(*of_one) for of_one in found.tolist())
+    return Figures(
+        psi=psi,
+        jensen_shannon=jensen_shannon,
+        total_variation=total_variation,
+        hellinger=hellinger,
+        shares=tuple(_shares(noisy, design_effect)),
+        ordered=ordered_figures(noisy, design_effect=design_effect),
+    )
+
+
+def distances(laws: Floats, reference: Floats) -> Floats:
+    """PSI, Jensen-Shannon, total variation, Hellinger of each law, shape [4, laws].
+
+    Parameters
+    ----------
+    laws : Floats
+        Shape [laws, cells], each row summing to 1.
+    reference : Floats
+        Shape [cells], summing to 1.
+    """
+    p, pi = np.maximum(laws, NEGLIGIBLE), np.maximum(reference, NEGLIGIBLE)
+    psi = ((p - pi) * np.log(p / pi)).sum(axis=1)
+    middle = (laws + reference) / 2
+    jensen_shannon = (rel_entr(laws, middle) + rel_entr(reference, middle)).sum(axis=1) / 2
+    total_variation = np.abs(laws - reference).sum(axis=1) / 2
+    # 1 - Σ sqrt(P Π), without its rounding errors near 0
+    squared = ((np.sqrt(laws) - np.sqrt(reference)) ** 2).sum(axis=1) / 2
+    return np.stack([psi, jensen_shannon, total_variation, np.sqrt(squared)])
+
+
+def _shares(noisy: NoisyCounts, design_effect: float) -> Iterator[ShareFigure]:
+    plan, p = noisy.plan, noisy.plan.reference.probabilities
+    names, symbols = _kinds(plan)
+    if not names:
+        return
+    weights = in_cells(plan, symbols)
+    touched, whole = weights > 0, weights > 1 - _ROUNDING
+    low, high = group_intervals(noisy, whole, level=_LEVEL, design_effect=design_effect)
+    if (touched != whole).any():  # cells that hold other symbols, too, limit from above only
+        _, high = group_intervals(noisy, touched, level=_LEVEL, design_effect=design_effect)
+    seen, _ = noisy_shares(noisy)
+    law, value = as_law(seen, plan.mass), np.clip(weights @ seen, low, high)
+    variance = np.diag(share_covariance(noisy, weights, law, design_effect=design_effect))
+    numbers = np.stack([symbols @ p, value, np.sqrt(np.maximum(variance, 0)), low, high])
+    for name, of_name in zip(names, numbers.T.tolist(), strict=True):
+        yield ShareFigure(name, *of_name)
+
+
+def _kinds(plan: QueryPlan) -> tuple[list[str], NDArray[np.bool_]]:
+    """Names of shares that are shown, and the symbols of each, shape [names, symbols]."""
+    domain = plan.reference.domain
+    rows = [domain.unlisted_way() == way for way in range(len(domain.unlisted))]
+    names = list(domain.unlisted)
+    if isinstance(domain, Binned):
+        outer = (0, len(domain.edges))
+        names = [domain.name_of(bin_) for bin_ in outer] + names
+        rows = [np.arange(domain.size) == bin_ for bin_ in outer] + rows
+    return names, np.array(rows, dtype=np.bool_).reshape(len(rows), domain.size)

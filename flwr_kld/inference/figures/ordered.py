@@ -1,0 +1,173 @@
+"""Figures of a column of numbers that were counted in bins: where they lie, and how far they moved.
+
+Records without a value are left out. A record's value counts as clamped to the outer edges, and
+those of a bin lie evenly in it. So both laws are distribution functions F that are linear between
+edges; F at the edges is a ratio of sums of counts, with a covariance, and all else follows from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.figures.cell_shares import as_law, in_cells, noisy_shares
+from flwr_kld.inference.share_interval import Floats, share_covariance
+
+_SIDES = 1.96
+"""Standard deviations of a 95 % interval."""
+_MOST = 200
+"""Edges at which F is read, of columns that have more."""
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with its error, by sampling and noise.
+
+    Parameters
+    ----------
+    value, deviation : float
+        Estimate and standard deviation.
+    low, high : float
+        Approximate 95 % interval.
+    """
+
+    value: float
+    deviation: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class QuantileFigure:
+    """One quantile of the clients' values beside the reference's, in the column's unit.
+
+    Parameters
+    ----------
+    level : float
+        In (0, 1), such as .5 for the median.
+    value, low, high : float
+        Estimate and 95 % interval (Woodruff 1952), clamped to the outer edges.
+    beyond : str or None
+        ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there.
+    reference : float
+        The reference's.
+    reference_beyond : str or None
+        Where the reference's lies.
+    """
+
+    level: float
+    value: float
+    low: float
+    high: float
+    beyond: str | None
+    reference: float
+    reference_beyond: str | None
+
+
+@dataclass(frozen=True)
+class OrderedFigures:
+    """Figures of a column of numbers, in its unit.
+
+    Parameters
+    ----------
+    wasserstein : Figure
+        Mean distance that values must move from one law to the other.
+    mean : Figure
+        The clients' mean of values clamped to the outer edges.
+    reference_mean : float
+        The reference's.
+    quantiles : tuple[QuantileFigure, ...]
+        Those of `QUANTILES`.
+    """
+
+    wasserstein: Figure
+    mean: Figure
+    reference_mean: float
+    quantiles: tuple[QuantileFigure, ...]
+
+
+def ordered_figures(noisy: NoisyCounts, *, design_effect: float) -> OrderedFigures | None:
+    """Estimate them; None if the column has no order, no finite bin, or no values in Π."""
+    domain, pi = noisy.plan.reference.domain, noisy.plan.reference.probabilities
+    if not isinstance(domain, Binned) or len(domain.edges) < 2 or not pi[:-1].sum() > 0:
+        return None
+    last = len(domain.edges) - 1
+    at = np.linspace(0, last, min(last + 1, _MOST)).round().astype(int)
+    edges = np.array(domain.edges)[at]
+    reference = (np.cumsum(pi[:-2]) / pi[:-1].sum())[at]
+    seen, _ = noisy_shares(noisy)
+    # Symbols below each edge, and those that are values.
+    groups = np.arange(domain.size) <= np.append(at, last + 1)[:, None]
+    *rows, having = in_cells(noisy.plan, groups)
+    below = np.array(rows)
+    present = max(float(having @ seen), 1 / noisy.records)
+    clients = below @ seen / present
+    law = as_law(seen, noisy.plan.mass)
+    # A ratio moves like its numerator less itself times its denominator.
+    influence = (below - np.clip(clients, 0, 1)[:, None] * having) / present
+    covariance = share_covariance(noisy, influence, law, design_effect=design_effect)
+
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
+    width = np.diff(edges)
+    around = np.append(width, 0) / 2 + np.append(0, width) / 2
+    mean = edges[-1] - around @ np.clip(clients, 0, 1)
+    error = math.sqrt(max(float(around @ covariance @ around), 0))
+    ends = np.clip([mean - _SIDES * error, mean + _SIDES * error], edges[0], edges[-1])
+    return OrderedFigures(
+        _wasserstein(clients - reference, covariance, width),
+        Figure(float(mean), error, *ends.tolist()),
+        float(edges[-1] - around @ reference),
+        _quantiles(edges, clients, deviation, reference),
+    )
+
+
+def _wasserstein(apart: Floats, covariance: Floats, width: Floats) -> Figure:
+    """``∫ |F - F_Π|``, from the difference of both at the edges and its covariance.
+
+    Noise adds ``∫ Var`` to the expectation of ``∫ (F - F_Π)²``, so the difference is shrunk by what
+    takes this off again (James and Stein 1961).
+    """
+    a, b = apart[:-1], apart[1:]
+    variance, together = np.diag(covariance), np.diag(covariance, 1)
+    square = width @ (a**2 + a * b + b**2)
+    noise = width @ (variance[:-1] + together + variance[1:])
+    kept = math.sqrt(max(1 - float(noise / square), 0)) if square > 0 else 0.0
+    # The area under a line from |a| to |b|, or under the two triangles where it crosses 0.
+    whole = np.abs(a) + np.abs(b)
+    crossed = (a**2 + b**2) / np.where(whole > 0, whole, 1)
+    value = kept * float(width @ np.where(a * b >= 0, whole, crossed)) / 2
+    slope = (np.append(width, 0) + np.append(0, width)) / 2 * np.sign(apart)
+    deviation = math.sqrt(max(float(slope @ covariance @ slope), 0))
+    reach = _SIDES * deviation
+    return Figure(value, deviation, max(value - reach, 0.0), value + reach)
+
+
+def _quantiles(
+    edges: Floats, clients: Floats, deviation: Floats, reference: Floats
+) -> tuple[QuantileFigure, ...]:
+    """Invert both distribution functions, and the clients' moved by its error to both sides."""
+    # Half of the way between the two that rise: noise makes the sums of small counts fall.
+    up, down = np.maximum.accumulate(clients), np.minimum.accumulate(clients[::-1])[::-1]
+    rising = np.clip((up + down) / 2, 0, 1)
+    levels = np.array(QUANTILES)
+    value, of_reference = (np.interp(levels, f, edges) for f in (rising, reference))
+    reach = _SIDES * np.interp(value, edges, deviation)
+    low, high = (np.interp(levels + away, rising, edges) for away in (-reach, reach))
+    return tuple(
+        QuantileFigure(q, v, least, most, _side(q, rising), r, _side(q, reference))
+        for q, v, least, most, r in zip(
+            QUANTILES, *(x.tolist() for x in (value, low, high, of_reference)), strict=True
+        )
+    )
+
+
+def _side(level: float, f: Floats) -> str | None:
+    """Say in which open bin a quantile lies, if in one."""
+    if level < f[0]:
+        return "below"
+    return "above" if level > f[-1] else None

@@ -1,0 +1,102 @@
+"""Figures of numbers in bins: as of values that lie evenly in their bins, clamped to the edges."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from inference.figures.columns import AFTER, BEFORE, DELAYS, GAUSSIAN, plan_of, release, releases
+from scipy.stats import wasserstein_distance
+
+from flwr_kld import Binned
+from flwr_kld.inference.figures.figures import figures
+from flwr_kld.inference.figures.ordered import QUANTILES
+
+EVENLY = (np.arange(1000) + 0.5) / 1000
+
+
+def spread(domain, law):
+    """Values, and their weights, as the convention has them."""
+    edges = np.array(domain.edges)
+    inside = [low + (high - low) * EVENLY for low, high in pairwise(edges)]
+    values = np.concatenate([[edges[0]], *inside, [edges[-1]]])
+    weights = np.concatenate(
+        [law[:1], *(np.full(1000, mass / 1000) for mass in law[1:-2]), law[-2:-1]]
+    )
+    return values, weights / weights.sum()
+
+
+def truth(domain, law, reference):
+    """Distance, both means, and both laws' quantiles, by brute force."""
+    (values, weights), (_, expected) = spread(domain, law), spread(domain, reference)
+    distance = wasserstein_distance(values, values, weights, expected)
+    quantiles = [
+        values[np.searchsorted(np.cumsum(w), q)] for w in (weights, expected) for q in QUANTILES
+    ]
+    return distance, values @ weights, values @ expected, quantiles
+
+
+def test_without_noise_they_are_the_exact_ones():
+    found = figures(release(plan_of(DELAYS, BEFORE), AFTER * 1e8)).ordered
+    distance, mean, before, quantiles = truth(DELAYS, AFTER, BEFORE)
+    assert found.wasserstein.value == pytest.approx(distance, rel=1e-3)
+    assert found.mean.value == pytest.approx(mean, rel=1e-4)
+    assert found.reference_mean == pytest.approx(before, rel=1e-9)
+    told = [q.value for q in found.quantiles] + [q.reference for q in found.quantiles]
+    assert told == pytest.approx(quantiles, abs=0.15)  # a step of brute force
+
+
+def test_distributions_that_cross_are_the_area_between_them():
+    wider = np.array([0.2, 0.1, 0.1, 0.1, 0.1, 0.2, 0.18, 0.02])
+    found = figures(release(plan_of(DELAYS, BEFORE), wider * 1e8)).ordered
+    assert found.wasserstein.value == pytest.approx(truth(DELAYS, wider, BEFORE)[0], rel=1e-3)
+
+
+def test_missing_records_are_left_out():
+    more = BEFORE * 0.5 / 0.98
+    more[-1] = 0.5
+    found = figures(release(plan_of(DELAYS, BEFORE), more * 1e8)).ordered
+    assert found.wasserstein.value == pytest.approx(0, abs=0.02)
+    assert found.mean.value == pytest.approx(found.reference_mean, rel=1e-3)
+
+
+def test_a_quantile_in_an_open_bin_is_clamped_and_says_so():
+    law = np.array([0.3, 0.1, 0.1, 0.1, 0.1, 0.1, 0.2, 0.0])
+    found = figures(release(plan_of(DELAYS, BEFORE), law * 1e6)).ordered
+    beyond = [(q.value, q.beyond, q.reference_beyond) for q in found.quantiles]
+    assert beyond[:2] == [(-10, "below", "below"), (-10, "below", None)]
+    assert beyond[4] == (240, "above", None)
+    assert beyond[2][1:] == beyond[3][1:] == (None, None)
+
+
+def test_mean_distance_and_quantiles_lie_within_their_intervals():
+    """Seeded: in 90 % of 200 runs; the mean is unbiased and its deviation right to a fifth."""
+    plan, runs = plan_of(DELAYS, BEFORE), 200
+    found = [figures(c).ordered for c in releases(plan, AFTER, 5000, runs)]
+    distance, mean, _, quantiles = truth(DELAYS, AFTER, BEFORE)
+    for name, value in (("wasserstein", distance), ("mean", mean)):
+        told = [getattr(f, name) for f in found]
+        assert np.mean([t.low <= value <= t.high for t in told]) > 0.9, name
+        off = np.array([t.value for t in told]) - value
+        assert off.std() == pytest.approx(np.mean([t.deviation for t in told]), rel=0.2), name
+        assert abs(off.mean()) < 4 * off.std() / runs**0.5, name
+    for place, value in enumerate(quantiles[: len(QUANTILES)]):
+        told = [f.quantiles[place] for f in found]
+        assert np.mean([t.low - 1e-9 <= value <= t.high + 1e-9 for t in told]) > 0.9, place
+
+
+def test_columns_with_one_edge_or_no_values_have_none():
+    one = Binned([0.0])
+    assert figures(release(plan_of(one, [0.5, 0.4, 0.1]), [50, 40, 10])).ordered is None
+    nothing = np.append(np.zeros(DELAYS.size - 1), 1.0)
+    assert figures(release(plan_of(DELAYS, nothing), 100 * nothing, GAUSSIAN)).ordered is None
+
+
+def test_a_column_of_many_edges_is_read_at_some_of_them():
+    domain = Binned(np.linspace(0, 1, 900).tolist())
+    law = np.append(np.full(domain.size - 1, 1 / (domain.size - 1)), 0.0)
+    moved = law * np.append(np.linspace(0.5, 1.5, domain.size - 1), 0)
+    moved /= moved.sum()
+    found = figures(release(plan_of(domain, law), np.rint(moved * 1e9))).ordered
+    distance, mean, *_ = truth(domain, moved, law)
+    assert found.wasserstein.value == pytest.approx(distance, rel=1e-3)
+    assert found.mean.value == pytest.approx(mean, rel=1e-3)
