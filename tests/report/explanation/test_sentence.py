@@ -1,0 +1,120 @@
+"""One sentence: the right side, the right cut, the right labels, and none about chance."""
+
+import numpy as np
+import pytest
+from inference.figures.columns import (
+    AFTER,
+    BEFORE,
+    DELAYS,
+    GAUSSIAN,
+    LAPLACE,
+    PORTS,
+    plan_of,
+    release,
+    releases,
+)
+from scipy.stats import binom
+
+from flwr_kld import Binned, Categories
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.report.explanation.sentence import sentence
+
+N = 1_000_000
+FEW = np.array([0.4, 0.3, 0.2, 0.1, 0.0, 0.0])
+
+
+def said(domain, before, after, *, records=N, cells=1000, **options):
+    counts = np.rint(np.asarray(after) * records)
+    return sentence("it", release(plan_of(domain, before, cells), counts), **options)
+
+
+def test_numbers_are_cut_where_most_changed():
+    later = BEFORE.copy()
+    later[[1, 4]] += -0.07, 0.07
+    assert said(DELAYS, BEFORE, later) == "it: higher, 20 % → 27 % from 15 up (27–27 %)"
+    assert said(DELAYS, later, BEFORE) == "it: lower, 71 % → 78 % below 15 (78–78 %)"
+
+
+def test_small_changes_have_decimals():
+    higher = BEFORE.copy()
+    higher[[0, 6]] += -0.004, 0.004
+    assert said(DELAYS, BEFORE, higher) == "it: higher, 1.00 % → 1.40 % from 240 up (1.36–1.44 %)"
+
+
+def test_what_is_missing_is_said():
+    missing = BEFORE * 0.9 / 0.98
+    missing[-1] = 0.1
+    assert said(DELAYS, BEFORE, missing) == "it: missing 2 % → 10 % (10–10 %)"
+    assert said(DELAYS, missing, BEFORE) == "it: missing 10 % → 2 % (2–2 %)"
+
+
+def test_what_is_missing_moves_no_number():
+    """Every bin gains from what is no longer missing; only one gains beyond that."""
+    before = np.append(BEFORE[:-1] * 0.9 / 0.98, 0.1)
+    after = BEFORE.copy()
+    after[[2, 5]] += -0.1, 0.1
+    assert said(DELAYS, before, after) == "it: higher, 7 % → 18 % from 60 up (18–18 %)"
+
+
+def test_two_labels_are_named():
+    assert said(PORTS, FEW, [0.3, 0.3, 0.2, 0.13, 0.07, 0]) == (
+        "it: JFK 40 % → 30 % (30–30 %), other 0 % → 7 % (7–7 %)"
+    )
+    assert said(PORTS, FEW, [0.4, 0.3, 0.2, 0.1, 0, 0]) is None
+
+
+def test_pairs_are_named_as_combinations():
+    pair = Categories({"age": Binned([30.0]), "job": ["nurse", "cook"]})
+    before, after = np.zeros(pair.size), np.zeros(pair.size)
+    before[[0, 1, 4, 5]] = 0.25
+    after[[0, 1, 4, 5]] = 0.25, 0.25, 0.31, 0.19
+    named = said(pair, before, after, records=100 * N)
+    assert named.startswith("it: age=>= 30, job=nurse 25 % → 31 % (31–31 %), age=>= 30, job=cook ")
+
+
+def test_labels_that_are_counted_together():
+    many = Categories({"a": list(range(40)), "b": list(range(10))})
+    before = np.zeros(many.size)
+    before[: 40 * 12] = 1 / (1.0 + np.arange(40 * 12)) ** 1.2
+    before /= before.sum()
+    after = before.copy()
+    after[200:400] *= 5
+    assert " rare symbols " in said(many, before, after / after.sum(), records=1e9, cells=24)
+
+
+def test_cuts_within_a_cell_are_not_offered():
+    domain = Binned(np.arange(200.0).tolist())
+    before = np.append(1 / (1.0 + np.arange(domain.size - 1)), 0)
+    before /= before.sum()
+    after = before.copy()
+    after[0] *= 2
+    told = said(domain, before, after / after.sum(), cells=24)
+    assert told.startswith("it: lower, ")
+    assert told.split("below ")[1].startswith("0 ")
+
+
+@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize(("domain", "law"), [(DELAYS, BEFORE), (PORTS, FEW)])
+def test_chance_is_rarely_taken_for_movement(domain, law, noise, adjacency):
+    """At level 0.8; a rate of 0.2 gives more than the bound with probability under 1e-6."""
+    runs, plan = 200, plan_of(domain, law)
+    told = releases(plan, law, 1500, runs, noise, adjacency=adjacency)
+    wrong = sum(sentence("it", counts, level=0.8) is not None for counts in told)
+    assert wrong <= binom.isf(1e-6, runs, 0.2)
+
+
+def test_clusters_are_allowed_for():
+    plan, records = plan_of(DELAYS, BEFORE), 20 * np.random.default_rng(0).multinomial(60, BEFORE)
+    assert sentence("it", release(plan, records), design_effect=20) is None
+    drift = release(plan, AFTER * N)
+    assert sentence("it", drift).endswith(" (48–48 %)")
+    assert sentence("it", drift, design_effect=20).endswith(" (47–49 %)")
+
+
+def test_a_level_must_be_one():
+    counts = release(plan_of(DELAYS, BEFORE), BEFORE * N)
+    with pytest.raises(ValueError, match="level"):
+        sentence("it", counts, level=1.0)
+    with pytest.raises(ValueError, match="design_effect"):
+        sentence("it", counts, design_effect=0)
