@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,21 +55,17 @@ class UnbiasedPowers:
             found.append(following)
         return found
 
-    def covariances(self, mean: Floats, highest: int) -> list[list[Floats]]:
-        """Return ``Cov(C_k, C_l)`` around A = μ = `mean`, for 1 <= k, l <= highest at [k][l]."""
-        return [
-            [self._covariance(mean, k, k2) for k2 in range(highest + 1)] for k in range(highest + 1)
-        ]
+    def covariances(self, mean: Floats, highest: int) -> Floats:
+        """Return ``Cov(C_k, C_l)`` around A = μ = `mean`, shape [highest + 1, highest + 1, cells].
 
-    def _covariance(self, mean: Floats, k: int, other: int) -> Floats:
-        """``Σ_j binom(k, j) binom(l, j) j! μ^j E C_{k-j} C_{l-j}`` of the noise alone."""
-        total = np.zeros_like(mean)
-        for j in range(min(k, other) + 1):
-            factor = math.comb(k, j) * math.comb(other, j) * math.factorial(j)
-            left = float(self.covariance[k - j, other - j])
-            if left:
-                total = total + factor * left * mean**j
-        return total
+        ``Σ_j binom(k, j) binom(l, j) j! μ^j E C_{k-j} C_{l-j}``, the last of the noise alone.
+        """
+        of_mean = np.zeros((highest + 1,) * 3)
+        for j in range(highest + 1):
+            of_mean[j, j:, j:] = self.covariance[: highest + 1 - j, : highest + 1 - j]
+        of_mean *= _ways()[: highest + 1, : highest + 1, : highest + 1]
+        powers = mean ** np.arange(highest + 1)[:, None]
+        return np.asarray(np.tensordot(of_mean, powers, (0, 0)))
 
     def scaled(self, factor: float) -> UnbiasedPowers:
         """Return about those of noise whose standard deviation is `factor` times as large."""
@@ -90,6 +86,15 @@ def _of(noise: NoiseTable) -> UnbiasedPowers:
     powers = UnbiasedPowers(series, np.zeros(()))
     found = np.stack(powers.estimates(z, np.zeros_like(z), HIGHEST))
     return UnbiasedPowers(series, (found * chance) @ found.T * _parity())
+
+
+@cache
+def _ways() -> Floats:
+    """``binom(k, j) binom(l, j) j!`` at [j, k, l]."""
+    powers = range(HIGHEST + 1)
+    ways = np.array([[math.comb(k, j) for k in powers] for j in powers], dtype=np.float64)
+    sorts = np.array([math.factorial(j) for j in powers], dtype=np.float64)
+    return sorts[:, None, None] * ways[:, :, None] * ways[:, None, :]
 
 
 def _log_derivative(h: Sequence[float]) -> tuple[float, ...]:

@@ -191,17 +191,17 @@ class _Design:
 
     def _variance(self, x: Floats, expected: Floats, b: Floats) -> Floats:
         """Of the estimate of ``Σ b_k x**k`` at the ratio 1 - x, by Taylor around it; exact."""
-        degree, scale = len(b) - 1, -1 / expected
+        degree = len(b) - 1
         mean = self.effect * expected * np.maximum(1 - x, 0)
-        of = self.powers.covariances(mean, degree)
-        d = [np.zeros_like(x)] + [
-            scale**k * sum(math.comb(i, k) * b[i] * x ** (i - k) for i in range(k, degree + 1))
-            for k in range(1, degree + 1)
-        ]
-        total = sum(
-            d[k] * d[j] * of[k][j] for k in range(1, degree + 1) for j in range(1, degree + 1)
-        )
-        return np.asarray(total)
+        slopes = np.zeros(
+            (degree + 1, degree + 1)
+        )  # ``Σ binom(i, k) b_i x**(i - k)`` at [k, i - k]
+        for i in range(1, degree + 1):
+            for k in range(1, i + 1):
+                slopes[k, i - k] = math.comb(i, k) * b[i]
+        powers = np.arange(degree + 1)[:, None]
+        d = slopes @ x**powers * (-1 / expected) ** powers
+        return np.asarray(np.einsum("kc,klc,lc->c", d, self.powers.covariances(mean, degree), d))
 
     @cached_property
     def _degree(self) -> NDArray[np.int64]:
