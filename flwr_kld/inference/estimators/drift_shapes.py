@@ -7,14 +7,15 @@ and the mean follows Π by the trend, or not at all.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.inference.estimators.free_law import GRID, SPACING, bell
+from flwr_kld.inference.estimators.free_law import GRID, SPACING, bell, exp
 from flwr_kld.inference.estimators.score import Floats
 
 _SPREADS = (0.03, 0.06, 0.1, 0.16, 0.25, 0.35, 0.45, 0.55, 0.65, 0.8, 1.0, 1.3, 1.7, 2.2)
@@ -78,10 +79,20 @@ class Shapes:
     def __len__(self) -> int:
         return len(self.chance)
 
+    @cached_property
+    def varied(self) -> int:
+        """V: so many, the first ones, have laws that change with the mass of Π."""
+        return int(np.count_nonzero((self.growth != 0) | ~np.isnan(self.tail)))
+
+    @property
+    def kept(self) -> Floats:
+        """Mean fraction that is left of the symbols that fell."""
+        return np.asarray(np.exp(self.place + self.width**2 / 2), dtype=np.float64)
+
 
 @cache
 def all_shapes() -> Shapes:
-    """Every shape that is averaged."""
+    """Every shape that is averaged, those first whose laws change with the mass of Π."""
     nan, none = float("nan"), (0.0, _GONE, 1.0)
     both = (False, True)
     smooth = [(t, s, g, 1.0, *none, nan) for t, s, g in product(both, _SPREADS, _GROWTHS)]
@@ -100,29 +111,24 @@ def all_shapes() -> Shapes:
         *((_TAIL / len(tail), row) for row in tail),
         *((_SOME * chance / sum(c for c, _ in some), row) for chance, row in some),
     ]
+    rows.sort(key=lambda entry: entry[1][2] == 0 and math.isnan(entry[1][-1]))
     columns = np.array([[chance, *row] for chance, row in rows], dtype=np.float64).T
     return Shapes(columns[0], columns[1] == 1, *columns[2:])
 
 
 class ShapeLaws:
-    """The laws of u = ln r - trend that the shapes stand for, at different masses of Π.
+    """The laws of u that all shapes stand for, at different masses of Π.
+
+    u is ln r less the trend, or less the level for a shape whose mean does not follow the trend.
 
     Parameters
     ----------
-    shapes : Shapes
-        H shapes.
     log_expected, share : Floats
-        ln of N Π of a symbol at each of these places, and the place's share of Π, shape [B].
-    log_mean : Floats
-        The trend there, shape [B].
-    level : float
-        ln of the mean of r.
+        ln of N Π of a symbol at each of these places, and the place's share of Π, shape [P].
     """
 
-    def __init__(
-        self, shapes: Shapes, log_expected: Floats, share: Floats, log_mean: Floats, level: float
-    ) -> None:
-        self._shapes, self.share = shapes, share
+    def __init__(self, log_expected: Floats, share: Floats) -> None:
+        shapes, self.share = all_shapes(), share
         rarer = share @ log_expected - log_expected
         spread = shapes.spread[:, None]
         self._spread = np.clip(
@@ -131,32 +137,50 @@ class ShapeLaws:
         above = log_expected - log_expected.min() - shapes.tail[:, None]
         tail = 1 / (1 + np.exp(np.clip(_STEEP * above, -30, 30)))
         self._fallen = np.where(np.isnan(shapes.tail)[:, None], shapes.fallen[:, None], tail)
-        kept = np.exp(shapes.place + shapes.width**2 / 2)[:, None]
-        mean = 1 - self._fallen * (1 - kept)
-        # Those that did not fall rose: in their bin if it follows the trend, else everywhere.
-        everywhere = level - log_mean - np.log(mean @ share)[:, None]
-        centre = np.where(shapes.trended[:, None], -np.log(mean), everywhere)
-        self._centre = np.clip(centre, -_FARTHEST, _FARTHEST)
-        self.ratio: Floats = np.exp(log_mean + self._centre) * mean
-        """Mean of r, but for outliers, shape [H, B]."""
+        mean = 1 - self._fallen * (1 - shapes.kept[:, None])
+        # Those that did not fall rose: at their own mass if it follows the trend, else everywhere.
+        rises = np.where(shapes.trended[:, None], mean, (mean @ share)[:, None])
+        self._centre = np.clip(-np.log(rises), -_FARTHEST, _FARTHEST)
+        self.mean: Floats = np.exp(self._centre) * mean
+        """Of e^u, but for outliers, shape [H, P]."""
         self.variance: Floats = np.expm1(self._spread**2)
-        """Of r over its mean, about, shape [H, B]."""
-        vanished = np.isinf(shapes.place)[:, None]
-        place = np.where(vanished, 0.0, shapes.place[:, None])
-        self._down = np.where(vanished, GRID[0] == GRID, bell(place, shapes.width[:, None]))
+        """Of e^u over its mean, about, shape [H, P]."""
 
-    def within(self, at: int, which: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """Return laws of these shapes at one place, shape [len(which), U], each summing to 1."""
-        spread, part = self._spread[which, at, None], self._shapes.part[which, None]
-        factor = np.exp(GRID - self._centre[which, at, None])
-        moved = factor - (1 - part)
-        possible = moved > 0
-        moved = np.where(possible, moved, 1.0)
-        off = (np.log(moved / part) + spread**2 / 2) / spread
-        density = np.where(possible, SPACING * np.exp(-0.5 * off**2) * factor / moved, 0.0)
-        density += 1e-300
-        density /= density.sum(axis=1, keepdims=True)
-        fallen = self._fallen[which, at, None]
-        law = fallen * self._down[which] + (1 - fallen) * density
-        mixed: Floats = (1 - _OUTLIERS) * law + _OUTLIERS * bell(0.0, _WIDEST)
-        return mixed
+    def within(self, at: int) -> Floats:
+        """Return the first V laws, at one place, shape [V, U], each summing to 1."""
+        which = all_shapes().varied
+        centre, spread = self._centre[:which, at, None], self._spread[:which, at, None]
+        risen = bell(centre - spread**2 / 2, spread)
+        return _mixed(risen, self._fallen[:which, at, None], _down()[:which])
+
+
+@cache
+def laws_alike() -> Floats:
+    """Return the other laws, which are the same everywhere, [H - V, U], each summing to 1."""
+    shapes = all_shapes()
+    which = slice(shapes.varied, None)
+    spread, part, fallen = (x[which, None] for x in (shapes.spread, shapes.part, shapes.fallen))
+    factor = np.exp(GRID + np.log(1 - fallen * (1 - shapes.kept[which, None])))
+    moved = factor - (1 - part)
+    possible = moved > 0
+    moved = np.where(possible, moved, 1.0)
+    off = (np.log(moved / part) + spread**2 / 2) / spread
+    density = np.where(possible, SPACING * exp(-0.5 * off**2) * factor / moved, 0.0)
+    return _mixed(density / density.sum(axis=1, keepdims=True), fallen, _down()[which])
+
+
+@cache
+def _down() -> Floats:
+    """Laws of the symbols that fell, shape [H, U]."""
+    shapes = all_shapes()
+    vanished = np.isinf(shapes.place)[:, None]
+    place = np.where(vanished, 0.0, shapes.place[:, None])
+    return np.where(vanished, GRID[0] == GRID, bell(place, shapes.width[:, None]))
+
+
+def _mixed(risen: Floats, fallen: Floats, down: Floats) -> Floats:
+    """Mix those that rose, a share that fell, and outliers."""
+    laws = risen * ((1 - _OUTLIERS) * (1 - fallen))
+    laws += (1 - _OUTLIERS) * fallen * down
+    laws += _OUTLIERS * bell(0.0, _WIDEST)
+    return laws

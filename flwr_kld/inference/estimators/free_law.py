@@ -1,9 +1,9 @@
 """A law of ``r / E[r]`` of any smooth shape about a base, fitted by penalised maximum likelihood.
 
 On a grid of u = ln r less its trend, ``ln law(u) = ln base(u) + f(u)``, f a Gaussian process a
-priori (g-modelling, Efron 2016, doi:10.1093/biomet/asv068; here about a base that may differ from
-mass bin to mass bin). Few directions matter, so f has `RANK` coefficients, whose information gives
-the law's covariance, and Laplace's formula its evidence.
+priori (g-modelling, Efron 2016, doi:10.1093/biomet/asv068; here about a base that may change with
+the mass of Π). Few directions matter, so f has `RANK` coefficients, whose information gives the
+law's covariance, and Laplace's formula its evidence.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ RANK = 20
 _DEVIATION, _LENGTH, _WARP = 3.0, 0.8, 0.3
 """Of f: its deviation, and its correlation length in ``asinh(u / warp)``."""
 _STEPS, _TRIES = 25, 8
+_NOTHING = -600.0
 _ENOUGH = 0.01
 """Gain in nats below which a fit has ended."""
 
@@ -38,7 +39,7 @@ class RatioLaw:
     Parameters
     ----------
     weights : Floats
-        In each mass bin, shape [B, U], each row summing to 1.
+        In each place of like mass of Π, shape [A, U], each row summing to 1.
     trended : bool
         Whether the mean of r follows the trend.
     evidence : float
@@ -63,14 +64,22 @@ def directions() -> Floats:
     return leading
 
 
+def exp(x: Floats) -> Floats:
+    """Return e^x in the place of x, and e^-600 below that: underflow takes processors very long."""
+    return np.exp(np.maximum(x, _NOTHING, out=x), out=x)
+
+
 def bell(centre: float | Floats, spread: float | Floats) -> Floats:
     """Return normal laws of u on the grid, shape [..., U], from centres and deviations [..., 1]."""
-    heights = SPACING * np.exp(-0.5 * ((GRID - centre) / spread) ** 2)
-    normal: Floats = heights / heights.sum(axis=-1, keepdims=True)
-    return normal
+    heights: Floats = np.asarray((GRID - centre) / spread, dtype=np.float64)
+    heights *= -0.5 * heights
+    heights = exp(heights)
+    heights *= SPACING
+    heights /= heights.sum(axis=-1, keepdims=True)
+    return heights
 
 
-def freed(base: RatioLaw, rows: Floats, size: Floats, bin_of: NDArray[np.int64]) -> RatioLaw:
+def freed(base: RatioLaw, rows: Floats, size: Floats, place_of: NDArray[np.int64]) -> RatioLaw:
     """Fit f about a base, by Fisher scoring.
 
     Parameters
@@ -81,52 +90,51 @@ def freed(base: RatioLaw, rows: Floats, size: Floats, bin_of: NDArray[np.int64])
         Likelihood of each group under each u, shape [G, U], > 0.
     size : Floats
         Cells in each group, shape [G].
-    bin_of : NDArray[np.int64]
-        Mass bin of each group, shape [G].
+    place_of : NDArray[np.int64]
+        Place of each group, shape [G].
     """
     along = directions()
-    at, damping = np.zeros(RANK), 1e-3
-    law = base.weights
-    mixed = _mixed(rows, law, bin_of)
+    at, law, damping = np.zeros(RANK), base.weights, 1e-3
+    mixed, slopes = _likelihoods(rows, law, place_of)
     value = start = float(size @ np.log(mixed))
+    told = _information(slopes, size)
     for _ in range(_STEPS):
-        slope, told = _scores(rows, size, bin_of, law, mixed, at)
+        slope = size @ slopes - at
         for _ in range(_TRIES):
             tried_at = at + np.linalg.solve(told + damping * np.diag(np.diag(told)), slope)
             f = along @ tried_at
             tried = base.weights * np.exp(f - f.max())
             tried /= tried.sum(axis=1, keepdims=True)
-            tried_mixed = _mixed(rows, tried, bin_of)
-            gain = float(size @ np.log(tried_mixed) - tried_at @ tried_at / 2) - value
+            mixed, tried_slopes = _likelihoods(rows, tried, place_of)
+            gain = float(size @ np.log(mixed) - tried_at @ tried_at / 2) - value
             if gain >= 0:
                 break
             damping = max(10 * damping, 1e-2)
         if gain < 0:
             break
-        at, law, mixed, value, damping = tried_at, tried, tried_mixed, value + gain, damping / 5
+        at, law, slopes, value, damping = tried_at, tried, tried_slopes, value + gain, damping / 5
+        told = _information(slopes, size)
         if gain < _ENOUGH:
             break
-    _, told = _scores(rows, size, bin_of, law, mixed, at)
     evidence = base.evidence + value - start - float(np.linalg.slogdet(told)[1]) / 2
     covariance = np.asarray(np.linalg.inv(told), dtype=np.float64)
     return RatioLaw(law, base.trended, evidence, covariance)
 
 
-def _mixed(rows: Floats, law: Floats, bin_of: NDArray[np.int64]) -> Floats:
-    """Likelihood of each group under the law, shape [G]."""
-    likelihood: Floats = np.einsum("gu,gu->g", rows, law[bin_of])
-    return likelihood
+def _likelihoods(rows: Floats, law: Floats, place_of: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Likelihood of each group under the law, shape [G], and its logarithm's gradient, [G, R]."""
+    mixed = (rows * law[place_of]) @ _and_one()
+    slopes = mixed[:, 1:] / mixed[:, :1] - (law @ directions())[place_of]
+    return mixed[:, 0], slopes
 
 
-def _scores(
-    rows: Floats,
-    size: Floats,
-    bin_of: NDArray[np.int64],
-    law: Floats,
-    mixed: Floats,
-    at: Floats,
-) -> tuple[Floats, Floats]:
-    """Gradient [R] of the log posterior, and its information [R, R]."""
-    along = directions()
-    each = (rows * law[bin_of]) @ along / mixed[:, None] - (law @ along)[bin_of]
-    return size @ each - at, (each * size[:, None]).T @ each + np.eye(RANK)
+@cache
+def _and_one() -> Floats:
+    """Ones, and the directions, shape [U, 1 + R]."""
+    return np.column_stack([np.ones(len(GRID)), directions()])
+
+
+def _information(slopes: Floats, size: Floats) -> Floats:
+    """Information [R, R] of the log posterior."""
+    information: Floats = (slopes * size[:, None]).T @ slopes + np.eye(RANK)
+    return information

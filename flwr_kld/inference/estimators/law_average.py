@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flwr_kld.inference.estimators.drift_shapes import ShapeLaws, Shapes, all_shapes
+from flwr_kld.inference.estimators.drift_shapes import ShapeLaws, all_shapes, laws_alike
 from flwr_kld.inference.estimators.free_law import CENTRE, GRID, RatioLaw, freed
 from flwr_kld.inference.estimators.groups import Groups
 from flwr_kld.inference.estimators.score import Floats, score
@@ -39,12 +42,13 @@ class Seen:
 
     Parameters
     ----------
-    rows : Floats
-        Likelihood of each group of cells under each u, shape [G, U], > 0.
+    rows : tuple[Floats, Floats]
+        Likelihood of each group of cells under each u, shape [G, U], > 0: of u about the level, and
+        about the trend.
     groups : Groups
-        G groups in B mass bins.
-    log_mean : Floats
-        The trend in each bin, shape [B].
+        G groups of cells.
+    place_of : NDArray[np.int64]
+        Shape [G], ascending, in 0..A-1: places of like mass of Π, each with one law.
     rest : Counted
         J noisy counts of many symbols together.
     rest_log_mean : Floats
@@ -57,9 +61,9 @@ class Seen:
         ln of the mean of r over all these symbols, and what is not known of it.
     """
 
-    rows: Floats
+    rows: tuple[Floats, Floats]
     groups: Groups
-    log_mean: Floats
+    place_of: NDArray[np.int64]
     rest: Counted
     rest_log_mean: Floats
     trend_evidence: float
@@ -67,18 +71,20 @@ class Seen:
     level: float
     level_variance: float
 
-    def laws(self, shapes: Shapes) -> ShapeLaws:
-        """Return the laws of shapes in the bins, and then in the remainders."""
+    @property
+    def places(self) -> int:
+        """A, how many places there are."""
+        return int(self.place_of[-1]) + 1
+
+    def laws(self) -> ShapeLaws:
+        """Return the shapes' laws in the places, and then in the remainders."""
         groups, rest = self.groups, self.rest
-        mass = np.bincount(groups.bin_of, groups.size) * np.exp(groups.log_expected)
+        log_expected = groups.log_expected[groups.bin_of]
+        cells = np.bincount(self.place_of, groups.size)
+        mass = np.bincount(self.place_of, groups.size * np.exp(log_expected))
         mass = np.concatenate([mass, rest.expected])
-        return ShapeLaws(
-            shapes,
-            np.concatenate([groups.log_expected, rest.log_symbol]),
-            mass / mass.sum(),
-            np.concatenate([self.log_mean, self.rest_log_mean]),
-            self.level,
-        )
+        log_cell = np.bincount(self.place_of, groups.size * log_expected) / cells
+        return ShapeLaws(np.concatenate([log_cell, rest.log_symbol]), mass / mass.sum())
 
 
 def likely_laws(seen: Seen, design_effect: float) -> tuple[list[RatioLaw], float]:
@@ -92,34 +98,39 @@ def likely_laws(seen: Seen, design_effect: float) -> tuple[list[RatioLaw], float
         The power of their evidence in the average.
     """
     power = CAUTION / design_effect
-    rows, groups, bins = seen.rows, seen.groups, len(seen.log_mean)
-    shapes = all_shapes()
-    laws = seen.laws(shapes)
+    shapes, laws, places = all_shapes(), seen.laws(), seen.places
+    about = np.where(shapes.trended[:, None], seen.rest_log_mean, seen.level)
     evidence = np.log(shapes.chance) + seen.trend_evidence * shapes.trended
-    evidence += _of_rest(seen, laws.ratio[:, bins:], laws.variance[:, bins:])
-    overall = np.zeros((len(shapes), len(GRID)))
-    ends = np.append(groups.starts, len(groups.size))
-    for b in range(bins):
-        law, part = laws.within(b), slice(ends[b], ends[b + 1])
-        evidence += np.log(law @ rows[part].T) @ groups.size[part]
-        overall += laws.share[b] * law
-    evidence += _of_level(seen, _divergence(overall))
+    evidence += _of_rest(seen, np.exp(about) * laws.mean[:, places:], laws.variance[:, places:])
+    within, varied = np.stack([laws.within(a) for a in range(places)], axis=1), shapes.varied
+    evidence[:varied] += _of_cells(seen, within, shapes.trended[:varied])
+    evidence[varied:] += _of_cells(seen, laws_alike()[:, None], shapes.trended[varied:])
+    share = laws.share[:places] / laws.share[:places].sum()
+    divergence = np.concatenate([_divergence(share @ within), _divergence_alike()])
+    evidence += _of_level(seen, divergence)
     order = np.argsort(-evidence, kind="stable")
     chance = np.exp(power * (evidence[order] - evidence[order[0]]))
     kept = order[: int(np.searchsorted(np.cumsum(chance), _KEPT * chance.sum())) + 1]
-    weights = np.stack([laws.within(b, kept) for b in range(bins)], axis=1)
+    everywhere = np.broadcast_to(laws_alike()[:, None], (len(shapes) - varied, places, len(GRID)))
     found = [
-        RatioLaw(weights[i], bool(shapes.trended[h]), float(evidence[h]))
-        for i, h in enumerate(kept)
+        RatioLaw(
+            within[h] if h < varied else everywhere[h - varied],
+            bool(shapes.trended[h]),
+            float(evidence[h]),
+        )
+        for h in kept
     ]
-    found += [freed(law, rows, groups.size, groups.bin_of) for law in found[:_FREED]]
+    found += [
+        freed(law, seen.rows[law.trended], seen.groups.size, seen.place_of)
+        for law in found[:_FREED]
+    ]
     return [_still(seen), *found], power
 
 
 def _still(seen: Seen) -> RatioLaw:
     """Return the law that nothing moved but the trend."""
-    law = np.tile((np.arange(len(GRID)) == CENTRE).astype(np.float64), (len(seen.log_mean), 1))
-    evidence = seen.trend_evidence + seen.groups.size @ np.log(seen.rows[:, CENTRE])
+    law = np.tile((np.arange(len(GRID)) == CENTRE).astype(np.float64), (seen.places, 1))
+    evidence = seen.trend_evidence + seen.groups.size @ np.log(seen.rows[True][:, CENTRE])
     ratio = np.exp(seen.rest_log_mean[None, :])
     evidence += _of_rest(seen, ratio, np.zeros_like(ratio))[0] + _of_level(seen, np.zeros(1))[0]
     return RatioLaw(law, True, float(evidence))
@@ -133,6 +144,25 @@ def _of_rest(seen: Seen, ratio: Floats, variance: Floats) -> Floats:
     off = (rest.value - mean) ** 2 / spread + np.log(spread)
     evidence: Floats = -off.sum(axis=1) / 2
     return evidence
+
+
+def _of_cells(seen: Seen, laws: Floats, trended: NDArray[np.bool_]) -> Floats:
+    """Evidence of the cells, [K], for laws of shape [K, A, U], or [K, 1, U] if alike everywhere."""
+    evidence = np.zeros(len(laws))
+    parts = [slice(None)]
+    if laws.shape[1] > 1:
+        ends = np.searchsorted(seen.place_of, np.arange(seen.places + 1))
+        parts = [slice(*pair) for pair in pairwise(ends)]
+    for a, part in enumerate(parts):
+        for kind, rows in enumerate(seen.rows):
+            likelihood = laws[trended == kind, a] @ rows[part].T
+            evidence[trended == kind] += np.log(likelihood) @ seen.groups.size[part]
+    return evidence
+
+
+@cache
+def _divergence_alike() -> Floats:
+    return _divergence(laws_alike())
 
 
 def _divergence(law: Floats) -> Floats:

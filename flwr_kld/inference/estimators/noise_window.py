@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,13 @@ def _blocks(top: int, deviation: float) -> NDArray[np.int64]:
 
     Inside a block the prior of a count is taken as flat: components are far wider than 4%.
     """
+    edges = _blocks_to(1 << max(top, 1).bit_length(), deviation)
+    return edges[: np.searchsorted(edges, top, side="right") + 1]
+
+
+@lru_cache(maxsize=64)
+def _blocks_to(most: int, deviation: float) -> NDArray[np.int64]:
     edges = [0]
-    while edges[-1] <= top:
+    while edges[-1] <= most:
         edges.append(edges[-1] + max(1, int(min(0.04 * edges[-1], deviation / 5))))
     return np.array(edges, dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from flwr_kld.inference.estimators.free_law import GRID
+from flwr_kld.inference.estimators.free_law import GRID, exp
 from flwr_kld.inference.estimators.groups import Groups
 from flwr_kld.inference.estimators.noise_window import NoiseWindow
 from flwr_kld.inference.estimators.score import Floats
@@ -33,11 +33,32 @@ def ratio_likelihood(groups: Groups, noise: NoiseTable, log_mean: Floats) -> Flo
     ends = np.searchsorted(groups.bin_of[window.at], np.arange(len(mean) + 1))
     for b in np.flatnonzero(np.diff(ends)):
         part = slice(ends[b], ends[b + 1])
-        poisson = np.exp(h * log_count[b] - mean[b] - ways)
-        rows[window.at[part]] = window.chance[part] @ poisson
+        poisson = h * log_count[b]
+        poisson -= mean[b]
+        poisson -= ways
+        rows[window.at[part]] = window.chance[part] @ exp(poisson)
     sharp = np.flatnonzero(groups.sharp)
     value, at = groups.value[sharp, None], groups.bin_of[sharp]
-    rows[sharp] = np.exp(value * (log_count[at] - np.log(value)) - mean[at] + value)
+    rows[sharp] = exp(value * (log_count[at] - np.log(value)) - mean[at] + value)
     rows += _IMPOSSIBLE
     scaled: Floats = rows / rows.max(axis=1, keepdims=True)
     return scaled
+
+
+def shifted(rows: Floats, by: Floats) -> Floats:
+    """Read likelihoods on the grid at ``u + by``, between two of its points; r = 0 stays there.
+
+    Parameters
+    ----------
+    rows : Floats
+        Shape [G, U].
+    by : Floats
+        Shape [G].
+    """
+    place = np.interp(GRID + by[:, None], GRID, np.arange(len(GRID)))
+    place = np.maximum(place, 1.0)
+    place[:, 0] = 0.0
+    low = np.minimum(place.astype(np.int64), len(GRID) - 2)
+    above, group = place - low, np.arange(len(by))[:, None]
+    read: Floats = (1 - above) * rows[group, low] + above * rows[group, low + 1]
+    return read

@@ -1,0 +1,193 @@
+"""Scored cells, and what laws of ``r = P / Π`` say of their scores: see `posterior_ratios`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.inference.estimators.free_law import GRID, SPACING, RatioLaw, directions
+from flwr_kld.inference.estimators.groups import group_cells
+from flwr_kld.inference.estimators.ratio_likelihood import ratio_likelihood, shifted
+from flwr_kld.inference.estimators.score import Floats, score, score_slope
+from flwr_kld.inference.estimators.trend import Trend
+
+if TYPE_CHECKING:
+    from flwr_kld.counts.noisy_counts import NoisyCounts
+
+_PLACE = 0.7
+"""Widest place, in ln Π: a law differs little from one end of it to the other."""
+
+
+@dataclass(frozen=True, eq=False)
+class RatioReading:
+    """What K laws say of the sum T, shape [K]; and of G groups of cells, shape [G, K].
+
+    `shift` is how many deviations² the known sum is above, `lift` by how much the score of every
+    cell moves with it; `score` and `crossed` are a group's mean score and its covariance with r.
+    """
+
+    value: Floats
+    variance: Floats
+    evidence: Floats
+    shift: Floats
+    lift: Floats
+    score: Floats
+    crossed: Floats
+
+
+class RatioCells:
+    """The S scored cells, their groups, and what the grid says of each group."""
+
+    def __init__(
+        self,
+        counts: NoisyCounts,
+        scored: NDArray[np.int64],
+        trend: Trend,
+        level: float,
+        theta: float,
+    ) -> None:
+        plan, self.trend, noise = counts.plan, trend, counts.noise.variance
+        self.weight = plan.weight[scored]
+        self.expected = counts.records * plan.mass[scored]
+        y = counts.values[scored].astype(np.float64)
+        self.groups = groups = group_cells(counts.values[scored], self.expected, math.sqrt(noise))
+        in_bin = groups.bin_of[groups.of]
+        size = np.bincount(in_bin)
+        self.log_means = trend.log_mean[: len(scored)]
+        self.log_mean = log_mean = np.bincount(in_bin, self.log_means) / size
+        self.place_of = _places(groups.log_expected)[groups.bin_of]
+
+        above = np.log(np.maximum(y, 1.0) / self.expected) - log_mean[in_bin]
+        finest = np.interp(above, GRID, SPACING)
+        self.direct = (y > 0) & (y + noise < (finest * y) ** 2)
+        ratio = np.where(self.direct, y / self.expected, 1.0)
+        slope = score_slope(ratio, theta)
+        self._count, self._count_variance = y, y + noise
+        # φ'' = φ'², and a count of mean N Π r has variance N Π r + noise.
+        by_count = slope**2 * self._count_variance / self.expected**2
+        self._direct_score = score(ratio, theta) - by_count / 2
+        self._crossed, self._score_variance = slope / self.expected * self._count_variance, by_count
+
+        rows = ratio_likelihood(groups, counts.noise, log_mean)
+        self.of_trend = rows * _numbers(log_mean[:, None] + GRID, theta)[:, groups.bin_of]
+        """The likelihood times `_numbers`, of u about the trend, shape [9, G, U]."""
+        self.rows_of_level = shifted(rows, (level - log_mean)[groups.bin_of])
+        """The likelihood of u about the level, shape [G, U]."""
+        self._numbers_of_level = _numbers(level + GRID, theta)
+        columns = trend.design[: len(scored)].T
+        design = np.stack([np.bincount(in_bin, column) / size for column in columns], axis=1)
+        self._design = design[groups.bin_of]
+
+    def _summed(self, of_cell: Floats) -> Floats:
+        """Sum a number over the cells of each group that are not read as they are."""
+        sums = np.bincount(self.groups.of, of_cell * ~self.direct, len(self.groups.size))
+        return np.asarray(sums, dtype=np.float64)
+
+    def read(self, laws: Sequence[RatioLaw], total: float, total_variance: float) -> RatioReading:
+        """Read the cells by each law, their sum S being known."""
+        w, m, direct = self.weight, self.expected, self.direct
+        weights, masses, both = self._summed(w), self._summed(m), self._summed(w * m)
+        _, f, r, fr, ff, rr, growth, *_ = moments = self._moments(laws)
+        crossed = fr - f * r
+        # What cells by themselves say of T and S, and their covariance.
+        value = weights @ f + (w * self._direct_score)[direct].sum()
+        held = masses @ r + self._count[direct].sum()
+        across = both @ crossed + (w * self._crossed)[direct].sum()
+        variance = self._summed(w**2) @ (ff - f**2) + (w**2 * self._score_variance)[direct].sum()
+        spread = self._summed(m**2) @ (rr - r**2) + self._count_variance[direct].sum()
+        covariance = np.array([[variance, across], [across, spread]])
+        for k, law in enumerate(laws):
+            if law.covariance is not None:
+                share = law.weights[self.place_of] / moments[0][:, k, None]
+                likelihood = (
+                    self.of_trend[:3]
+                    if law.trended
+                    else self.rows_of_level * self._numbers_of_level[:3, None]
+                )
+                one, of_f, of_r = (likelihood * share) @ directions()
+                by_law = np.stack(
+                    [
+                        weights @ (of_f - f[:, k, None] * one),
+                        masses @ (of_r - r[:, k, None] * one),
+                    ]
+                )
+                covariance[:, :, k] += by_law @ law.covariance @ by_law.T
+        trended = np.array([law.trended for law in laws])
+        told = self._told(laws, moments)
+        by_trend = np.stack(
+            [
+                (weights[:, None] * told * growth).T @ self._design,
+                (masses[:, None] * told * r).T @ self._design,
+            ]
+        )
+        by_trend = np.einsum("ikd,de,jke->ijk", by_trend, self.trend.covariance, by_trend)
+        covariance += trended * by_trend
+
+        spread = np.maximum(covariance[1, 1] + total_variance, 1e-9)
+        gap = total - held
+        shift = gap / spread
+        evidence = np.array([law.evidence for law in laws])
+        return RatioReading(
+            value=value + shift * covariance[0, 1],
+            variance=np.maximum(covariance[0, 0] - covariance[0, 1] ** 2 / spread, 0.0),
+            evidence=evidence - gap**2 / spread / 2 - np.log(spread) / 2,
+            shift=shift,
+            lift=shift * (covariance[0, 1] - across) / w.sum(),
+            score=f,
+            crossed=crossed,
+        )
+
+    def scores(self, found: RatioReading, chance: Floats) -> Floats:
+        """Return the mean score of each cell, averaged over laws, shape [S]."""
+        of, shift = self.groups.of, chance * found.shift
+        read = (found.score @ chance)[of] + self.expected * (found.crossed @ shift)[of]
+        direct = self._direct_score + shift.sum() * self._crossed
+        scores: Floats = np.where(self.direct, direct, read) + chance @ found.lift
+        return scores
+
+    def _moments(self, laws: Sequence[RatioLaw]) -> Floats:
+        """Posterior means of `_numbers`, after the likelihood itself, shape [9, G, K]."""
+        weights = np.stack([law.weights for law in laws], axis=2)
+        trended = np.array([law.trended for law in laws])
+        moments = np.empty((len(self.of_trend), len(self.groups.size), len(laws)))
+        ends = np.searchsorted(self.place_of, np.arange(len(weights) + 1))
+        for a, prior in enumerate(weights):
+            part = slice(ends[a], ends[a + 1])
+            moments[:, part, trended] = self.of_trend[:, part] @ prior[:, trended]
+            of_u = self._numbers_of_level[:, :, None] * prior[:, ~trended]
+            moments[:, part, ~trended] = self.rows_of_level[part] @ of_u
+        moments[1:] /= moments[0]
+        return moments
+
+    def _told(self, laws: Sequence[RatioLaw], moments: Floats) -> Floats:
+        """In how far the trend tells a group's u, and not its count, shape [G, K]."""
+        left = np.maximum(moments[8] - moments[7] ** 2, 0.0)
+        prior = _variance(np.stack([law.weights for law in laws], axis=1))[self.place_of]
+        return np.where(prior > 0, np.minimum(left / np.where(prior > 0, prior, 1.0), 1.0), 1.0)
+
+
+def _numbers(log_ratio: Floats, theta: float) -> Floats:
+    """Return what is averaged: 1, φ, r, φ r, φ², r², dφ/d ln r, u and u², shape [9, ..., U]."""
+    r = np.exp(log_ratio)
+    if theta:
+        r[..., 0] = 0.0
+    f, u = score(r, theta), np.broadcast_to(GRID, r.shape)
+    return np.stack([np.ones_like(r), f, r, f * r, f**2, r**2, score_slope(r, theta) * r, u, u**2])
+
+
+def _variance(share: Floats) -> Floats:
+    """Variance of u under laws, shape [...], from [..., U]."""
+    mean = share @ GRID
+    variance: Floats = np.maximum(share @ GRID**2 - mean**2, 0.0)
+    return variance
+
+
+def _places(log_expected: Floats) -> NDArray[np.int64]:
+    """Return which places bins of like mass share, ascending, from ascending `log_expected`."""
+    place = ((log_expected - log_expected[0]) / _PLACE).astype(np.int64)
+    return np.unique(place, return_inverse=True)[1]
