@@ -168,12 +168,15 @@ def host_drift_queries(
 
     def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:
         cell_of = _agree(terms.question, domain(context), agreed)
-        counts = own.count(context, member, terms.question, cell_of)
         noise, bits = terms.noise, SystemBits()
+        clip = None if noise is None else noise.clipped
+        rows = terms.question.columns > 1  # counts of a row are clipped together
+        most = 0 if clip is None or not rows else clip.bound
+        counts = own.count(context, member, terms.question, cell_of, most=most)
         if noise is None:
             return counts.noised(None, bits, counted=terms.count_records)
-        share = noise.event()
-        return counts.noised(share, bits, clip=noise.clipped, counted=terms.count_records)
+        bound = None if rows else clip
+        return counts.noised(noise.event(), bits, clip=bound, counted=terms.count_records)
 
     if secure_sum is not None:
         answer_secure_sums(app, agree, contribution, present, secure_sum)
@@ -190,10 +193,12 @@ def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np
     """Refuse unless server and client mean the same thing; return the cell of each symbol."""
     if question.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
+    if question.columns != domain.per_record:
+        raise QueryRefused("the server asks for another number of columns than the domain has")
     if agreed is not None and question.reference != agreed:
         raise QueryRefused("the server's reference is not the one that this client agreed to")
     try:
-        return question.cell_of(domain.size)
+        return question.cell_of(domain.sizes)
     except ValueError as error:
         raise QueryRefused(str(error)) from None
 

@@ -52,9 +52,20 @@ class OwnRecords:
     secret: RecordSecret = record_secret
 
     def count(
-        self, context: Context, member: int, question: Question, cell_of: NDArray[np.int32]
+        self,
+        context: Context,
+        member: int,
+        question: Question,
+        cell_of: NDArray[np.int32],
+        *,
+        most: int = 0,
     ) -> ClientVector:
         """Count one member's records as the question selects them, or add up scores.
+
+        Parameters
+        ----------
+        most : int
+            Records that are counted where the question says no limit, a uniform sample; 0 for all.
 
         Raises
         ------
@@ -73,7 +84,7 @@ class OwnRecords:
         salt = self.secret(context, member, selection) if not selection.takes_all else None
         records = Records(self.symbols(context, member))
         records.name(self._ids(context, member, records), salt)
-        records.keep(selection, question.clip or LARGEST_CLIENT)
+        records.keep(selection, question.clip or most or LARGEST_CLIENT)
         counts = records.counted(cell_of, question.cells)
         if question.scores is None:
             return counts

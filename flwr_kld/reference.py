@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,12 @@ from flwr_kld.codec.exact import Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.rebuild import domain_from_spec
+from flwr_kld.domain.table import Table
 
 _FORMAT = 1
+_BAD_COUNTS = (
+    "reference counts must be finite, non-negative and not all zero (in any column of a table)"
+)
 _ROUNDING = 1e-12
 """Distance from 1 that float64 leaves to the sum of normalised probabilities at most."""
 
@@ -36,8 +41,8 @@ class Reference:
     domain : Domain
         What the symbols mean.
     probabilities : NDArray[np.float64]
-        Shape [domain.size], non-negative, summing to 1. May be given for the symbols that the
-        domain's spec lists only: 'other' and 'missing' then get 0.
+        Shape [domain.size], non-negative, summing to 1, in a table in each column. May be given for
+        the symbols that the domain's spec lists only: 'other' and 'missing' then get 0.
 
     Raises
     ------
@@ -57,14 +62,15 @@ class Reference:
             )
         if not np.isfinite(p).all() or (p < 0).any():
             raise ValueError("reference probabilities must be finite and non-negative")
-        total = p.sum()
-        if abs(total - 1) > 1e-6:
-            raise ValueError(
-                f"reference probabilities sum to {total:.6g}, not 1: "
-                "pass counts to Reference.from_counts to have them normalised"
-            )
-        if abs(total - 1) > _ROUNDING:  # dividing again would change bits, hence the fingerprint
-            p /= total
+        for name, part in self._parts.items():
+            total = p[part].sum()
+            if abs(total - 1) > 1e-6:
+                raise ValueError(
+                    f"reference probabilities{name} sum to {total:.6g}, not 1: "
+                    "pass counts to Reference.from_counts to have them normalised"
+                )
+            if abs(total - 1) > _ROUNDING:  # dividing again would change bits, and the fingerprint
+                p[part] /= total
         p.setflags(write=False)
         object.__setattr__(self, "probabilities", p)
 
@@ -78,29 +84,45 @@ class Reference:
         ----------
         floor : float
             In [0, 1): the reference becomes ``(1 - floor) Π + floor U``, U uniform over the listed
-            symbols, so that none of them is impossible. Default 0.
+            symbols (of each column), so that none of them is impossible. Default 0.
         """
         floor = real("floor", floor, least=0, below=1)
         plain = cls(domain, np.asarray(probabilities, dtype=np.float64))  # checked before the floor
         if not floor:
             return plain
-        listed = domain.unlisted_way() < 0
-        uniform = listed / np.count_nonzero(listed)
+        uniform = _normalised(domain, (domain.unlisted_way() < 0).astype(np.float64))
         return cls(domain, (1 - floor) * plain.probabilities + floor * uniform)
 
     @classmethod
-    def from_counts(cls, domain: Domain, counts: ArrayLike, *, floor: float = 0.0) -> Reference:
-        """Normalise public counts, in records, one for each symbol or for each listed one."""
+    def from_counts(
+        cls, domain: Domain, counts: ArrayLike | Mapping[str, ArrayLike], *, floor: float = 0.0
+    ) -> Reference:
+        """Normalise public counts, in records, one for each symbol or for each listed one.
+
+        Those of a table may be given by column.
+        """
+        if isinstance(domain, Table) and isinstance(counts, Mapping):
+            counts = _joined(domain, counts)
         c = np.asarray(counts, dtype=np.float64)
-        if not np.isfinite(c).all() or (c < 0).any() or c.sum() <= 0:
-            raise ValueError("reference counts must be finite, non-negative and not all zero")
-        return cls.from_probabilities(domain, c / c.sum(), floor=floor)
+        if not np.isfinite(c).all() or (c < 0).any():
+            raise ValueError(_BAD_COUNTS)
+        if c.ndim == 1:
+            c = _normalised(domain, _of_all(domain, c))
+        return cls.from_probabilities(domain, c, floor=floor)
 
     @classmethod
     def from_samples(cls, domain: Domain, records: Any, *, floor: float = 0.0) -> Reference:
         """Count public raw records (anything that ``domain.encode`` accepts)."""
-        symbols = domain.encode(records)
+        symbols = domain.encode(records).ravel()
         return cls.from_counts(domain, np.bincount(symbols, minlength=domain.size), floor=floor)
+
+    @cached_property
+    def columns(self) -> dict[str, Reference]:
+        """Reference of each column of a table, over the column's own domain; else empty."""
+        if not isinstance(self.domain, Table):
+            return {}
+        own = zip(self.domain.columns.items(), self.domain.parts, strict=True)
+        return {name: Reference(domain, self.probabilities[part]) for (name, domain), part in own}
 
     @property
     def unlisted(self) -> dict[str, float]:
@@ -110,11 +132,27 @@ class Reference:
         return {w: m for w, m in zip(domain.unlisted, mass.tolist(), strict=True) if m > 0}
 
     def draw(self, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draw `size` symbols iid from Π. Public randomness: any numpy generator will do."""
+        """Draw `size` symbols iid from Π. Public randomness: any numpy generator will do.
+
+        Raises
+        ------
+        ValueError
+            If it is of a table, of which the law of whole rows is not known.
+        """
+        if isinstance(self.domain, Table):
+            raise ValueError("the reference of a table has no law of rows: draw from a column's")
         cumulative = np.cumsum(self.probabilities)
         uniform = generator.random(size) * cumulative[-1]
         drawn: NDArray[np.int64] = np.searchsorted(cumulative, uniform, side="right")
         return drawn
+
+    @property
+    def _parts(self) -> dict[str, slice]:
+        """Symbols whose probabilities sum to 1, by a name for messages."""
+        if not isinstance(self.domain, Table):
+            return {"": slice(None)}
+        names = [f" of column {name!r}" for name in self.domain.columns]
+        return dict(zip(names, self.domain.parts, strict=True))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -177,3 +215,31 @@ def _of_all(domain: Domain, given: NDArray[np.float64]) -> NDArray[np.float64]:
     spread = np.zeros(domain.size)
     spread[listed] = given
     return spread
+
+
+def _normalised(domain: Domain, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide counts by their sum, those of a table column by column.
+
+    Raises
+    ------
+    ValueError
+        If a sum is 0.
+    """
+    if counts.shape != (domain.size,):
+        return counts  # refused by its shape
+    parts = counts.copy()
+    for part in domain.parts:
+        if not parts[part].sum() > 0:
+            raise ValueError(_BAD_COUNTS)
+        parts[part] /= parts[part].sum()
+    return parts
+
+
+def _joined(table: Table, counts: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
+    """Put the counts of columns one after the other."""
+    if set(counts) != set(table.columns):
+        raise ValueError(
+            "reference counts of a table need each of its columns: " + ", ".join(table.columns)
+        )
+    own = {name: np.asarray(counts[name], dtype=np.float64) for name in table.columns}
+    return np.concatenate([_of_all(domain, own[name]) for name, domain in table.columns.items()])

@@ -74,6 +74,7 @@ class Exchange:
             asked=len(self.chosen),
             clip=self.clip,
             scores=self.plan.scores,
+            columns=len(self.plan.parts),
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
@@ -13,30 +12,22 @@ from flwr.serverapp import Grid
 from flwr_kld.accounting import Charge, Kind, Ledger
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.arguments import real, whole
-from flwr_kld.check.decider import Alarm, Decided, Decider
-from flwr_kld.check.report_parts import (
-    compared,
-    epsilon_delivered,
-    metrics,
-    protection,
-    read,
-)
+from flwr_kld.check.conclusions import Conclusions, Tolerated, columns_of
+from flwr_kld.check.decider import Alarm
+from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part, halves
 from flwr_kld.counts.private_counts import LARGEST_CLIENT
-from flwr_kld.inference.contradictions import impossible_estimate
-from flwr_kld.inference.decision import contradicted, hold_to_estimates
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
-from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan, QueryPlan
 from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.reference import Reference
 from flwr_kld.report.explanation.candidates import require_candidates
-from flwr_kld.report.report import Reading, Report
+from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.monitor import Monitor
@@ -55,7 +46,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
     Parameters
     ----------
     reference : Reference
-        The public Π.
+        The public Π; of a table, all its columns are checked together.
     trust : Trust
         Trust model and privacy guarantee of each check: `Trusted`, `TrustedAggregator`, or
         `Distributed`, which needs `SecureSum`.
@@ -82,10 +73,11 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         With fewer clients in the sum, the check fails and nothing is released. At least 1.
     timeout : float
         Seconds to wait for replies.
-    threshold : float, optional
-        Nats of D_θ that are tolerated. With it each check decides: its cohort is split in two
-        disjoint halves, which are asked different things, so that it costs the same.
-    outside : float, optional
+    threshold : float or Mapping[str, float], optional
+        Nats of D_θ that are tolerated, in each column of a table or by column. With it each check
+        decides: its cohort is split in two disjoint halves, which are asked different things, so
+        that it costs the same.
+    outside : float or Mapping[str, float], optional
         Share of the records, in [0, 1), that may lie where the reference has no mass ('other',
         'missing', never seen) before a check says drift; D_θ does not see them. By default
         ``1 - e^-threshold``: a larger one has a KL divergence above the threshold by itself.
@@ -126,8 +118,8 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         most_records: int | None = None,
         min_clients: int = 2,
         timeout: float = 600.0,
-        threshold: float | None = None,
-        outside: float | None = None,
+        threshold: float | Mapping[str, float] | None = None,
+        outside: float | Mapping[str, float] | None = None,
         alarm: Alarm | None = None,
         candidates: Mapping[str, Reference] | None = None,
         ledger: Ledger | str | None = None,
@@ -141,6 +133,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             )
         if seed is not None:
             seed = whole("seed", seed, least=0)
+        trust = trust.over(reference.domain.per_record)
         aggregation = fitting(trust, aggregation)
         if not callable(estimator) and estimator not in ESTIMATORS:
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
@@ -149,11 +142,10 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             raise ValueError("an alarm needs a threshold: the nats that are tolerated")
         if threshold is None and outside is not None:
             raise ValueError("outside needs a threshold: without one nothing is decided")
+        tolerated = None
         if threshold is not None:
-            threshold = check_threshold(threshold)
             require_counts(trust)
-            usual = -math.expm1(-threshold)
-            outside = usual if outside is None else real("outside", outside, least=0, below=1)
+            tolerated = _tolerated(columns_of(reference), threshold, outside)
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
@@ -169,8 +161,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             seed=seed,
         )
         self.candidates = candidates
-        self.threshold = threshold
-        self.outside = outside
+        self.tolerated = tolerated
         self.alarm = alarm or Alarm()
         self.reference = reference
         self.trust = trust
@@ -184,10 +175,9 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         self.counted = Part([], EVERYTHING)
         """Clients and records that the last check's estimate is about."""
         bits = SystemBits() if seed is None else SeededBits(seed)
-        self._decider = (
-            None
-            if threshold is None or outside is None
-            else Decider(threshold, outside, self.alarm, theta, reference)
+        limit = trust.most_records or most_records or 0
+        self._conclusions = Conclusions(
+            reference, theta, estimator, tolerated, self.alarm, candidates, limit
         )
         least = max(self.min_clients, trust.least_clients)
         self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)
@@ -223,8 +213,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
 
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         super()._recall(ledger, present)
-        if self._decider is not None:
-            self._decider.recall(ledger, self.budget)
+        self._conclusions.recall(ledger, self.budget)
 
     def _draw(
         self, chosen: list[Participant], present: list[Participant]
@@ -249,32 +238,18 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         measured = self._publisher.measure(
             grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,
-            theta=self.theta, threshold=self.threshold or 0.0, outside=self.outside or 0.0,
-            recent=self._decider.recent if self._decider else RecentChecks(),
+            theta=self.theta, tolerated=self.tolerated or {},
+            recent=self._conclusions.recent,
         )  # fmt: skip
         self.counted = measured.counted
-        contradiction = measured.contradiction(self.most_records or 0)
-        decided = (
-            Decided(None)
-            if self._decider is None
-            else self._decider.decide(measured, self.budget, contradiction)
-        )
-        reading = read(
-            measured.published,
-            estimator=self.estimator,
-            theta=self.theta,
-            candidates=self.candidates,
-            design_effect=decided.design_effect,
-        )
-        decided, note = self._doubt(decided, reading, contradiction)
-        drawn_from, counted = measured.estimated(self.trust.most_records or self.most_records or 0)
+        found = self._conclusions.conclude(measured, self.budget)
         published = measured.published
         down, up = measured.traffic
         report = Report(
             check=opening.check,
             key=opening.key,
             started=opening.started,
-            reading=replace(reading, note=note, drawn_from=drawn_from, counted=counted),
+            reading=found.reading,
             guarantee=self.trust.guarantee,
             protection=protection(
                 published,
@@ -291,34 +266,17 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
                 bytes_down=down,
                 bytes_up=up,
             ),
-            verdict=decided.verdict,
+            verdict=found.verdict,
+            column=found.column,
+            columns=found.columns,
         )
         costs = delivered(self.trust, parts, measured.summed)
-        return Settled(report, report, decided.states, costs)
-
-    def _doubt(
-        self, decided: Decided, reading: Reading, contradiction: str | None
-    ) -> tuple[Decided, str | None]:
-        """Hold the verdict against the estimate; return it with what a reader must know."""
-        estimate, note = reading.estimate, reading.note
-        if contradiction is None:
-            contradiction = impossible_estimate(estimate, reading.privacy, reading.theta)
-        verdict = decided.verdict
-        if contradiction is not None:
-            note = f"the published numbers contradict each other: {contradiction}"
-            if verdict is not None:
-                verdict = contradicted(verdict.threshold, verdict.level, contradiction)
-            return replace(decided, verdict=verdict, states=()), note
-        if verdict is None:
-            return decided, note
-        excluded = verdict.threshold + self.alarm.resolution
-        held = hold_to_estimates(verdict, estimate, excluded, reading.outside)
-        return replace(decided, verdict=held), note if held is verdict else held.reason
+        return Settled(report, report, found.states, costs)
 
     def _parts(self, chosen: list[Participant]) -> list[Part]:
         """Whom each exchange of a check asks."""
         selection = self.cohort.select()
-        if self.threshold is None:
+        if self.tolerated is None:
             return [Part(chosen, selection)]
         least, unit = self._publisher.least, self.trust.guarantee.unit
         return list(halves(chosen, selection, least, unit, self._generator))
@@ -339,3 +297,32 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             self.trust,
             self.plan,
         )
+
+
+def _tolerated(
+    columns: Mapping[str, Reference],
+    threshold: float | Mapping[str, float],
+    outside: float | Mapping[str, float] | None,
+) -> dict[str, Tolerated]:
+    """Return what is tolerated in each column."""
+    tolerated = {}
+    for name in columns:
+        nats = check_threshold(_of_column("threshold", threshold, name, columns))
+        share = -math.expm1(-nats)
+        if outside is not None:
+            said = _of_column("outside", outside, name, columns)
+            share = real("outside", said, least=0, below=1)
+        tolerated[name] = nats, share
+    return tolerated
+
+
+def _of_column(
+    what: str, said: float | Mapping[str, float], name: str, columns: Mapping[str, Reference]
+) -> float:
+    if not isinstance(said, Mapping):
+        return said
+    if set(said) != set(columns) or not name:
+        raise ValueError(
+            f"{what}= by column names each column of a table; one number is for all of them"
+        )
+    return said[name]

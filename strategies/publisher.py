@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flwr.serverapp import Grid
@@ -88,7 +88,7 @@ class Publisher:
             plan=plan,
             check=check,
             group=group,
-            clip=plan.scores.most_records if plan.scores else self._limit,
+            clip=plan.scores[0].most_records if plan.scores else self._limit,
             trust=trust.noise_source,
             guarantee=trust.guarantee,
             timeout=timeout,
@@ -116,9 +116,8 @@ class Publisher:
         group: str,
         timeout: float,
         theta: float,
-        threshold: float,
-        outside: float,
-        recent: RecentChecks,
+        tolerated: Mapping[str, tuple[float, float]],
+        recent: Sequence[RecentChecks],
     ) -> Measured:
         """Ask one part, or two: then the second is asked what the first one's answers suggest.
 
@@ -128,11 +127,13 @@ class Publisher:
             Whom, and for which records.
         plan : QueryPlan
             What the first part is asked.
-        theta, threshold, outside : float
+        theta : float
+            θ of D_θ.
+        tolerated : Mapping[str, tuple[float, float]]
             What the second part decides on: the nats of D_θ, and the share of records outside the
-            reference, that are tolerated.
-        recent : RecentChecks
-            What checks before this one published.
+            reference, that are tolerated in each column.
+        recent : Sequence[RecentChecks]
+            What checks before this one published, of each column.
 
         The other parameters are those of `publish`.
 
@@ -153,30 +154,41 @@ class Publisher:
         if not others or not isinstance(found.values, NoisyCounts):
             return Measured(found, parts)
         second = others[0]
-        deciding = Deciding(
-            clients=len(second.participants),
-            records=found.values.records,
-            most_records=self._most_records(found, second),
-            by=second.by,
-            guarantee=self.trust.guarantee,
-            noise=math.sqrt(self.trust.sums_event(len(second.participants)).table.variance),
-            threshold=threshold,
-            outside=outside,
-            theta=theta,
+        witnesses = tuple(
+            Witness.from_counts(one, self._deciding(found, second, theta, *nats_and_share), before)
+            for one, nats_and_share, before in zip(
+                found.values.columns, tolerated.values(), recent, strict=True
+            )
         )
-        witness = Witness.from_counts(found.values, deciding, recent)
+        scored = found.values.plan.scored(tuple(witness.scores for witness in witnesses))
         try:
             counted = self.publish(
                 grid,
                 second.participants,
-                witness.query_plan().over(second.selection),
+                scored.over(second.selection),
                 check=f"{check}-2",
                 group=group,
                 timeout=timeout,
             )
         except CheckFailed as error:
-            return Measured(found, parts, witness, None, str(error))
-        return Measured(found, parts, witness, counted)
+            return Measured(found, parts, witnesses, None, str(error))
+        return Measured(found, parts, witnesses, counted)
+
+    def _deciding(
+        self, first: Released, second: Part, theta: float, threshold: float, outside: float
+    ) -> Deciding:
+        values, clients = first.values, len(second.participants)
+        return Deciding(
+            clients=clients,
+            records=values.records,
+            most_records=self._most_records(first, second),
+            by=second.by,
+            guarantee=self.trust.guarantee,
+            noise=math.sqrt(self.trust.sums_event(clients).table.variance),
+            threshold=threshold,
+            outside=outside,
+            theta=theta,
+        )
 
     @property
     def _limit(self) -> int:

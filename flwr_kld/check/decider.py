@@ -81,6 +81,10 @@ class Alarm:
         """A fresh detector of evidence over checks."""
         return EDetector((1 - 2 * self._part) * self.rate, self.horizon)
 
+    def shared(self, columns: int) -> Alarm:
+        """Return the part of this alarm that each column of a table may use up (Bonferroni)."""
+        return replace(self, rate=self.rate / columns)
+
     @property
     def level_at_once(self) -> float:
         """Confidence at which a single check alarms: by chance, none of a horizon's checks does."""
@@ -127,6 +131,8 @@ class Decider:
         θ of D_θ.
     reference : Reference
         Evidence against another one does not count here.
+    column : str or None
+        Of a table: evidence on another one does not count here.
     """
 
     threshold: float
@@ -134,6 +140,7 @@ class Decider:
     alarm: Alarm
     theta: float
     reference: Reference
+    column: str | None = None
     _detector: EDetector = field(init=False, repr=False)
     _recent: RecentChecks = field(init=False, repr=False, default=RecentChecks())
     _version: int = 0
@@ -162,14 +169,14 @@ class Decider:
         """
         if contradiction is not None:
             return Decided(contradicted(self.threshold, self.alarm.level, contradiction))
-        first, witness = measured.first.values, measured.witness
-        if witness is None or measured.second is None or not isinstance(first, NoisyCounts):
+        first, witnesses = measured.first.values, measured.witnesses
+        if not witnesses or measured.second is None or not isinstance(first, NoisyCounts):
             why = measured.failure or "it was not asked"
             return Decided(unmeasured(self.threshold, self.alarm.level, why))
         sums = measured.second.values
         if not isinstance(sums, ClientSums):
             raise TypeError("a bound needs sums over clients")
-        return self._by_sums(first, witness, sums, budget, measured.population)
+        return self._by_sums(first, witnesses[0], sums, budget, measured.population)
 
     def _by_sums(
         self,
@@ -250,5 +257,7 @@ class Decider:
             "level": self.alarm.level,
             "resolution": self.alarm.resolution,
         }
+        if self.column is not None:
+            against["column"] = self.column
         digest = hashlib.sha256(json.dumps(against).encode()).hexdigest()
         return f"{budget}/alarm/{digest[:16]}"

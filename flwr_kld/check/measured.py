@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
@@ -50,8 +50,8 @@ class Measured:
         Counts for the estimate.
     parts : Sequence[Part]
         Who was asked, for what.
-    witness : Witness or None
-        Where the first half said to look; None if only one exchange was wanted.
+    witnesses : tuple[Witness, ...]
+        Where the first half said to look, in each column; empty if only one exchange was wanted.
     second : Released or None
         The second half's sums of scores; None if it failed.
     failure : str or None
@@ -60,7 +60,7 @@ class Measured:
 
     first: Released
     parts: Sequence[Part]
-    witness: Witness | None = None
+    witnesses: tuple[Witness, ...] = ()
     second: Released | None = None
     failure: str | None = None
 
@@ -85,7 +85,7 @@ class Measured:
     def left_out(self) -> dict[Participant, str]:
         """Why clients did not answer everything that they were asked, each once."""
         reasons: dict[Participant, str] = {}
-        if self.witness is not None and self.second is None:
+        if self.witnesses and self.second is None:
             first, second = self.parts  # whoever is in the first one is in the estimate
             others = set(second.participants) - set(first.participants)
             reasons = dict.fromkeys(others, "the second half of the check failed")
@@ -106,15 +106,29 @@ class Measured:
     def contradiction(self, most_records: int) -> str | None:
         """Say what cannot be in the published counts, if clients have at most this many records."""
         for exchange in self._done:
-            if isinstance(exchange.values, NoisyCounts):
-                found = contradiction(exchange.values, exchange.survivors, most_records)
-            elif isinstance(exchange.values, ClientSums):
-                found = contradiction_of_sums(exchange.values)
-            else:
-                found = None
-            if found is not None:
-                return found
+            values: Sequence[NoisyCounts | ClientSums] = ()
+            if not isinstance(exchange.values, NoisyScalar):
+                values = exchange.values.columns
+            for column in values:
+                found = (
+                    contradiction(column, exchange.survivors, most_records)
+                    if isinstance(column, NoisyCounts)
+                    else contradiction_of_sums(column)
+                )
+                if found is not None:
+                    return found
         return None
+
+    @property
+    def columns(self) -> tuple[Measured, ...]:
+        """What was published of each column of a table; else all of it."""
+        first = _columns(self.first)
+        second = [None] * len(first) if self.second is None else _columns(self.second)
+        witnesses = [(one,) for one in self.witnesses] or [()] * len(first)
+        parts = zip(first, witnesses, second, strict=True)
+        return tuple(
+            replace(self, first=one, witnesses=seen, second=other) for one, seen, other in parts
+        )
 
     @property
     def counted(self) -> Part:
@@ -125,11 +139,11 @@ class Measured:
     @property
     def population(self) -> str:
         """Whose divergence the second half tells of."""
-        if self.second is None or self.witness is None:
+        if self.second is None or not self.witnesses:
             raise ValueError("no second half tells of anybody")
         by_record = self.parts[-1].by == "record"
         clients = self.second.survivors if by_record else self.survivors
-        return _population(clients, by_record, self.witness.deciding.most_records)
+        return _population(clients, by_record, self.witnesses[0].deciding.most_records)
 
     def estimated(self, most_records: int) -> tuple[str, str]:
         """Say whose divergences the first exchange tells of: a population's, and the cohort's own.
@@ -159,7 +173,13 @@ class Measured:
 
     @property
     def _exchanges(self) -> tuple[Released | None, ...]:
-        return (self.first,) if self.witness is None else (self.first, self.second)
+        return (self.first, self.second) if self.witnesses else (self.first,)
+
+
+def _columns(exchange: Released) -> list[Released]:
+    if isinstance(exchange.values, NoisyScalar):
+        return [exchange]
+    return [replace(exchange, values=column) for column in exchange.values.columns]
 
 
 def _population(clients: int, by_record: bool, most_records: int) -> str:

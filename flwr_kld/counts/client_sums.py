@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import NUMBERS
+from flwr_kld.query.scores import NUMBERS, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +22,8 @@ class ClientSums:
     Parameters
     ----------
     steps : NDArray[np.int64]
-        Shape [5], in the order of `NUMBERS`, in steps of `units`; may be negative.
+        Shape [5], in the order of `NUMBERS`, in steps of `units`; may be negative. Of a table, five
+        for each column: numbers are read off each of `columns`.
     clients : int
         In the sums.
     event : PrivacyEvent
@@ -37,6 +39,26 @@ class ClientSums:
     event: PrivacyEvent
     plan: QueryPlan
     private: bool
+
+    @cached_property
+    def columns(self) -> tuple[ClientSums, ...]:
+        """Sums of each column of a table; else these alone."""
+        steps = self.steps.reshape(-1, len(NUMBERS))
+        columns = zip(steps, self.plan.columns, strict=True)
+        return tuple(replace(self, steps=own, plan=plan) for own, plan in columns)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """What clients of one column added up.
+
+        Raises
+        ------
+        ValueError
+            If these are counts, or sums of several columns.
+        """
+        if self.plan.scores is None or len(self.plan.scores) != 1:
+            raise ValueError("these are not the sums of one column")
+        return self.plan.scores[0]
 
     @property
     def noise(self) -> NoiseTable:
@@ -62,6 +84,4 @@ class ClientSums:
 
     @property
     def _units(self) -> NDArray[np.float64]:
-        if self.plan.scores is None:
-            raise ValueError("a plan of counts has no sums over clients")
-        return self.plan.scores.units(self.event.guarantee)
+        return self.scores.units(self.event.guarantee)

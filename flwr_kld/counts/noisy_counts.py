@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,12 @@ class NoisyCounts:
     def __post_init__(self) -> None:
         if self.values.shape != (self.plan.cells,):
             raise ValueError("there must be one count for each cell of the plan")
+
+    @cached_property
+    def columns(self) -> tuple[NoisyCounts, ...]:
+        """Counts of each column of a table, with the noise of all; else these alone."""
+        parts = zip(self.plan.columns, self.plan.parts, strict=True)
+        return tuple(replace(self, values=self.values[part], plan=plan) for plan, part in parts)
 
     @property
     def noise(self) -> NoiseTable:

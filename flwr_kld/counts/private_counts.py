@@ -66,7 +66,7 @@ class ClientVector(Private):
             Bound of counts, for client-level privacy.
         counted : bool
             Whether the exact sum of the numbers follows as a last one: of counts, the number of
-            records.
+            records (in a table, in all columns together).
         """
         vector = SumVector(self._values.astype(np.int64))
         if clip is not None:
@@ -95,7 +95,9 @@ def vector_from_wire(
         If no honest client answers so, without saying any value.
     """
     if plan.scores is None:
-        return row.into(partial(ClientCounts.from_wire, cells=plan.length, most=most))
+        return row.into(
+            partial(ClientCounts.from_wire, cells=plan.length, most=most, parts=plan.parts)
+        )
     return row.into(partial(ClientScores.from_wire, scores=plan.scores, guarantee=guarantee))
 
 
@@ -110,6 +112,8 @@ class ClientCounts(ClientVector):
         Length the plan asked for.
     most : int
         Most records the client may have counted.
+    parts : tuple[slice, ...]
+        Cells of each column of a table, in each of which every record is counted; by default one.
 
     Raises
     ------
@@ -119,36 +123,71 @@ class ClientCounts(ClientVector):
 
     __slots__ = ()
 
-    def __init__(self, values: NDArray[Any], *, cells: int, most: int = LARGEST_CLIENT) -> None:
+    def __init__(
+        self,
+        values: NDArray[Any],
+        *,
+        cells: int,
+        most: int = LARGEST_CLIENT,
+        parts: tuple[slice, ...] = (slice(None),),
+    ) -> None:
         if values.dtype != np.int32:
             raise InvalidReply("counts have the wrong dtype: int32 is expected")
         if values.shape != (cells,):
             raise InvalidReply("counts have the wrong shape: one number a cell is expected")
         if (values < 0).any():
             raise InvalidReply("counts must not be negative")
-        if int(values.sum(dtype=np.int64)) > most:
+        totals = {int(values[part].sum(dtype=np.int64)) for part in parts}
+        if max(totals) > most:
             raise InvalidReply("counts exceed the most records that a client may have")
+        if len(totals) > 1:
+            raise InvalidReply("counts of a table have another number of records in each column")
         self._values = values
 
     @classmethod
     def count(
         cls, symbols: NDArray[np.int64], cell_of: NDArray[np.int32], cells: int
     ) -> ClientCounts:
-        """Count a client's own encoded records, shape [records], by cell; none at all are fine."""
+        """Count a client's own encoded records by cell; none at all are fine.
+
+        Parameters
+        ----------
+        symbols : NDArray[np.int64]
+            Shape [records], of a table [records, columns].
+        cell_of : NDArray[np.int32]
+            Cell of each symbol.
+        cells : int
+            Of all columns.
+        """
         if len(symbols) > LARGEST_CLIENT:
             raise InvalidReply("the client has more records than counts can carry")
-        return cls(np.bincount(cell_of[symbols], minlength=cells).astype(np.int32), cells=cells)
+        return cls(
+            np.bincount(cell_of[symbols.ravel()], minlength=cells).astype(np.int32), cells=cells
+        )
 
     @classmethod
-    def from_wire(cls, row: bytes, *, cells: int, most: int = LARGEST_CLIENT) -> ClientCounts:
+    def from_wire(
+        cls,
+        row: bytes,
+        *,
+        cells: int,
+        most: int = LARGEST_CLIENT,
+        parts: tuple[slice, ...] = (slice(None),),
+    ) -> ClientCounts:
         """Read `to_wire`; the errors are those of the constructor."""
         if len(row) != 4 * cells:
             raise InvalidReply("counts have the wrong shape: one number a cell is expected")
-        return cls(np.frombuffer(row, dtype="<i4").astype(np.int32), cells=cells, most=most)
+        values = np.frombuffer(row, dtype="<i4").astype(np.int32)
+        return cls(values, cells=cells, most=most, parts=parts)
 
-    def scored(self, scores: Scores, guarantee: Guarantee, bits: BitSource) -> ClientScores:
-        """Add up the scores of the records, in steps that fit what is promised."""
-        steps = scores.answer(self._values.astype(np.int64), guarantee, bits)
+    def scored(
+        self, scores: tuple[Scores, ...], guarantee: Guarantee, bits: BitSource
+    ) -> ClientScores:
+        """Add up the scores of the records in each column, in steps that fit what is promised."""
+        ends = np.cumsum([each.cells for each in scores])[:-1]
+        columns = np.split(self._values.astype(np.int64), ends)
+        pairs = zip(scores, columns, strict=True)
+        steps = np.concatenate([each.answer(own, guarantee, bits) for each, own in pairs])
         return ClientScores(steps.astype(np.int32), scores, guarantee)
 
 
@@ -158,9 +197,9 @@ class ClientScores(ClientVector):
     Parameters
     ----------
     steps : NDArray[np.int32]
-        Shape [5].
-    scores : Scores
-        What was added up.
+        Shape [5 · columns].
+    scores : tuple[Scores, ...]
+        What was added up in each column.
     guarantee : Guarantee
         Which the steps fit.
 
@@ -172,16 +211,20 @@ class ClientScores(ClientVector):
 
     __slots__ = ()
 
-    def __init__(self, steps: NDArray[Any], scores: Scores, guarantee: Guarantee) -> None:
-        low, high = scores.limits(guarantee)
+    def __init__(
+        self, steps: NDArray[Any], scores: tuple[Scores, ...], guarantee: Guarantee
+    ) -> None:
+        low, high = np.concatenate([each.limits(guarantee) for each in scores], axis=1)
         if (steps < low).any() or (steps > high).any():
             raise InvalidReply("sums are beyond what a client may answer")
         self._values = steps
 
     @classmethod
-    def from_wire(cls, row: bytes, scores: Scores, guarantee: Guarantee) -> ClientScores:
+    def from_wire(
+        cls, row: bytes, scores: tuple[Scores, ...], guarantee: Guarantee
+    ) -> ClientScores:
         """Read `to_wire`; the errors are those of the constructor."""
-        if len(row) != 4 * len(NUMBERS):
+        if len(row) != 4 * len(NUMBERS) * len(scores):
             raise InvalidReply("sums have the wrong shape: one number each is expected")
         return cls(np.frombuffer(row, dtype="<i4").astype(np.int32), scores, guarantee)
 
@@ -246,7 +289,7 @@ class ClearSum(Private):
         summed = result.into(partial(from_ring, bits=bits))
         total = cls.of_total(summed, plan, clients=len(result.survivors), records=None)
         if counted:
-            total.records = int(total._values[plan.length])
+            total.records = int(total._values[plan.length]) // len(plan.parts)
         total._values = total._values[: plan.length]
         return total
 
@@ -263,13 +306,14 @@ class ClearSum(Private):
         """Add the event's noise to every number.
 
         Under replace-one adjacency the number of records is public and exact; under add-remove it
-        is estimated by the sum of the noisy cells (post-processing, no further cost).
+        is estimated by the sum of the noisy cells (post-processing, no further cost), in a table by
+        the mean over the columns.
         """
         noisy = self._values + sample(event.table, len(self._values), bits)
         if self._plan.scores is not None:
             return ClientSums(noisy, self.clients, event, self._plan, bits.private)
         exact_total = event.guarantee.adjacency is Adjacency.REPLACE_ONE
-        records = float((self._values if exact_total else noisy).sum())
+        records = float((self._values if exact_total else noisy).sum()) / len(self._plan.parts)
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)
 
     def release_number(
@@ -291,7 +335,8 @@ class ClearSum(Private):
         noisy = to_counts(self._values, grid)
         if self._plan.scores is not None:
             return ClientSums(noisy, self.clients, event, self._plan, private=True)
-        records = float(noisy.sum()) if self.records is None else float(self.records)
+        summed = float(noisy.sum()) / len(self._plan.parts)
+        records = summed if self.records is None else float(self.records)
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, private=True)
 
     def public_total(self, adjacency: Adjacency) -> float:

@@ -23,7 +23,7 @@ Spec = dict[str, Any]
 
 
 class Domain(ABC):
-    """A finite set of symbols and the rule that maps a record to one of them.
+    """A finite set of symbols and the rule that maps a record to one of them (a table: to several).
 
     Two domains are equal when their specs are.
     """
@@ -36,6 +36,21 @@ class Domain(ABC):
     @abstractmethod
     def size(self) -> int:
         """Number of symbols."""
+
+    @property
+    def parts(self) -> tuple[slice, ...]:
+        """Symbols of which a record has one: all of them, or in a table each column's."""
+        return (slice(0, self.size),)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of symbols of each of `parts`."""
+        return tuple(part.stop - part.start for part in self.parts)
+
+    @property
+    def per_record(self) -> int:
+        """Symbols that a record has: one, or in a table as many as columns."""
+        return len(self.parts)
 
     @property
     def unlisted(self) -> tuple[str, ...]:
@@ -60,7 +75,7 @@ class Domain(ABC):
         Returns
         -------
         Symbols
-            int64 [n], each in 0 .. size-1.
+            int64 [n], each in 0 .. size-1; of a table int64 [n, columns], one of each of `parts`.
 
         Raises
         ------
@@ -70,10 +85,14 @@ class Domain(ABC):
         """
 
     def holds(self, symbols: Symbols) -> bool:
-        """Whether these are what `encode` is to give: int64 [n], each in 0 .. size-1."""
-        if symbols.ndim != 1 or symbols.dtype != np.int64:
+        """Whether these are what `encode` is to give."""
+        if symbols.ndim not in (1, 2) or symbols.dtype != np.int64:
             return False
-        return not len(symbols) or bool(symbols.min() >= 0 and symbols.max() < self.size)
+        if symbols.size != len(symbols) * self.per_record:
+            return False
+        columns = symbols.reshape(len(symbols), self.per_record).T
+        pairs = zip(columns, self.parts, strict=True)
+        return all(not len(c) or (c.min() >= p.start and c.max() < p.stop) for c, p in pairs)
 
     @abstractmethod
     def name_of(self, symbol: SupportsIndex) -> str:

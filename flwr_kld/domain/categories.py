@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.frame import encode_features, joint
 from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
 
@@ -104,22 +105,9 @@ class Categories(Domain):
             If there is no column for a feature or it is not a column (the message names the
             feature), or columns differ in length, whatever they hold.
         """
-        names = _column_names(records)
-        symbols: Symbols | None = None
-        for name, domain in self.domains.items():
-            if name not in names:
-                raise DomainError(f"records have no column {name!r}, which the domain needs")
-            try:
-                digit = domain.encode(records[name])
-            except DomainError as error:
-                raise DomainError(f"feature {name!r}: {error}") from None
-            if symbols is None:
-                symbols = digit
-            elif len(symbols) != len(digit):
-                raise DomainError("every feature must hold the same number of records")
-            else:
-                symbols = symbols * domain.size + digit
-        return np.empty(0, dtype=np.int64) if symbols is None else symbols
+        symbols = encode_features(records, self.domains)
+        sizes = [domain.size for domain in self.domains.values()]
+        return joint(list(symbols.values()), sizes)
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the combination as ``"sex=f, hand=left"``."""
@@ -134,15 +122,3 @@ class Categories(Domain):
         """Return the features as ordered pairs of name and spec."""
         pairs = [[name, domain.spec()] for name, domain in self.domains.items()]
         return {**self._header(), "features": pairs}
-
-
-def _column_names(records: Any) -> set[str]:
-    """Return the names of the columns of a structured array, mapping or data frame."""
-    if isinstance(records, np.ndarray):
-        return set(records.dtype.names or ())
-    if hasattr(records, "keys"):
-        return set(records.keys())
-    raise DomainError(
-        "records of Categories must be a mapping of feature to array, a data frame or "
-        "a structured array"
-    )

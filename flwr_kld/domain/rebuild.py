@@ -12,6 +12,7 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError
 
 
@@ -60,6 +61,16 @@ class _Categories(_Spec, what="the domain spec of categories", refused=DomainErr
         return Categories({name: _rebuilt(spec, _OF_ONE) for name, spec in self.features})
 
 
+@dataclass(frozen=True)
+class _Table(_Spec, what="the domain spec of a table", refused=DomainError):
+    features: tuple[tuple[Text, dict[str, Any]], ...]
+    interactions: tuple[tuple[Text, Text], ...]
+
+    def domain(self) -> Domain:
+        features = {name: _rebuilt(spec, _OF_ONE) for name, spec in self.features}
+        return Table(features, self.interactions)
+
+
 _OF_ONE: dict[str, type[_Spec]] = {
     Labels.kind: _Labels,
     Binned.kind: _Binned,
@@ -87,7 +98,7 @@ def domain_from_spec(spec: Any) -> Domain:
     DomainError
         If the spec is malformed, or of a kind or version this release does not know.
     """
-    return _rebuilt(spec, {**_OF_ONE, Categories.kind: _Categories})
+    return _rebuilt(spec, {**_OF_ONE, Categories.kind: _Categories, Table.kind: _Table})
 
 
 def _rebuilt(spec: Any, kinds: dict[str, type[_Spec]]) -> Domain:

@@ -55,9 +55,7 @@ def contradiction_of_sums(sums: ClientSums) -> str | None:
     too: no more records than the clients may count, no larger sum than these records score, and
     no smaller sum of squares than such a sum needs (Cauchy and Schwarz).
     """
-    scores = sums.plan.scores
-    if scores is None:
-        raise ValueError("a plan of counts has no sums over clients")
+    scores = sums.scores
     tail = _tail(math.sqrt(sums.noise.variance))
     steps = (_UNLIKELY + math.log(len(NUMBERS))) * tail + sums.clients  # each rounds by one step
 

@@ -134,13 +134,11 @@ class ScoreSum:
 
     @property
     def _by_client(self) -> bool:
-        scores = self.sums.plan.scores
-        return scores is not None and scores.by == "client"
+        return self.sums.scores.by == "client"
 
     @property
     def _most_records(self) -> int:
-        scores = self.sums.plan.scores
-        return 0 if scores is None else scores.most_records
+        return self.sums.scores.most_records
 
 
 def _few_values(noise: NoiseTable, most: int) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ Proof note: ``docs/proofs/lower-bound.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -147,11 +147,11 @@ class Witness:
 
     def query_plan(self) -> QueryPlan:
         """Return what the second half is asked."""
-        return replace(self.plan, scores=self.scores)
+        return self.plan.scored((self.scores,))
 
     def hold(self, sums: ClientSums) -> None:
         """Refuse sums of other scores with a ValueError."""
-        if sums.plan.scores != self.scores:
+        if sums.plan.scores != (self.scores,):
             raise ValueError("the sums are not those of this witness")
 
     def least(self, threshold: float) -> float:

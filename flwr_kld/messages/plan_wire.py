@@ -62,10 +62,11 @@ def plan_of(message: PlanMessage, question: Question) -> QueryPlan:
         domain = domain_from_spec(message.domain)
         reference = Reference(domain, _floats(message.probabilities))
         weight = _floats(message.weight)
-        cell_of = question.cell_of(domain.size)
+        cell_of = question.cell_of(domain.sizes)
     except (TypeError, ValueError, RecursionError):
         raise QueryRefused("the aggregator cannot read the query plan") from None
-    if (domain.fingerprint, reference.fingerprint) != (question.domain, question.reference):
+    asked = (question.domain, question.reference, question.columns)
+    if (domain.fingerprint, reference.fingerprint, domain.per_record) != asked:
         raise QueryRefused("the aggregator was sent another reference than the clients")
     if weight.shape != (question.cells,) or not ((weight >= 0) & (weight <= 1 + _ROUNDING)).all():
         raise QueryRefused("the query plan's weights are out of range")

@@ -52,8 +52,10 @@ COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "local")
 """Who adds the noise: the server, the clients, a node that is trusted to, or each client alone."""
-VERSION = 6
+VERSION = 7
 """Of the messages of a check. Each says it, and is read by the same version only."""
+MOST_COLUMNS = 4096
+"""Of a table: what a client does for a question must not depend on a server alone."""
 _LONGEST_ID = 64
 _LONGEST_REASON = 10_000
 _MOST_MEMBERS = 2**24
@@ -112,9 +114,11 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
         What the check claims to spend, and to hide.
     asked : int
         Clients in the cohort, as the server says.
-    scores : Scores or None
-        What clients add up and answer with, over at most ``clip`` records each; None if they answer
-        with the counts.
+    columns : int
+        Symbols that a record has: 1, or of a table as many as columns.
+    scores : tuple[Scores, ...] or None
+        What clients add up in each column and answer with, over at most ``clip`` records each; None
+        if they answer with the counts.
     """
 
     check: _Id
@@ -131,24 +135,25 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
     guarantee: Flat[Guarantee]
     asked: _Positive
+    columns: Annotated[int, Strict(), Field(ge=1, le=MOST_COLUMNS)] = 1
     selection: Json[Selection] = EVERYTHING
     clip: _Number = 0
-    scores: Json[Scores | None] = None
+    scores: Json[Annotated[tuple[Scores, ...], Field(min_length=1)] | None] = None
 
     def __post_init__(self) -> None:
-        if self.scores is not None and self.scores.most_records != self.clip:
+        if any(each.most_records != self.clip for each in self.scores or ()):
             raise Unfit("clip", "the most records of the scores", self.clip)
 
     @property
     def length(self) -> int:
         """Length of a client's vector: one number a cell, or its sums."""
-        return self.cells if self.scores is None else len(NUMBERS)
+        return self.cells if self.scores is None else len(NUMBERS) * len(self.scores)
 
-    def cell_of(self, domain_size: int) -> NDArray[np.int32]:
+    def cell_of(self, sizes: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the cell of each symbol, as `cells_from_wire` does and with its errors."""
         return cells_from_wire(
             self.wire,
-            domain_size,
+            sizes,
             self.cells,
             self.reference,
             self.plan,

@@ -11,7 +11,7 @@ from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.counts.scalar import Scalar
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import VERSION, Question
+from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
 from flwr_kld.privacy.guarantee import Guarantee, Unit
 
 TRUST = "trusted-aggregator"
@@ -59,19 +59,22 @@ class ReleaseTerms(Model, what="the terms of the release", version=VERSION, refu
         The public key that clients seal to, hexadecimal.
     guarantee : Guarantee
         Of each check.
-    noise : {"laplace", "gaussian"}
+    noise : {"least", "laplace", "gaussian"}
         Law of the noise.
     release : "counts" or Scalar
         Noised counts or a noised number.
     clip : int or None
         Most records of a client, for client-level privacy.
+    columns : int
+        Symbols that a record has, as in `Question`.
     """
 
     aggregator: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     guarantee: Flat[Guarantee]
-    noise: Literal["laplace", "gaussian"]
+    noise: Literal["least", "laplace", "gaussian"]
     release: Literal["counts"] | Annotated[Scalar, must("be within float64", _bounded)]
     clip: Annotated[int, Field(ge=1)] | None
+    columns: Annotated[int, Field(ge=1, le=MOST_COLUMNS)] = 1
 
     def __post_init__(self) -> None:
         if (self.clip is None) is not (self.guarantee.unit is Unit.RECORD):
@@ -82,5 +85,6 @@ class ReleaseTerms(Model, what="the terms of the release", version=VERSION, refu
         mine, clip = self.guarantee, self.clip or 0
         if mine.total_is_public:
             clip = question.clip  # moves nothing further, and shows no more than what is public
-        if (TRUST, mine, clip) != (question.trust, question.guarantee, question.clip):
+        asked = (question.trust, question.guarantee, question.clip, question.columns)
+        if (TRUST, mine, clip, self.columns) != asked:
             raise QueryRefused("the question claims another guarantee than the aggregator's terms")

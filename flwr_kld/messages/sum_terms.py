@@ -10,11 +10,11 @@ from pydantic import Field, Json
 from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import VERSION, Question
+from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
-from flwr_kld.query.scores import SUMS_MOVE
+from flwr_kld.query.scores import sums_move
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
         Norm of that bound, 1 or 2.
     sums : bool
         Whether the shares are for sums of scores, whose steps bound all moves; no clip then.
+    columns : int
+        Symbols that a record has, as in `Question`.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
     clip: Annotated[int, Field(ge=0)] = 0
     norm: Literal[1, 2] = 1
     sums: bool = False
+    columns: Annotated[int, Field(ge=1, le=MOST_COLUMNS)] = 1
 
     @property
     def clipped(self) -> Clip | None:
@@ -74,7 +77,8 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
             n_min=self.n_min,
             mechanism=self.mechanism,
             clip=self.clipped,
-            ball=SUMS_MOVE if self.sums else None,
+            ball=sums_move(self.columns) if self.sums else None,
+            columns=self.columns,
         )
 
 

@@ -89,14 +89,15 @@ class Clip:
             norm=whole("norm", self.norm, least=1, most=2),
         )
 
-    def moves(self, adjacency: Adjacency) -> Ball:
+    def moves(self, adjacency: Adjacency, columns: int = 1) -> Ball:
         """How far one client moves the sum of clipped vectors.
 
         Add-remove: its vector is there or all zeros. Replace-one: it becomes any other clipped
-        vector; counts are not negative, so the squared l2 norm only doubles.
+        vector; counts are not negative, so the squared l2 norm only doubles. Of a table at most
+        `bound` rows are counted, each once in every column.
         """
         vectors = 1 if adjacency is Adjacency.ADD_REMOVE else 2
-        return Ball(self.norm, vectors * self.bound**self.norm, self.bound)
+        return Ball(self.norm, columns * vectors * self.bound**self.norm, self.bound)
 
     def apply(self, counts: NDArray[Any], bits: BitSource) -> NDArray[np.int64]:
         """Keep as many of the client's records, in uniformly random order, as the bound allows.

@@ -22,6 +22,10 @@ class Adjacency(StrEnum):
         """How a record moves a vector of disjoint counts: l1 norm 2 or 1, in counts."""
         return (1, -1) if self is Adjacency.REPLACE_ONE else (1,)
 
+    def table_shifts(self, columns: int) -> tuple[int, ...]:
+        """How a record moves the counts of a table, in each column of which it is counted once."""
+        return self.count_shifts * columns
+
 
 class Unit(StrEnum):
     """Whose presence or value is hidden."""

@@ -104,6 +104,7 @@ def calibrate_shares(
     mechanism: Mechanism = "discrete-laplace",
     clip: Clip | None = None,
     ball: Ball | None = None,
+    columns: int = 1,
 ) -> ShareEvent:
     """Find shares of which `n_min` deliver `guarantee`.
 
@@ -120,6 +121,8 @@ def calibrate_shares(
         How whole clients' vectors of counts are clipped; needed if they are what is hidden.
     ball : Ball, optional
         All moves of a vector other than one of counts, whatever is hidden.
+    columns : int
+        In each of which a record is counted once.
 
     Raises
     ------
@@ -130,7 +133,9 @@ def calibrate_shares(
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
     n_min = whole("n_min", n_min, least=1, unit="clients")
-    moves: Moves = adjacency.count_shifts if clip is None else clip.moves(adjacency)
+    columns = whole("columns", columns, least=1)
+    moves: Moves
+    moves = adjacency.table_shifts(columns) if clip is None else clip.moves(adjacency, columns)
     if ball is not None:
         moves = ball
     elif (guarantee.unit is Unit.CLIENT) != (clip is not None):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.arguments import keep, whole
-from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan, outside_cells
+from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan, joined, outside_cells
 from flwr_kld.reference import Reference
 
 
@@ -35,7 +35,10 @@ class MonteCarlo:
         keep(self, draws=whole("draws", self.draws, least=1, most=LONGEST))
 
     def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
-        """Draw the symbols of one check."""
+        """Draw the symbols of one check, of a table in each column."""
+        if reference.columns:
+            columns = reference.columns.values()
+            return joined(reference, [self.draw(column, generator) for column in columns])
         symbols, times = np.unique(reference.draw(self.draws, generator), return_counts=True)
         cell_of = np.full(reference.domain.size, len(symbols), dtype=np.int32)
         cell_of[symbols] = np.arange(len(symbols))

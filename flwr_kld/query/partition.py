@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import keep, whole
-from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan, outside_cells
+from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan, joined, outside_cells
 from flwr_kld.reference import Reference
 
 _HASHED = 8
@@ -56,7 +56,10 @@ class Partition:
         keep(self, cells=whole("cells", self.cells, least=2 * _HASHED, most=LONGEST))
 
     def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
-        """Draw the cells of one check."""
+        """Draw the cells of one check, of a table in each column."""
+        if reference.columns:
+            columns = reference.columns.values()
+            return joined(reference, [self.draw(column, generator) for column in columns])
         p = reference.probabilities
         order = np.argsort(-p, kind="stable")
         order = order[: np.count_nonzero(p)]

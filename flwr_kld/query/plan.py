@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
@@ -31,6 +32,8 @@ HEAD = -1
 class QueryPlan:
     """A public partition of the domain into C cells, with the weights that estimators need.
 
+    Of a table, each column is partitioned, and its cells follow those of the column before.
+
     Weights are unbiased: ``E Σ_c weight[c] f(r_c) = Σ_x Π(x) f(r_x)`` over the plan's own draws,
     where ``r = P / Π``.
 
@@ -52,8 +55,8 @@ class QueryPlan:
         T for Monte-Carlo plans.
     selection : Selection
         Which records are counted.
-    scores : Scores or None
-        What clients add up and answer with; None if they answer with the counts.
+    scores : tuple[Scores, ...] or None
+        What clients add up in each column and answer with; None if they answer with the counts.
     """
 
     reference: Reference
@@ -63,11 +66,10 @@ class QueryPlan:
     stratum: NDArray[np.int64]
     draws: int | None = None
     selection: Selection = EVERYTHING
-    scores: Scores | None = None
+    scores: tuple[Scores, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.scores is not None and self.scores.cells != self.cells:
-            raise ValueError("a plan has one score for each cell")
+        check_scores(self.scores, self.parts)
 
     @property
     def cells(self) -> int:
@@ -77,7 +79,42 @@ class QueryPlan:
     @property
     def length(self) -> int:
         """Length of a client's vector: one count a cell, or its sums."""
-        return self.cells if self.scores is None else len(NUMBERS)
+        return self.cells if self.scores is None else len(NUMBERS) * len(self.scores)
+
+    @cached_property
+    def parts(self) -> tuple[slice, ...]:
+        """Cells of each column; all of them unless the plan is of a table."""
+        return cells_of_columns(self.cell_of, self.reference.domain.sizes, self.cells)
+
+    @cached_property
+    def columns(self) -> tuple[QueryPlan, ...]:
+        """Plan of each column of a table, over its own reference; else this plan alone."""
+        references = tuple(self.reference.columns.values())
+        if not references:
+            return (self,)
+        scores = (
+            (None,) * len(references) if self.scores is None else tuple((s,) for s in self.scores)
+        )
+        symbols = self.reference.domain.parts
+        return tuple(
+            QueryPlan(
+                reference,
+                self.cell_of[own] - np.int32(cells.start),
+                self.weight[cells],
+                self.inclusion[cells],
+                self.stratum[cells],
+                self.draws,
+                self.selection,
+                score,
+            )
+            for reference, own, cells, score in zip(
+                references, symbols, self.parts, scores, strict=True
+            )
+        )
+
+    def scored(self, scores: tuple[Scores, ...]) -> QueryPlan:
+        """Return the same cells, of whose records clients add up scores."""
+        return replace(self, scores=scores)
 
     def over(self, selection: Selection) -> QueryPlan:
         """Return the same cells, counted over other records."""
@@ -112,6 +149,61 @@ class QueryPlan:
         return zlib.compress(self.cell_of.astype("<i4").tobytes())
 
 
+def joined(reference: Reference, columns: Sequence[QueryPlan]) -> QueryPlan:
+    """Join the plans of a table's columns to one of the table."""
+    starts = np.cumsum([0, *(plan.cells for plan in columns)])[:-1].astype(np.int32)
+    cell_of = [plan.cell_of + start for plan, start in zip(columns, starts, strict=True)]
+    return QueryPlan(
+        reference,
+        np.concatenate(cell_of),
+        np.concatenate([plan.weight for plan in columns]),
+        np.concatenate([plan.inclusion for plan in columns]),
+        np.concatenate([plan.stratum for plan in columns]),
+        columns[0].draws,
+    )
+
+
+def cells_of_columns(
+    cell_of: NDArray[np.int32], sizes: tuple[int, ...], cells: int
+) -> tuple[slice, ...]:
+    """Return the cells of each column of a table, which follow those of the column before.
+
+    If two columns shared a cell, a record would count twice in it: more than the noise hides.
+
+    Parameters
+    ----------
+    cell_of : NDArray[np.int32]
+        Shape [symbols of all columns].
+    sizes : tuple[int, ...]
+        Symbols of each column.
+    cells : int
+        Of all columns.
+
+    Raises
+    ------
+    ValueError
+        If columns share cells, or cells are left over.
+    """
+    if len(sizes) == 1:
+        return (slice(0, cells),)
+    starts = np.cumsum([0, *sizes])[:-1]
+    lowest, ends = np.minimum.reduceat(cell_of, starts), np.maximum.reduceat(cell_of, starts) + 1
+    before = np.concatenate([[0], ends[:-1]])
+    if (lowest != before).any() or ends[-1] != cells:
+        raise ValueError("the cells of each column must follow those of the column before")
+    return tuple(slice(a, b) for a, b in zip(before.tolist(), ends.tolist(), strict=True))
+
+
+def check_scores(scores: tuple[Scores, ...] | None, parts: tuple[slice, ...]) -> None:
+    """Refuse, with a ValueError, scores that are not one a cell and alike in each column."""
+    if scores is None:
+        return
+    if [each.cells for each in scores] != [part.stop - part.start for part in parts]:
+        raise ValueError("a plan has one score for each cell of each column")
+    if len({(each.most_records, each.by) for each in scores}) > 1:
+        raise ValueError("all columns count the same records: most_records and by are theirs")
+
+
 def outside_cells(reference: Reference, cell_of: NDArray[np.int32], inside: int) -> int:
     """Give the symbols that Π says are impossible cells of their own, after those of the others.
 
@@ -142,11 +234,11 @@ def plan_fingerprint(
     reference: str,
     cell_of: NDArray[np.int32],
     selection: Selection,
-    scores: Scores | None = None,
+    scores: tuple[Scores, ...] | None = None,
 ) -> str:
     """SHA-256 (hex) of what a plan asks, as both sides compute it."""
-    digest = hashlib.sha256(b"flwr-kld plan 3\n")
-    asked = "" if scores is None else scores.to_json()
+    digest = hashlib.sha256(b"flwr-kld plan 4\n")
+    asked = "\n".join(each.to_json() for each in scores or ())
     digest.update(f"{reference}\n{selection.to_json()}\n{asked}\n".encode())
     digest.update(cell_of.astype("<i4").tobytes())
     return digest.hexdigest()
@@ -155,29 +247,33 @@ def plan_fingerprint(
 @lru_cache(maxsize=4)
 def cells_from_wire(
     wire: bytes,
-    domain_size: int,
+    sizes: tuple[int, ...],
     cells: int,
     reference: str,
     fingerprint: str,
     selection: Selection,
-    scores: Scores | None = None,
+    scores: tuple[Scores, ...] | None = None,
 ) -> NDArray[np.int32]:
     """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint.
+
+    Parameters
+    ----------
+    sizes : tuple[int, ...]
+        Symbols of each column of the client's own domain.
 
     Returns
     -------
     NDArray[np.int32]
-        ``cell_of``, shape [domain_size], in 0..cells-1.
+        ``cell_of``, shape [symbols], in 0..cells-1.
 
     Raises
     ------
     ValueError
         If the bytes do not describe that partition of the domain.
     """
+    domain_size = sum(sizes)
     if cells > domain_size:  # counting would take memory for cells that are empty
         raise ValueError("the query plan has more cells than the domain has symbols")
-    if scores is not None and scores.cells != cells:
-        raise ValueError("the query has another number of scores than of cells")
     if cells > LONGEST:
         raise ValueError(f"the query asks for more than {LONGEST} counts")
     inflater = zlib.decompressobj()
@@ -192,6 +288,7 @@ def cells_from_wire(
     cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
     if cell_of.min() < 0 or cell_of.max() >= cells:
         raise ValueError("the query plan names a cell that it does not have")
+    check_scores(scores, cells_of_columns(cell_of, sizes, cells))
     if plan_fingerprint(reference, cell_of, selection, scores) != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)

@@ -34,8 +34,6 @@ MOVES = (18, 14, 1, 4, 5)
 """Steps by which what is protected moves each number at most: the noise is shared out so."""
 MOST_RECORDS = 2**20
 """Records that a client counts at most, whatever is asked."""
-SUMS_MOVE = Ball(1, sum(MOVES), max(MOVES))
-"""All moves of a client's numbers."""
 LARGEST_SCORE = 2**15 - 1
 """Scores are whole steps within this, to both sides."""
 LARGEST_SUM = LARGEST_SCORE * MOST_RECORDS
@@ -187,6 +185,11 @@ class Scores(Model, what="the scores"):
         if adjacency is Adjacency.ADD_REMOVE:
             return [max(-low, high) for low, high in ranges]
         return [high - low for low, high in ranges]
+
+
+def sums_move(columns: int) -> Ball:
+    """Return all moves of a client's numbers, over all columns of a table."""
+    return Ball(1, columns * sum(MOVES), max(MOVES))
 
 
 def _farthest(table: NDArray[np.int64], *, comes: bool) -> int:

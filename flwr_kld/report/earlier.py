@@ -1,7 +1,7 @@
 """Stored reports of earlier versions, in the form that this one reads.
 
-Until schema 2 all numbers of a check lay side by side; rounds and references had schemas of their
-own, named after their kind.
+Schema 3 had no tables. Until schema 2 all numbers of a check lay side by side; rounds and
+references had schemas of their own, named after their kind.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def brought_up(values: object) -> dict[str, Any]:
         raise ValueError(f"the stored report of schema {schema} has no {error}") from None
     if old:
         raise ValueError(f"the stored report of schema {schema} has other values, too")
-    return {"schema": 3, **present}
+    return {"schema": 4, **present}
 
 
 def _check(old: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +111,11 @@ def _reference(old: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _without_columns(old: dict[str, Any]) -> dict[str, Any]:
+    """Take a report of schema 3 as it is: there were no tables."""
+    return _taken(old, tuple(old))
+
+
 def _taken(old: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: old.pop(name) for name in names}
 
@@ -118,6 +123,7 @@ def _taken(old: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 _EARLIER: dict[int | str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _check,
     2: _check,
+    3: _without_columns,
     "predictor 1": _round,
     "predictor 2": _round,
     "reference 1": _reference,

@@ -16,7 +16,7 @@ from flwr_kld.privacy.sight import Sight
 from flwr_kld.report.earlier import brought_up
 from flwr_kld.report.words import aside, left_of
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the JSON form of all reports."""
 
 

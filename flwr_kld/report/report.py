@@ -143,6 +143,22 @@ class Compared:
     cells: int
 
 
+@dataclass(frozen=True)
+class ColumnReport:
+    """One column of a table. Everything in it is public.
+
+    Parameters
+    ----------
+    reading : Reading
+        What the published numbers say of it.
+    verdict : Verdict or None
+        The decision on it; None if no threshold was given.
+    """
+
+    reading: Reading
+    verdict: Verdict | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report(Envelope):
     """One finished check. Everything in it is public.
@@ -160,7 +176,11 @@ class Report(Envelope):
     compared : Compared
         What was compared.
     verdict : Verdict or None
-        The decision; None if no threshold was given.
+        The decision; None if no threshold was given. Of a table: on all columns together.
+    column : str or None
+        Of a table: the column that `reading` shows, which moved most.
+    columns : dict[str, ColumnReport]
+        Of a table: each column, those that moved most first.
     started, guarantee, cohort, cost
         As in `Envelope`.
     """
@@ -174,6 +194,8 @@ class Report(Envelope):
     compared: Compared
     key: str | None = None
     verdict: Verdict | None = None
+    column: str | None = None
+    columns: dict[str, ColumnReport] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome | None:

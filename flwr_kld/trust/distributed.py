@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep, whole
@@ -10,6 +10,7 @@ from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.question import MOST_COLUMNS
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
@@ -41,6 +42,8 @@ class Distributed(Trust):
         Clients who may tell the server their share: their noise is not counted on.
     clip : Clip, optional
         Protect whole clients, whose vectors are clipped so, instead of single records.
+    columns : int
+        As in `Trusted`.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class Distributed(Trust):
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     corrupted: int = 0
     clip: Clip | None = None
+    columns: int = field(default=1, kw_only=True)
 
     name = "distributed"
 
@@ -66,6 +70,7 @@ class Distributed(Trust):
             delta=guarantee.delta,
             min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
             corrupted=whole("corrupted", self.corrupted, least=0, unit="clients"),
+            columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS),
         )
         if self.clip is not None and not isinstance(self.clip, Clip):
             raise ValueError(f"clip must be a Clip, got {self.clip!r}: write Clip(…)")
@@ -81,12 +86,15 @@ class Distributed(Trust):
             mechanism=self.noise,
             clip=0 if clip is None else clip.bound,
             norm=1 if clip is None else clip.norm,
+            columns=self.columns,
         )
 
     @property
     def sums_terms(self) -> NoiseTerms:
         """From which clients compute their share for sums of scores: always discrete Laplace."""
-        return NoiseTerms(self.guarantee, self.min_survivors, "discrete-laplace", sums=True)
+        return NoiseTerms(
+            self.guarantee, self.min_survivors, "discrete-laplace", sums=True, columns=self.columns
+        )
 
     @property
     def guarantee(self) -> Guarantee:

@@ -6,6 +6,8 @@ How to write one of your own: ``docs/trust-models.md``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass, replace
+from typing import Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.counts.client_sums import ClientSums
@@ -28,7 +30,7 @@ from flwr_kld.privacy.sight import (
     Sight,
 )
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import SUMS_MOVE
+from flwr_kld.query.scores import sums_move
 from flwr_kld.trust.traffic import Traffic, plain_traffic, sealed_traffic, secure_traffic
 
 
@@ -37,8 +39,12 @@ class Trust(ABC):
 
     A model in which the server adds the noise says three things: its `name`, its `guarantee`, and
     the `event` of a release. One in which others do also has `noise_terms` or `release_terms`, from
-    which the messages of a check follow, and what these weigh.
+    which the messages of a check follow, and what these weigh. One that serves tables has a field
+    `columns`, on which its event depends.
     """
+
+    columns: int = 1
+    """Symbols that a record has: one, or of a table as many as columns."""
 
     @property
     @abstractmethod
@@ -49,6 +55,23 @@ class Trust(ABC):
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """What each check promises."""
+
+    def over(self, columns: int) -> Self:
+        """Return this model for records that have a symbol in each of so many columns.
+
+        Raises
+        ------
+        ValueError
+            If it knows of one only.
+        """
+        if columns == self.columns:
+            return self
+        if is_dataclass(self) and any(each.name == "columns" for each in fields(self)):
+            return replace(self, columns=columns)
+        raise ValueError(
+            f"{type(self).__name__}(…) knows how far a record moves one column, and the table has "
+            f"{columns}: give it a field 'columns'"
+        )
 
     @abstractmethod
     def event(self, clients: int) -> PrivacyEvent:
@@ -76,7 +99,7 @@ class Trust(ABC):
         clients : int
             Clients in the sum.
         """
-        return pure_laplace(self.guarantee, SUMS_MOVE.power)
+        return pure_laplace(self.guarantee, sums_move(self.columns).power)
 
     def event_of(self, plan: QueryPlan, clients: int) -> PrivacyEvent:
         """Return the release of what a plan asks; the errors are those of `event`."""
@@ -168,6 +191,7 @@ class Trust(ABC):
             guarantee=self.guarantee,
             clip=self.most_records,
             asked=clients,
+            columns=self.columns,
             selection=plan.selection,
         )
         if self.release_terms is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from flwr_kld.accounting import Cost
@@ -12,9 +12,15 @@ from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar, Scalar, ScalarRelease
 from flwr_kld.messages.published import Published
+from flwr_kld.messages.question import MOST_COLUMNS
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy.calibrate import (
+    calibrated_gaussian,
+    calibrated_laplace,
+    least_noise,
+    pure_laplace,
+)
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
@@ -31,8 +37,9 @@ class Trusted(Trust):
         In nats, > 0, for each check.
     delta : float
         In [0, 1). Default 0: pure epsilon, from discrete Laplace noise.
-    noise : {"laplace", "gaussian"}
-        Discrete Laplace (default), or discrete Gaussian, which needs ``delta > 0``.
+    noise : {"least", "laplace", "gaussian"}
+        Discrete Laplace, or discrete Gaussian, which needs ``delta > 0``; by default whichever has
+        the smaller variance.
     adjacency : Adjacency
         Replace-one (default; the number of records is public) or add-remove (it is protected;
         who took part is public).
@@ -43,6 +50,8 @@ class Trusted(Trust):
         Protect whole clients of at most this many records each instead of single records. Needs
         add-remove adjacency; clients with more records count a uniform sample of theirs. Which
         clients took part is public.
+    columns : int
+        Symbols that a record has: 1, or of a table as many as columns; a strategy says it (`over`).
 
     Raises
     ------
@@ -52,16 +61,18 @@ class Trusted(Trust):
 
     epsilon: float
     delta: float = 0.0
-    noise: Literal["laplace", "gaussian"] = "laplace"
+    noise: Literal["least", "laplace", "gaussian"] = "least"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     release: Literal["counts"] | Scalar = "counts"
     clip: int | None = None
+    columns: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         guarantee = self.guarantee
         keep(self, epsilon=guarantee.epsilon, delta=guarantee.delta)
-        if self.noise not in ("laplace", "gaussian"):
-            raise ValueError(f"noise must be 'laplace' or 'gaussian', got {self.noise!r}")
+        keep(self, columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS))
+        if self.noise not in ("least", "laplace", "gaussian"):
+            raise ValueError(f"noise must be 'least', 'laplace' or 'gaussian', got {self.noise!r}")
         if not isinstance(self.release, Scalar) and self.release != "counts":
             raise ValueError(f"release must be 'counts' or a Scalar, got {self.release!r}")
         if self.clip is not None:
@@ -69,6 +80,8 @@ class Trusted(Trust):
             if self.adjacency is not Adjacency.ADD_REMOVE:
                 raise ValueError("client-level privacy (clip=…) needs Adjacency.ADD_REMOVE")
         if isinstance(self.release, Scalar):
+            if self.columns > 1:
+                raise ValueError('a table needs release="counts": one number tells of one column')
             needs_records = self.adjacency is Adjacency.ADD_REMOVE
             if needs_records != (self.release.records is not None):
                 raise ValueError(
@@ -154,12 +167,13 @@ class Trusted(Trust):
         return ScalarRelease(options, self.guarantee, self.clip, self.noise)
 
     def _counts_event(self) -> PrivacyEvent:
-        calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
         if self.clip is None:
-            return calibrated(self.guarantee)
+            calibrated = {"laplace": calibrated_laplace, "gaussian": calibrated_gaussian}
+            shifts = self.adjacency.table_shifts(self.columns)
+            return calibrated.get(self.noise, least_noise)(self.guarantee, shifts=shifts)
         if self.noise == "gaussian" or self.delta > 0:
             raise ValueError(
                 "client-level counts are protected by pure discrete Laplace noise only: "
                 "leave noise='laplace' and delta=0"
             )
-        return replace(calibrated(self.guarantee, shifts=(self.clip,)), any_l1_move=True)
+        return pure_laplace(self.guarantee, self.clip * self.columns)

@@ -36,7 +36,7 @@ class TrustedAggregator(Trust):
         In nats, > 0, for each check.
     aggregator : bytes
         The aggregator's 32-byte public key, ``AggregatorKey.public``.
-    delta, noise, adjacency, release, clip
+    delta, noise, adjacency, release, clip, columns
         As in `Trusted`.
 
     Raises
@@ -48,10 +48,11 @@ class TrustedAggregator(Trust):
     epsilon: float
     aggregator: bytes = field(kw_only=True)
     delta: float = 0.0
-    noise: Literal["laplace", "gaussian"] = "laplace"
+    noise: Literal["least", "laplace", "gaussian"] = "least"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     release: Literal["counts"] | Scalar = "counts"
     clip: int | None = None
+    columns: int = field(default=1, kw_only=True)
 
     name = TRUST
 
@@ -70,6 +71,7 @@ class TrustedAggregator(Trust):
             noise=self.noise,
             release=self.release,
             clip=self.clip,
+            columns=self.columns,
         )
 
     @property
@@ -127,4 +129,5 @@ def trusted_of(terms: ReleaseTerms) -> Trusted:
         adjacency=guarantee.adjacency,
         release=terms.release,
         clip=terms.clip,
+        columns=terms.columns,
     )

@@ -11,7 +11,7 @@ from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.guarantee import Adjacency, Unit
-from flwr_kld.query.scores import SUMS_MOVE
+from flwr_kld.query.scores import sums_move
 
 Move = tuple[int, ...] | Ball
 """Of single records: the cells that move and by how much; of whole clients: a ball."""
@@ -22,8 +22,8 @@ def worst_move(question: Question, noise: NoiseTerms | None) -> Move:
 
     A record that changes its value leaves one cell and enters another. One that comes or goes moves
     one cell, unless a uniform sample of the records is counted (``question.clip``): then another
-    record takes its place, and two cells move. A whole client's vector is bounded by its clip, or
-    by nothing.
+    record takes its place, and two cells move. In a table each column moves so. A whole client's
+    vector is bounded by its clip, or by nothing.
 
     Parameters
     ----------
@@ -38,14 +38,15 @@ def worst_move(question: Question, noise: NoiseTerms | None) -> Move:
         If whole clients are to be hidden and nothing bounds their vectors.
     """
     if question.scores is not None:
-        return SUMS_MOVE  # the client computes the steps of its numbers from what is claimed
+        return sums_move(question.columns)  # in steps, which clients compute from what is claimed
     adjacency = question.guarantee.adjacency
     if question.guarantee.unit is Unit.CLIENT:
         clip = noise.clipped if noise else Clip(question.clip) if question.clip else None
         if clip is None:
             raise QueryRefused("the server claims client-level privacy and clips nobody's records")
-        return clip.moves(adjacency)
-    return Adjacency.REPLACE_ONE.count_shifts if question.clip else adjacency.count_shifts
+        return clip.moves(adjacency, question.columns)
+    moving = Adjacency.REPLACE_ONE if question.clip else adjacency
+    return moving.table_shifts(question.columns)
 
 
 def hidden_move(question: Question, noise: NoiseTerms | None) -> Move:
@@ -58,10 +59,10 @@ def hidden_move(question: Question, noise: NoiseTerms | None) -> Move:
     if noise is not None:
         return noise.event().moves
     if question.scores is not None:
-        return SUMS_MOVE
+        return sums_move(question.columns)
     if question.guarantee.unit is Unit.CLIENT:
-        return Clip(question.clip).moves(Adjacency.ADD_REMOVE)
-    return question.guarantee.adjacency.count_shifts
+        return Clip(question.clip).moves(Adjacency.ADD_REMOVE, question.columns)
+    return question.guarantee.adjacency.table_shifts(question.columns)
 
 
 def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:

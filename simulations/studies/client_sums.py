@@ -48,6 +48,7 @@ def released(
     """Noise the sums of a cohort's answers to a plan with scores, as a release does."""
     if plan.scores is None:
         raise ValueError("a plan of counts has no sums over clients")
-    exact = answers(plan.scores, records, event.guarantee, rng)
+    (scores,) = plan.scores
+    exact = answers(scores, records, event.guarantee, rng)
     steps = exact + sample(event.table, len(exact), bits)
     return ClientSums(steps, records.clients, event, plan, bits.private)

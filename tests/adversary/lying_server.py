@@ -86,9 +86,9 @@ def watching() -> Iterator[Watch]:
     """Note what a client tells its guard, which allows everything, and what it counts."""
     seen, count = Watch(), OwnRecords.count
 
-    def counting(own, context, member, question, cell_of):
+    def counting(own, context, member, question, cell_of, **limits):
         seen.counted.append(question)
-        return count(own, context, member, question, cell_of)
+        return count(own, context, member, question, cell_of, **limits)
 
     def admitting(context, question, member):
         seen.admitted.append(question)
@@ -200,15 +200,15 @@ def hold(question: Question, terms: SumTerms | None, session: Session | None) ->
 
 
 @lru_cache(maxsize=1000)
-def sums_delta(scores: Scores, asked: Guarantee, noise: NoiseTerms | None) -> float:
+def sums_delta(columns: tuple[Scores, ...], asked: Guarantee, noise: NoiseTerms | None) -> float:
     """Delta at the claimed epsilon of sums of scores: their farthest move, by trying moves."""
-    steps = farthest(scores, asked)
+    steps = sum(farthest(scores, asked) for scores in columns)
     if noise is not None:
         event = noise.event()
         table = event.noise(noise.n_min)
         return float(hockey_stick(table, (event.grid * steps,), asked.epsilon))
     try:
-        central = pure_laplace(asked, sum(MOVES))
+        central = pure_laplace(asked, len(columns) * sum(MOVES))
     except ValueError:
         return 0.0
     return float(hockey_stick(central.table, (steps,), asked.epsilon))

@@ -45,7 +45,7 @@ OF_CLIENTS = Question(
 OF_SUMS = Question(
     check="00f1e2d3c4b5a699", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
     wire=WIRE, members=[0], trust="trusted", guarantee=Guarantee(0.5), asked=20, clip=100,
-    scores=Scores((3, -2, 0, 1), (-51, -51, -51, 973), 200, 100, "client"),
+    scores=(Scores((3, -2, 0, 1), (-51, -51, -51, 973), 200, 100, "client"),),
 )  # fmt: skip
 NOISE = NoiseTerms(Guarantee(0.5), 5, "discrete-laplace")
 
@@ -87,21 +87,23 @@ KINDS = {
             "a selection that names a bucket twice": {
                 "selection": '{"key":"","modulus":2,"residues":[0,0]}'
             },
-            "scores that are a list": {"scores": "[]"},
+            "scores of no column": {"scores": "[]"},
             "scores of another length than their mates": {
-                "scores": '{"by":"client","ceiling":0,"divergence":[1],"most_records":1,'
-                '"outside":[]}'
+                "scores": '[{"by":"client","ceiling":0,"divergence":[1],"most_records":1,'
+                '"outside":[]}]'
             },
             "scores over more records than are counted": {
-                "scores": '{"by":"client","ceiling":0,"divergence":[1],"most_records":2,'
-                '"outside":[0]}'
+                "scores": '[{"by":"client","ceiling":0,"divergence":[1],"most_records":2,'
+                '"outside":[0]}]'
             },
             "a ceiling below 0": {
                 "clip": 1,
-                "scores": '{"by":"client","ceiling":-1,"divergence":[1],"most_records":1,'
-                '"outside":[0]}',
+                "scores": '[{"by":"client","ceiling":-1,"divergence":[1],"most_records":1,'
+                '"outside":[0]}]',
             },
             "a selection that is not JSON": {"selection": "[" * 50},
+            "no column": {"columns": 0},
+            "more columns than a table may have": {"columns": 4097},
         },
     ),
     "answer": Kind(
@@ -265,7 +267,7 @@ def meaning(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
-        return list(value)
+        return [meaning(one) for one in value]
     if isinstance(value, dict):
         return {name: meaning(one) for name, one in value.items()}
     return value.hex() if isinstance(value, bytes) else value

@@ -58,7 +58,7 @@ def counts() -> ClientCounts:
 def scored() -> ClientScores:
     one = ClientCounts(np.array([1, 0, 0, 0], dtype=np.int32), cells=4)
     scores = Scores((1, -1, 0, 0), (0, 0, 0, 0), 1, 1, "client")
-    found = one.scored(scores, Guarantee(1.0), SystemBits())
+    found = one.scored((scores,), Guarantee(1.0), SystemBits())
     found._values = np.array([COUNT] * 6, dtype=np.int32)
     return found
 

@@ -345,6 +345,6 @@ def test_what_checks_published_outlives_a_restart(ledger):
     first = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
     first.check(grid())
     again = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
-    again._decider.recall(ledger, "default")
-    assert len(again._decider.recent.checks) == 1
-    assert again._decider.recent == first._decider.recent
+    again._conclusions.recall(ledger, "default")
+    assert len(again._conclusions.recent[0].checks) == 1
+    assert again._conclusions.recent == first._conclusions.recent

@@ -60,9 +60,7 @@ def plan_of(by: str, most: int = EACH) -> QueryPlan:
     divergence = np.array([-7, 4, 9, -2, 0, 1])[: plan.cells]
     outside = np.where(plan.outside, 900, -100)
     scores = Scores(tuple(divergence.tolist()), tuple(outside.tolist()), 5 * most, most, by)
-    return QueryPlan(
-        plan.reference, plan.cell_of, plan.weight, plan.inclusion, plan.stratum, scores=scores
-    )
+    return plan.scored((scores,))
 
 
 def grid(way: str, **options):
@@ -91,7 +89,7 @@ def test_sums_are_those_of_the_records_but_for_the_noise(way, by, tmp_path):
     assert sums.clients == NODES
     each = np.array(SHARES) * EACH
     counts = np.bincount(plan.cell_of, each, plan.cells).astype(np.int64)
-    exact = NODES * np.array(plan.scores.numbers(counts))
+    exact = NODES * np.array(plan.scores[0].numbers(counts))
     for number, value in zip(NUMBERS, exact, strict=True):
         margin = FAR * sums.deviation(number) + NODES * sums.unit(number)
         assert abs(sums.value(number) - value) < margin
@@ -116,7 +114,7 @@ def test_clients_count_no_more_records_than_they_are_asked_for():
 def test_a_client_that_answers_more_than_anyone_can_is_left_out():
     """A lying client: its numbers are held to what an honest one may answer."""
     plan = plan_of("client")
-    _, high = plan.scores.limits(WAYS["plain"][0].guarantee)
+    _, high = plan.scores[0].limits(WAYS["plain"][0].guarantee)
 
     def lie(message):
         record = message.content.get("counts")

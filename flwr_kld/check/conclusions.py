@@ -1,0 +1,170 @@
+"""What a check concludes, of each column: its reading, and its verdict held against that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from flwr_kld.accounting import Ledger, State
+from flwr_kld.check.decider import Alarm, Decided, Decider
+from flwr_kld.check.measured import Measured
+from flwr_kld.check.report_parts import read
+from flwr_kld.inference.contradictions import impossible_estimate
+from flwr_kld.inference.decision import contradicted, hold_to_estimates
+from flwr_kld.inference.estimators.registry import Estimator
+from flwr_kld.inference.recent_checks import RecentChecks
+from flwr_kld.inference.table_verdict import ranked, table_verdict
+from flwr_kld.inference.verdict import Verdict
+from flwr_kld.reference import Reference
+from flwr_kld.report.report import ColumnReport, Reading
+
+Tolerated = tuple[float, float]
+"""Nats of D_θ, and share of records outside the reference, that are tolerated."""
+
+
+@dataclass(frozen=True)
+class Concluded:
+    """What a check says.
+
+    Parameters
+    ----------
+    reading : Reading
+        Of a table: of the column that moved most.
+    verdict : Verdict or None
+        On all columns together; None if nothing was to be decided.
+    column : str or None
+        Of a table: the column that moved most.
+    columns : dict[str, ColumnReport]
+        Of a table: each column, that one first.
+    states : tuple[State, ...]
+        What is to be remembered.
+    """
+
+    reading: Reading
+    verdict: Verdict | None
+    column: str | None = None
+    columns: dict[str, ColumnReport] = field(default_factory=dict)
+    states: tuple[State, ...] = ()
+
+
+@dataclass
+class Conclusions:
+    """Concludes checks in their order.
+
+    Parameters
+    ----------
+    reference : Reference
+        What clients are compared with.
+    theta : float
+        θ of D_θ.
+    estimator : str or Estimator
+        Of the cohort's divergence.
+    tolerated : dict[str, (float, float)] or None
+        Of each column (of ``""`` where there is no table); None if nothing is decided.
+    alarm : Alarm
+        How sure decisions are, over all columns.
+    candidates : Mapping[str, Reference] or None
+        What clients might have drifted to.
+    most_records : int
+        That a client counts at most; 0 for all.
+    """
+
+    reference: Reference
+    theta: float
+    estimator: str | Estimator
+    tolerated: dict[str, Tolerated] | None
+    alarm: Alarm
+    candidates: Mapping[str, Reference] | None
+    most_records: int
+    _deciders: dict[str, Decider] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        references = columns_of(self.reference)
+        alarm = self.alarm.shared(len(references))
+        self._deciders = {
+            name: Decider(threshold, outside, alarm, self.theta, references[name], name or None)
+            for name, (threshold, outside) in (self.tolerated or {}).items()
+        }
+
+    @property
+    def recent(self) -> tuple[RecentChecks, ...]:
+        """What the last checks published, of each column."""
+        if not self._deciders:
+            return tuple(RecentChecks() for _ in columns_of(self.reference))
+        return tuple(decider.recent for decider in self._deciders.values())
+
+    def recall(self, ledger: Ledger, budget: str) -> None:
+        """Take up what a ledger remembers."""
+        for decider in self._deciders.values():
+            decider.recall(ledger, budget)
+
+    def conclude(self, measured: Measured, budget: str) -> Concluded:
+        """Return what a check says.
+
+        Numbers that contradict each other decide nothing, in any column.
+        """
+        why = measured.contradiction(self.most_records)
+        references = columns_of(self.reference)
+        found = {
+            name: self._column(name, one, budget, why)
+            for name, one in zip(references, measured.columns, strict=True)
+        }
+        states = tuple(state for _, decided in found.values() for state in decided.states)
+        if not self.reference.columns:
+            ((reading, decided),) = found.values()
+            return Concluded(reading, decided.verdict, states=states)
+        verdicts = {name: d.verdict for name, (_, d) in found.items() if d.verdict is not None}
+        order = ranked(verdicts) if verdicts else sorted(found, key=lambda n: -_size(found[n][0]))
+        columns = {name: ColumnReport(found[name][0], verdicts.get(name)) for name in order}
+        verdict = table_verdict(verdicts) if verdicts else None
+        return Concluded(columns[order[0]].reading, verdict, order[0], columns, states)
+
+    def _column(
+        self, name: str, measured: Measured, budget: str, contradiction: str | None
+    ) -> tuple[Reading, Decided]:
+        decider = self._deciders.get(name)
+        decided = Decided(None)
+        if decider is not None:
+            decided = decider.decide(measured, budget, contradiction)
+        own = self.candidates
+        if own is not None and name:
+            own = {one: candidate.columns[name] for one, candidate in own.items()}
+        reading = read(
+            measured.published,
+            estimator=self.estimator,
+            theta=self.theta,
+            candidates=own,
+            design_effect=decided.design_effect,
+        )
+        drawn_from, counted = measured.estimated(self.most_records)
+        decided, note = self._doubt(decided, reading, contradiction)
+        return replace(reading, note=note, drawn_from=drawn_from, counted=counted), decided
+
+    def _doubt(
+        self, decided: Decided, reading: Reading, contradiction: str | None
+    ) -> tuple[Decided, str | None]:
+        """Hold the verdict against the estimate; return it with what a reader must know."""
+        estimate, note = reading.estimate, reading.note
+        if contradiction is None:
+            contradiction = impossible_estimate(estimate, reading.privacy, reading.theta)
+        verdict = decided.verdict
+        if contradiction is not None:
+            note = f"the published numbers contradict each other: {contradiction}"
+            if verdict is not None:
+                verdict = contradicted(verdict.threshold, verdict.level, contradiction)
+            return replace(decided, verdict=verdict, states=()), note
+        if verdict is None:
+            return decided, note
+        excluded = verdict.threshold + self.alarm.resolution
+        held = hold_to_estimates(verdict, estimate, excluded, reading.outside)
+        return replace(decided, verdict=held), note if held is verdict else held.reason
+
+
+def columns_of(reference: Reference) -> dict[str, Reference]:
+    """Return the references of a table's columns; else the reference alone, without a name."""
+    return reference.columns or {"": reference}
+
+
+def _size(reading: Reading) -> float:
+    of = reading.of_population or reading.of_cohort
+    return 0.0 if of is None else of.value

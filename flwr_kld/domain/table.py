@@ -1,0 +1,160 @@
+"""A table: every column by itself, and pairs of columns where they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.frame import encode_features, joint
+from flwr_kld.domain.labels import Labels
+from flwr_kld.errors import DomainError
+
+BY = " × "
+"""Between the names of two features whose combinations are a column."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Domain):
+    """Columns side by side: a row has one symbol in each of them.
+
+    In a joint domain (`Categories`), a row has one symbol for all features together: six columns of
+    four bins are 4,096 of them. Here every column is counted by itself, and a pair of columns only
+    where it is asked for. The columns' symbols are numbered one column after the other.
+
+    Parameters
+    ----------
+    features : Mapping of str to (Domain or Sequence of names)
+        One domain for each feature, in order. A list of names stands for ``Labels(names)``.
+    interactions : Sequence of (str, str)
+        Pairs of features whose combinations are further columns, ``"age × job"``: drifts that no
+        single column shows.
+
+    Raises
+    ------
+    DomainError
+        If there is no feature, a name is not text or means two columns, a feature is itself a
+        table or ``Categories``, or an interaction does not name two features, each pair once.
+
+    Examples
+    --------
+    >>> table = Table({"sex": ["f", "m"], "hand": ["left", "right"]})
+    >>> table.encode({"sex": ["f", "m"], "hand": ["right", None]})
+    array([[0, 5],
+           [1, 7]])
+    """
+
+    features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
+    interactions: Sequence[tuple[str, str]] = ()
+    kind: ClassVar[str] = "table"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, Mapping) or not self.features:
+            raise DomainError("a Table needs a mapping with at least one feature")
+        features = {
+            name: domain if isinstance(domain, Domain) else Labels(domain)
+            for name, domain in self.features.items()
+        }
+        if not all(isinstance(name, str) for name in features):
+            raise DomainError("the feature names of a Table must be text")
+        if any(isinstance(domain, Table | Categories) for domain in features.values()):
+            raise DomainError(
+                "a feature of a Table has a domain of one feature: name pairs in interactions="
+            )
+        pairs = tuple(_pair(pair, features) for pair in self.interactions)
+        if len({frozenset(pair) for pair in pairs}) < len(pairs):
+            raise DomainError("an interaction is named once, in one order")
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "interactions", pairs)
+        if len(self.columns) < len(features) + len(pairs):
+            raise DomainError(f"a feature has the name of an interaction: keep {BY!r} out of names")
+
+    @cached_property
+    def columns(self) -> dict[str, Domain]:
+        """Domain of each column: the features, then the interactions."""
+        features = {name: d for name, d in self.features.items() if isinstance(d, Domain)}
+        pairs = {BY.join(p): Categories({n: features[n] for n in p}) for p in self.interactions}
+        return {**features, **pairs}
+
+    @property
+    def size(self) -> int:
+        """Number of symbols of all columns together."""
+        return sum(domain.size for domain in self.columns.values())
+
+    @cached_property
+    def parts(self) -> tuple[slice, ...]:
+        """Symbols of each column."""
+        ends = np.cumsum([domain.size for domain in self.columns.values()]).tolist()
+        return tuple(slice(a, b) for a, b in zip([0, *ends], ends, strict=False))
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Ways to be unlisted of each column, such as ``"'other' in hand"``."""
+        return tuple(
+            f"{way} ({name})" if isinstance(domain, Categories) else f"'{way}' in {name}"
+            for name, domain in self.columns.items()
+            for way in domain.unlisted
+        )
+
+    def unlisted_way(self) -> NDArray[np.int64]:
+        """Return the way of each symbol, -1 if its column lists it."""
+        ways, before = [], 0
+        for domain in self.columns.values():
+            own = domain.unlisted_way()
+            ways.append(np.where(own < 0, own, own + before))
+            before += len(domain.unlisted)
+        return np.concatenate(ways)
+
+    def encode(self, records: Any) -> Symbols:
+        """Map the rows of a table to symbols.
+
+        Parameters
+        ----------
+        records : mapping of feature to array [n], data frame, or structured array [n]
+            Columns that are not features of the table are ignored.
+
+        Returns
+        -------
+        Symbols
+            int64 [n, columns].
+
+        Raises
+        ------
+        DomainError
+            If there is no column for a feature or it is not a column (the message names the
+            feature), or columns differ in length, whatever they hold.
+        """
+        own = encode_features(records, {name: self.columns[name] for name in self.features})
+        columns = list(own.values())
+        for pair in self.interactions:
+            columns.append(joint([own[n] for n in pair], [self.columns[n].size for n in pair]))
+        offsets = [part.start for part in self.parts]
+        return np.stack([c + at for c, at in zip(columns, offsets, strict=True)], axis=1)
+
+    def name_of(self, symbol: SupportsIndex) -> str:
+        """Return column and symbol, as ``"hand=left"``."""
+        index = self._index(symbol)
+        for (name, domain), part in zip(self.columns.items(), self.parts, strict=True):
+            if index < part.stop:
+                own = domain.name_of(index - part.start)
+                return own if isinstance(domain, Categories) else f"{name}={own}"
+        raise DomainError("a symbol of no column")
+
+    def spec(self) -> Spec:
+        """Return the features as ordered pairs of name and spec, and the interactions."""
+        pairs = [[name, self.columns[name].spec()] for name in self.features]
+        interactions = [list(pair) for pair in self.interactions]
+        return {**self._header(), "features": pairs, "interactions": interactions}
+
+
+def _pair(pair: Any, features: Mapping[str, Domain]) -> tuple[str, str]:
+    names = tuple(pair) if isinstance(pair, tuple | list) else ()
+    if len(names) != 2 or names[0] == names[1] or not set(names) <= set(features):
+        raise DomainError("an interaction is a pair of two of the table's features")
+    return names[0], names[1]
