@@ -106,6 +106,8 @@ class Reference:
         c = np.asarray(counts, dtype=np.float64)
         if not np.isfinite(c).all() or (c < 0).any():
             raise ValueError(_BAD_COUNTS)
+        if not c.sum() > 0:
+            raise ValueError(_BAD_COUNTS)
         if c.ndim == 1:
             c = _normalised(domain, _of_all(domain, c))
         return cls.from_probabilities(domain, c, floor=floor)

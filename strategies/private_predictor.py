@@ -9,9 +9,10 @@ from typing import Any
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger, State
+from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.life import Reservation
+from flwr_kld.accounting.states import Remembered
 from flwr_kld.arguments import text
 from flwr_kld.codec.exact import NotNegative
 from flwr_kld.codec.model import Model
@@ -183,9 +184,9 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         if self.ledger is not None:
             self._version = self.ledger.keep_state(self._state()).version
 
-    def _state(self) -> State:
+    def _state(self) -> Remembered:
         kept = _Kept(self.rounds, self.taken, self.predictor.state())
-        return State(f"predictor/{self.name}", vars(kept), self._version)
+        return Remembered(f"predictor/{self.name}", vars(kept), self._version)
 
     def _restore(self, ledger: Ledger) -> None:
         """Go on where the ledger's last settled round ended; a round that broke off is skipped."""

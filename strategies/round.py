@@ -18,10 +18,11 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Kind, Ledger, LedgerError, State
+from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Kind, Ledger, LedgerError
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Failure
 from flwr_kld.accounting.life import Reservation
+from flwr_kld.accounting.states import Remembered
 from flwr_kld.arguments import real, whole
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
@@ -85,7 +86,7 @@ class Settled(Generic[R]):
         For the caller.
     report : Envelope
         For the ledger.
-    states : Sequence[State]
+    states : Sequence[Remembered]
         What is to be remembered, written together with the report.
     delivered : Sequence[Cost], optional
         What each charge cost in the end; by default, what was reserved.
@@ -93,7 +94,7 @@ class Settled(Generic[R]):
 
     result: R
     report: Envelope
-    states: Sequence[State] = ()
+    states: Sequence[Remembered] = ()
     delivered: Sequence[Cost] | None = None
 
 

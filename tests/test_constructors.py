@@ -233,7 +233,7 @@ ANSWERS = {
     LowerBound, UpperLimit, OutsideLimits, ClientSums, NoisyCounts, Standing,
     accounting.BudgetExhausted,
     Entry, Release, Reservation, Spent,
-    accounting.State, Delivery, ErrorSplit, Estimate,
+    accounting.states.Remembered, Delivery, ErrorSplit, Estimate,
     Movement, guard.Receipt, IntegralEvent, Recommendation,
     Forecast, Leader, PrivacyEvent, QueryPlan, Point,
     PredictorReport, ReferenceReport, DriftReport, report.Verdict,

@@ -16,7 +16,6 @@ from flwr_kld.accounting.entry import Kind
 from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
 from flwr_kld.accounting.ledger import Ledger
 from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
-from flwr_kld.accounting.states import State
 
 __all__ = [
     "Budget",
@@ -29,5 +28,4 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "RecordBuckets",
-    "State",
 ]

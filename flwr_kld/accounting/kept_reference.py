@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld.accounting import Ledger, State
+from flwr_kld.accounting import Ledger
+from flwr_kld.accounting.states import Remembered
 from flwr_kld.codec.exact import Real
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.rebuild import domain_from_spec
@@ -24,7 +25,7 @@ class _Kept(Model, what="the kept reference"):
     probabilities: list[Real]
 
 
-def kept_as(reference: Reference, key: str, population: str = "default") -> State:
+def kept_as(reference: Reference, key: str, population: str = "default") -> Remembered:
     """Return what to settle together with a reference's report.
 
     Parameters
@@ -37,7 +38,7 @@ def kept_as(reference: Reference, key: str, population: str = "default") -> Stat
         Whose budget paid for it.
     """
     kept = _Kept(reference.domain.spec(), reference.probabilities.tolist())
-    return State(_name(key, population), vars(kept))
+    return Remembered(_name(key, population), vars(kept))
 
 
 def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> Reference:

@@ -19,7 +19,7 @@ from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.parts import Charge, Everyone
 from flwr_kld.accounting.rotation import Rotation
 from flwr_kld.accounting.schema import checks
-from flwr_kld.accounting.states import State, read_state, write_state
+from flwr_kld.accounting.states import Remembered, read_state, write_state
 from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
 from flwr_kld.messages.json_text import json_text
@@ -151,7 +151,7 @@ class Ledger:
         report: Mapping[str, Any],
         *,
         delivered: Sequence[Cost] | None = None,
-        states: Iterable[State] = (),
+        states: Iterable[Remembered] = (),
         now: float | None = None,
     ) -> None:
         """Close a check that released something.
@@ -164,7 +164,7 @@ class Ledger:
             ``Report.to_dict()``. NaN and infinities, which JSON does not have, are kept as null.
         delivered : Sequence[Cost], optional
             What each charge cost in the end, which counts from now on; by default, as reserved.
-        states : Iterable[State]
+        states : Iterable[Remembered]
             What the monitor remembers, written together with the report or not at all.
         now : float, optional
             As in `reserve`.
@@ -314,12 +314,12 @@ class Ledger:
         """Return whose turn it is."""
         return Rotation(self._database, population)
 
-    def state(self, name: str) -> State | None:
+    def state(self, name: str) -> Remembered | None:
         """Return what a monitor remembers under a name, if anything."""
         with self._database.reading() as connection:
             return read_state(connection, name)
 
-    def keep_state(self, state: State, *, now: float | None = None) -> State:
+    def keep_state(self, state: Remembered, *, now: float | None = None) -> Remembered:
         """Write a state by itself; `settle` writes it together with a report.
 
         Raises

@@ -13,7 +13,7 @@ from flwr_kld.accounting.schema import states
 
 
 @dataclass(frozen=True)
-class State:
+class Remembered:
     """A named value.
 
     Parameters
@@ -32,13 +32,13 @@ class State:
     version: int = 0
 
 
-def read_state(connection: Connection, name: str) -> State | None:
+def read_state(connection: Connection, name: str) -> Remembered | None:
     """Return a state, if there is one."""
     row = connection.execute(select(states).where(states.c.name == name)).one_or_none()
-    return None if row is None else State(name, read_json(row.value, "a state"), row.version)
+    return None if row is None else Remembered(name, read_json(row.value, "a state"), row.version)
 
 
-def write_state(connection: Connection, state: State, now: int) -> State:
+def write_state(connection: Connection, state: Remembered, now: int) -> Remembered:
     """Write the next version of a state.
 
     Raises
@@ -62,4 +62,4 @@ def write_state(connection: Connection, state: State, now: int) -> State:
         connection.execute(states.insert().values(name=state.name, **values))
     else:
         connection.execute(states.update().where(states.c.name == state.name).values(values))
-    return State(state.name, state.value, version + 1)
+    return Remembered(state.name, state.value, version + 1)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from flwr_kld.accounting import Ledger, State
+from flwr_kld.accounting import Ledger
+from flwr_kld.accounting.states import Remembered
 from flwr_kld.check.decider import Alarm, Decided, Decider
 from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import read
 from flwr_kld.inference.contradictions import impossible_estimate
-from flwr_kld.inference.decision import contradicted, hold_to_estimates
+from flwr_kld.inference.decision import contradicted, hold_to_estimates, ranked, table_verdict
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.inference.recent_checks import RecentChecks
-from flwr_kld.inference.table_verdict import ranked, table_verdict
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import ColumnReport, Reading
@@ -36,7 +36,7 @@ class Concluded:
         Of a table: the column that moved most.
     columns : dict[str, ColumnReport]
         Of a table: each column, that one first.
-    states : tuple[State, ...]
+    states : tuple[Remembered, ...]
         What is to be remembered.
     """
 
@@ -44,7 +44,7 @@ class Concluded:
     verdict: Verdict | None
     column: str | None = None
     columns: dict[str, ColumnReport] = field(default_factory=dict)
-    states: tuple[State, ...] = ()
+    states: tuple[Remembered, ...] = ()
 
 
 @dataclass

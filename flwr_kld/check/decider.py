@@ -7,7 +7,8 @@ import json
 import math
 from dataclasses import dataclass, field, replace
 
-from flwr_kld.accounting import Ledger, State
+from flwr_kld.accounting import Ledger
+from flwr_kld.accounting.states import Remembered
 from flwr_kld.arguments import keep, real, whole
 from flwr_kld.check.measured import Measured
 from flwr_kld.counts.client_sums import ClientSums
@@ -103,7 +104,7 @@ class Decided:
     ----------
     verdict : Verdict or None
         None if no threshold was given.
-    states : tuple[State, ...]
+    states : tuple[Remembered, ...]
         For the ledger, written together with the report.
     design_effect : float
         Variance of a cohort's counts over that of as many independent records, at most; 1 where no
@@ -111,7 +112,7 @@ class Decided:
     """
 
     verdict: Verdict | None
-    states: tuple[State, ...] = ()
+    states: tuple[Remembered, ...] = ()
     design_effect: float = 1.0
 
 
@@ -239,9 +240,9 @@ class Decider:
             self._known = clients, found
         return self._known[1]
 
-    def _remembered(self, budget: str) -> State:
+    def _remembered(self, budget: str) -> Remembered:
         kept = {"evidence": self._detector.state(), "recent": self._recent.to_json()}
-        remembered = State(self._name(budget), kept, self._version)
+        remembered = Remembered(self._name(budget), kept, self._version)
         self._version += 1
         return remembered
 

@@ -124,10 +124,9 @@ class Measured:
         """What was published of each column of a table; else all of it."""
         first = _columns(self.first)
         second = [None] * len(first) if self.second is None else _columns(self.second)
-        witnesses = [(one,) for one in self.witnesses] or [()] * len(first)
-        parts = zip(first, witnesses, second, strict=True)
         return tuple(
-            replace(self, first=one, witnesses=seen, second=other) for one, seen, other in parts
+            replace(self, first=one, witnesses=self.witnesses[i : i + 1], second=other)
+            for i, (one, other) in enumerate(zip(first, second, strict=True))
         )
 
     @property

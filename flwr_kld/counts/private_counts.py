@@ -148,16 +148,9 @@ class ClientCounts(ClientVector):
     def count(
         cls, symbols: NDArray[np.int64], cell_of: NDArray[np.int32], cells: int
     ) -> ClientCounts:
-        """Count a client's own encoded records by cell; none at all are fine.
+        """Count a client's own records by cell; none at all are fine.
 
-        Parameters
-        ----------
-        symbols : NDArray[np.int64]
-            Shape [records], of a table [records, columns].
-        cell_of : NDArray[np.int32]
-            Cell of each symbol.
-        cells : int
-            Of all columns.
+        Symbols have shape [records], of a table [records, columns].
         """
         if len(symbols) > LARGEST_CLIENT:
             raise InvalidReply("the client has more records than counts can carry")

@@ -4,12 +4,18 @@ Drift is said on a lower confidence bound of one check (asymptotic, in the numbe
 evidence added up over checks (a theorem within the bound on a client's records), or on the share
 outside the reference. "No drift" is said only on an upper confidence limit, which holds for every
 law that the domain can show. The point estimate never alarms.
+
+A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
+(Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
+one hides with the probability of its own limit, however many there are.
 Proof notes: ``docs/proofs/lower-bound.md``, ``docs/proofs/outside-share.md``,
 ``docs/proofs/e-detector.md``.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flwr_kld.inference.e_detector import Standing
@@ -21,6 +27,8 @@ from flwr_kld.inference.verdict import Outcome, Verdict
 
 _NEXT = "the next checks: if it is a drift, evidence over checks finds it"
 _MORE = "more clients, more records of each, or a larger epsilon"
+_NAMED = 5
+"""Columns that a sentence names."""
 _NOISE = 2.0
 """Standard deviations within which a share is taken for noise around 0."""
 
@@ -132,6 +140,40 @@ def contradicted(threshold: float, level: float, why: str) -> Verdict:
         level=level,
         interval_note="the numbers contradict each other",
     )
+
+
+def ranked(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Return the columns, first those that drifted, then by how much over their threshold."""
+    order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.NO_DRIFT]
+
+    def place(name: str) -> tuple[int, float]:
+        verdict = verdicts[name]
+        bound = -math.inf if verdict.lower_bound is None else verdict.lower_bound
+        return order.index(verdict.outcome), verdict.threshold - bound
+
+    return sorted(verdicts, key=place)
+
+
+def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """Return the verdict on all columns, with the numbers of the one that is ranked first."""
+    names = ranked(verdicts)
+    leading = verdicts[names[0]]
+    alike = [name for name in names if verdicts[name].outcome is leading.outcome]
+    several, all_of_them = _listed(alike), len(verdicts)
+    why = f"{names[0]}: {leading.reason}"
+    if leading.outcome is Outcome.NO_DRIFT:
+        last = max(verdicts.values(), key=lambda v: v.interval[1] if v.interval else math.inf)
+        reason = (
+            f"none of {all_of_them} columns has drifted; the largest upper limit: {last.reason}"
+        )
+    elif leading.outcome is Outcome.DRIFT:
+        reason = f"{len(alike)} of {all_of_them} columns drifted: {several}; {why}"
+    else:
+        reason = (
+            f"no column is known to have drifted, and {len(alike)} of {all_of_them} may have: "
+            f"{several}; {why}"
+        )
+    return replace(leading, reason=reason)
 
 
 def hold_to_estimates(
@@ -258,3 +300,8 @@ def _excluded(bound: LowerBound, upper: UpperLimit | None, excluded: float) -> _
         return Outcome.INCONCLUSIVE, reason, _NEXT
     reason = f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape"
     return Outcome.NO_DRIFT, reason, None
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

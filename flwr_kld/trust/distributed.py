@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep, whole
@@ -61,6 +62,10 @@ class Distributed(Trust):
     columns: int = field(default=1, kw_only=True)
 
     name = "distributed"
+
+    def over(self, columns: int) -> Self:
+        """Return this model for a table."""
+        return replace(self, columns=columns)
 
     def __post_init__(self) -> None:
         guarantee = self.guarantee

@@ -6,7 +6,6 @@ How to write one of your own: ``docs/trust-models.md``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields, is_dataclass, replace
 from typing import Self
 
 from flwr_kld.accounting import Cost
@@ -39,8 +38,8 @@ class Trust(ABC):
 
     A model in which the server adds the noise says three things: its `name`, its `guarantee`, and
     the `event` of a release. One in which others do also has `noise_terms` or `release_terms`, from
-    which the messages of a check follow, and what these weigh. One that serves tables has a field
-    `columns`, on which its event depends.
+    which the messages of a check follow, and what these weigh. One that serves tables has
+    `columns`, on which its event depends, and `over`.
     """
 
     columns: int = 1
@@ -66,11 +65,9 @@ class Trust(ABC):
         """
         if columns == self.columns:
             return self
-        if is_dataclass(self) and any(each.name == "columns" for each in fields(self)):
-            return replace(self, columns=columns)
         raise ValueError(
-            f"{type(self).__name__}(…) knows how far a record moves one column, and the table has "
-            f"{columns}: give it a field 'columns'"
+            f"{type(self).__name__}(…) says how far a record moves one column, and the table has "
+            f"{columns}: it needs a method 'over'"
         )
 
     @abstractmethod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep, whole
@@ -95,6 +95,10 @@ class Trusted(Trust):
 
     name = "trusted"
 
+    def over(self, columns: int) -> Self:
+        """Return this model for a table."""
+        return replace(self, columns=columns)
+
     @property
     def guarantee(self) -> Guarantee:
         """What each check promises."""
@@ -164,7 +168,8 @@ class Trusted(Trust):
         return NoisyCounts(counts, told.records, self._counts_event(), plan, told.private)
 
     def _scalar(self, options: Scalar) -> ScalarRelease:
-        return ScalarRelease(options, self.guarantee, self.clip, self.noise)
+        noise = "laplace" if self.noise == "least" else self.noise
+        return ScalarRelease(options, self.guarantee, self.clip, noise)
 
     def _counts_event(self) -> PrivacyEvent:
         if self.clip is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import keep
@@ -56,11 +56,21 @@ class TrustedAggregator(Trust):
 
     name = TRUST
 
+    def over(self, columns: int) -> Self:
+        """Return this model for a table."""
+        return replace(self, columns=columns)
+
     def __post_init__(self) -> None:
         check_public(self.aggregator)
         # Calibrated now: a bad pair fails before anything is asked.
         alike = trusted_of(self.release_terms)
-        keep(self, epsilon=alike.epsilon, delta=alike.delta, clip=alike.clip)
+        keep(
+            self,
+            epsilon=alike.epsilon,
+            delta=alike.delta,
+            clip=alike.clip,
+            columns=alike.columns,
+        )
 
     @property
     def release_terms(self) -> ReleaseTerms:

@@ -15,8 +15,9 @@ import pytest
 from accounting.books import REPORT, alter, ask, forked, joined
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import Budget, Ledger, State
+from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.errors import LedgerUnavailable
+from flwr_kld.accounting.states import Remembered
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
@@ -105,7 +106,7 @@ def test_a_damaged_sum_lets_nothing_start(quick_folder, damage):
 @pytest.mark.parametrize("torn", ["torn", "", "[" * 100_000], ids=["torn", "empty", "deep"])
 def test_damaged_reports_and_states_are_noticed(ledger, torn):
     reservation = ledger.reserve("1", ask(0.1, "a"), now=NOW)
-    ledger.settle(reservation, REPORT, states=[State("alarm", 1)], now=NOW)
+    ledger.settle(reservation, REPORT, states=[Remembered("alarm", 1)], now=NOW)
     alter(ledger, f"UPDATE checks SET report = '{torn}'")
     alter(ledger, f"UPDATE states SET value = '{torn}'")
     for attempt in (ledger.history, lambda: ledger.check("1"), lambda: ledger.state("alarm")):

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 from accounting.books import REPORT, SILENCE, ask, forked, joined, stored
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import Ledger, State, sums
+from flwr_kld.accounting import Ledger, sums
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
+from flwr_kld.accounting.states import Remembered
 
 EPSILON = 0.001
 
@@ -38,7 +39,7 @@ def check_loop(url, log, keys, die=None):
         if die:
             die()
         seen = ledger.state("detector")
-        state = State("detector", [key], 0 if seen is None else seen.version)
+        state = Remembered("detector", [key], 0 if seen is None else seen.version)
         if die:
             die()
         ledger.settle(reservation, {**REPORT, "check": key}, states=[state], now=NOW)

@@ -10,7 +10,7 @@ from flwr_kld.accounting import (
     BudgetExhausted,
     Ledger,
     LedgerError,
-    State,
+    Remembered,
 )
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
 
@@ -136,9 +136,9 @@ def test_what_json_does_not_hold_is_not_stored(ledger, number):
     """A report was paid for, and is kept without it; a state that somebody computes with is not."""
     reservation = ledger.reserve("monday", ask(0.25), now=NOW)
     with pytest.raises(ValueError, match="cannot be kept as JSON, which has no NaN"):
-        ledger.settle(reservation, REPORT, states=[State("a", number)], now=NOW)
+        ledger.settle(reservation, REPORT, states=[Remembered("a", number)], now=NOW)
     with pytest.raises(ValueError, match="state 'a' cannot be kept as JSON"):
-        ledger.keep_state(State("a", {"sum": number}), now=NOW)
+        ledger.keep_state(Remembered("a", {"sum": number}), now=NOW)
     assert (ledger.check("monday").state, ledger.state("a"), spent(ledger)) == (
         "reserved", None, 0.25,
     )  # fmt: skip

@@ -4,7 +4,8 @@ import pytest
 from accounting.books import DAY, REPORT, SILENCE, ask, pure
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import BudgetExhausted, Charge, Ledger, LedgerError, RecordBuckets, State
+from flwr_kld.accounting import BudgetExhausted, Charge, Ledger, LedgerError, RecordBuckets
+from flwr_kld.accounting.states import Remembered
 
 CLIENTS = [f"c{i}" for i in range(10)]
 
@@ -64,27 +65,31 @@ def test_buckets_take_turns_over_restarts(url, ledger):
 
 def test_a_state_is_kept_by_name_and_version(url, ledger):
     assert ledger.state("alarm") is None
-    assert ledger.keep_state(State("alarm", {"sum": 0.5}), now=NOW).version == 1
+    assert ledger.keep_state(Remembered("alarm", {"sum": 0.5}), now=NOW).version == 1
     read = Ledger(url).state("alarm")
-    assert read == State("alarm", {"sum": 0.5}, 1)
-    assert ledger.keep_state(State("alarm", [1, None, "é"], read.version), now=NOW).version == 2
+    assert read == Remembered("alarm", {"sum": 0.5}, 1)
+    assert (
+        ledger.keep_state(Remembered("alarm", [1, None, "é"], read.version), now=NOW).version == 2
+    )
     assert ledger.state("alarm").value == [1, None, "é"]
     assert ledger.state("other") is None
 
 
 def test_two_writers_do_not_lose_a_state(ledger):
-    ledger.keep_state(State("alarm", 1), now=NOW)
+    ledger.keep_state(Remembered("alarm", 1), now=NOW)
     for stale in (0, 2):
         with pytest.raises(LedgerError, match=f"read at version {stale} and is at 1"):
-            ledger.keep_state(State("alarm", 2, stale), now=NOW)
+            ledger.keep_state(Remembered("alarm", 2, stale), now=NOW)
     assert ledger.state("alarm").value == 1
 
 
 def test_states_are_written_with_the_report_or_not_at_all(ledger):
     reservation = ledger.reserve("1", ask(0.1), now=NOW)
     with pytest.raises(LedgerError, match="read at version 7"):
-        ledger.settle(reservation, REPORT, states=[State("a", 1), State("b", 1, 7)], now=NOW)
+        ledger.settle(
+            reservation, REPORT, states=[Remembered("a", 1), Remembered("b", 1, 7)], now=NOW
+        )
     assert ledger.state("a") is None
     assert ledger.check("1").state == "reserved"
-    ledger.settle(reservation, REPORT, states=[State("a", 1), State("b", 1)], now=NOW)
-    assert ledger.state("b") == State("b", 1, 1)
+    ledger.settle(reservation, REPORT, states=[Remembered("a", 1), Remembered("b", 1)], now=NOW)
+    assert ledger.state("b") == Remembered("b", 1, 1)

@@ -8,8 +8,9 @@ import pytest
 from report.samples import decided
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger, State
+from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
 from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.accounting.states import Remembered
 from flwr_kld.cli.ledgers import checks_of
 from flwr_kld.privacy import Guarantee
 from flwr_kld.report import Outcome
@@ -46,7 +47,9 @@ def build(cli, out, flower_app):
     return run
 
 
-def settle(url: str, key: str, report: dict, *states: State, kind: Kind = Kind.REFERENCE) -> None:
+def settle(
+    url: str, key: str, report: dict, *states: Remembered, kind: Kind = Kind.REFERENCE
+) -> None:
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
     reservation = ledger.reserve(key, [Charge(cost, Everyone())], kind=kind)
@@ -139,8 +142,8 @@ OTHER = Reference.from_counts(MADE.domain, [1, 1, 1])
         ([], "keeps no reference under key '2026-09'"),
         ([kept_as(MADE, KEY, "others")], "keeps no reference under key '2026-09' of 'default'"),
         ([kept_as(OTHER, KEY)], "is damaged"),
-        ([State(f"default/reference/{KEY}", {"domain": {}})], "is damaged"),
-        ([State(f"default/reference/{KEY}", [1.0])], "is damaged"),
+        ([Remembered(f"default/reference/{KEY}", {"domain": {}})], "is damaged"),
+        ([Remembered(f"default/reference/{KEY}", [1.0])], "is damaged"),
     ],
 )
 def test_only_what_the_report_names_is_written(build, flwr, out, states, why):

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Kind, Ledger, State
+from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.errors import LedgerUnavailable
+from flwr_kld.accounting.states import Remembered
 from flwr_kld.cohort.cohort import Participant, UniformCohort
 from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Guarantee
@@ -62,7 +63,7 @@ class Noting(Round):
             raise self.raises
         self.spent = spent
         found = self.ledger and self.ledger.state("memory")
-        return Settled("result", REPORT, [State("memory", 7, found.version if found else 0)])
+        return Settled("result", REPORT, [Remembered("memory", 7, found.version if found else 0)])
 
 
 def test_it_is_reserved_before_anybody_is_asked_and_settled_after(ledger):
