@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.inference.estimators.free_law import GRID, SPACING, bell, exp
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.estimators.free_law import GRID, SPACING, bell
+from flwr_kld.inference.estimators.score import Floats, exp
 
 _SPREADS = (0.03, 0.06, 0.1, 0.16, 0.25, 0.35, 0.45, 0.55, 0.65, 0.8, 1.0, 1.3, 1.7, 2.2)
 _FEW_SPREADS = (0.05, 0.3, 0.8, 1.4, 2.2)

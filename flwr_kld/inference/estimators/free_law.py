@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.estimators.score import Floats, exp
 
 _HALF = np.concatenate(
     [np.arange(0, 0.3, 0.03), np.arange(0.3, 1.2, 0.06), np.arange(1.2, 8, 0.15)]
@@ -27,7 +27,6 @@ RANK = 20
 _DEVIATION, _LENGTH, _WARP = 3.0, 0.8, 0.3
 """Of f: its deviation, and its correlation length in ``asinh(u / warp)``."""
 _STEPS, _TRIES = 25, 8
-_NOTHING = -600.0
 _ENOUGH = 0.01
 """Gain in nats below which a fit has ended."""
 
@@ -62,11 +61,6 @@ def directions() -> Floats:
     sizes, axes = np.linalg.eigh(covariance)
     leading: Floats = axes[:, -RANK:] * np.sqrt(sizes[-RANK:])
     return leading
-
-
-def exp(x: Floats) -> Floats:
-    """Return e^x in the place of x, and e^-600 below that: underflow takes processors very long."""
-    return np.exp(np.maximum(x, _NOTHING, out=x), out=x)
 
 
 def bell(centre: float | Floats, spread: float | Floats) -> Floats:

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from flwr_kld.inference.estimators.groups import Groups
 from flwr_kld.inference.estimators.noise_window import NoiseWindow
-from flwr_kld.inference.estimators.score import Floats, score
+from flwr_kld.inference.estimators.score import Floats, exp, score
 from flwr_kld.privacy.table import NoiseTable
 
 SPACING = 0.2
@@ -31,7 +31,9 @@ def component_grid(theta: float, spacing: float = SPACING) -> Floats:
 def _log_pmf(h: Floats, mean: Floats, shape: float) -> Floats:
     """Log pmf of the Gamma-Poisson count with this mean and shape, broadcast."""
     ways = gammaln(h + shape) - gammaln(shape) - gammaln(h + 1)
-    log_pmf: Floats = ways - h * np.log1p(shape / mean) - shape * np.log1p(mean / shape)
+    log_pmf = -h * np.log1p(shape / mean)
+    log_pmf += ways
+    log_pmf -= shape * np.log1p(mean / shape)
     return log_pmf
 
 
@@ -60,11 +62,10 @@ class Likelihood:
         window = NoiseWindow(groups, noise)
         self._blurred, self._window, self._counts = window.at, window.chance, window.counts
         expected = np.exp(groups.log_expected)
-        mean = expected[:, None] * np.exp(self.grid)
-        table = np.exp(_log_pmf(self._counts[:, None], mean[:, None, :], self._shape))
-        unseen = np.zeros((*table.shape[:2], 1))
-        unseen[:, 0] = 1.0
-        self._table = np.concatenate([unseen, table], axis=2)
+        grid = np.append(self.grid[0], self.grid)  # the first one's place is for the unseen
+        mean = expected[:, None] * np.exp(grid)
+        self._table = exp(_log_pmf(self._counts[:, None], mean[:, None, :], self._shape))
+        self._table[:, :, 0] = self._counts == 0
         self._score = score(self._counts / expected[:, None], theta)
         self._slices = self._bin_slices()
         self._sharp_rows = self._sharp(mean)
@@ -81,8 +82,9 @@ class Likelihood:
         rows = _log_pmf(
             self.groups.value[sharp, None], mean[self.groups.bin_of[sharp]], self._shape
         )
-        rows = np.exp(rows - rows.max(axis=1, keepdims=True, initial=-np.inf))
-        return np.concatenate([np.zeros((len(rows), 1)), rows], axis=1)
+        rows = exp(rows - rows.max(axis=1, keepdims=True, initial=-np.inf))
+        rows[:, 0] = 0.0
+        return rows
 
     def _twist(self, tilt: float) -> Floats:
         """``e^(tilt h)`` up to a constant that keeps it at most 1, shape [H]."""
@@ -103,32 +105,41 @@ class Likelihood:
         rows[self._blurred] = blurred / blurred.max(axis=1, keepdims=True)
         return rows
 
-    def moments(self, prior: Floats, tilt: float) -> tuple[Floats, Floats, Floats, Floats]:
-        """Posterior mean and variance of the count and of its score for each group, 4 x [G].
-
-        Scores of sharp groups are left at 0: they are read cell by cell.
+    def counts(self, prior: Floats, tilt: float) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of the count of each group, 2 x [G].
 
         Parameters
         ----------
         prior : Floats
             Weight of the components in each bin, shape [B, U + 1].
         """
-        size = len(self.groups.size)
-        out = np.zeros((4, size))
-        out[0], out[1] = np.maximum(self.groups.value, 0.0), self.noise_variance
-        twist = self._twist(tilt)
-        h = self._counts
-        for b, first, end in self._slices:
-            # Where no component reaches, the floor leaves the noise alone to speak.
-            law = (self._table[b] @ prior[b]) * twist + 1e-250
-            f = self._score[b]
-            possible = np.isfinite(f)
-            f = np.where(possible, f, 0.0)
-            basis = law[:, None] * np.stack([np.ones_like(h), h, h * h, f, f * f, ~possible], 1)
-            sums = self._window[first:end] @ basis
-            sums = sums[:, 1:] / sums[:, :1]
-            at = self._blurred[first:end]
-            out[0, at], out[1, at] = sums[:, 0], np.maximum(sums[:, 1] - sums[:, 0] ** 2, 0.0)
-            out[2, at], out[3, at] = sums[:, 2], np.maximum(sums[:, 3] - sums[:, 2] ** 2, 0.0)
-            out[2, at[sums[:, 4] > 1e-12]] = np.inf
-        return out[0], out[1], out[2], out[3]
+        h, at = self._counts, self._blurred
+        sums = self._posterior(prior, tilt) @ np.stack([np.ones_like(h), h, h * h], axis=1)
+        mean, square = sums[:, 1:].T / sums[:, 0]
+        counts = np.maximum(self.groups.value, 0.0)
+        variance = np.full(len(counts), self.noise_variance)
+        counts[at], variance[at] = mean, np.maximum(square - mean**2, 0.0)
+        return counts, variance
+
+    def scores(self, prior: Floats, tilt: float) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of the score of each group's count, 2 x [G].
+
+        Those of sharp groups are left at 0: they are read cell by cell.
+        """
+        posterior, at = self._posterior(prior, tilt), self._blurred
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        possible = np.isfinite(self._score)
+        score_ = np.where(possible, self._score, 0.0)[self.groups.bin_of[at]]
+        mean = np.einsum("gh,gh->g", posterior, score_)
+        variance = np.einsum("gh,gh->g", posterior, score_**2) - mean**2
+        impossible = np.einsum("gh,gh->g", posterior, ~possible[self.groups.bin_of[at]])
+        out = np.zeros((2, len(self.groups.size)))
+        out[:, at] = np.where(impossible > 1e-12, np.inf, mean), np.maximum(variance, 0.0)
+        return out[0], out[1]
+
+    def _posterior(self, prior: Floats, tilt: float) -> Floats:
+        """Posterior of the count of each blurred group, up to a factor, shape [blurred, H]."""
+        # Where no component reaches, the floor leaves the noise alone to speak.
+        law = (self._table @ prior[:, :, None])[:, :, 0] * self._twist(tilt) + 1e-250
+        posterior: Floats = self._window * law[self.groups.bin_of[self._blurred]]
+        return posterior

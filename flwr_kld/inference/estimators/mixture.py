@@ -92,10 +92,11 @@ class Mixture:
         stopped early stays near the base in the directions that the counts do not determine.
         """
         groups, starts = self.groups, self.groups.starts
+        merged = len(starts) < len(rows)
         for _ in range(steps):
             share = rows * self.weights[groups.bin_of]
             share *= (groups.size / share.sum(axis=1))[:, None]
-            in_bin = np.add.reduceat(share, starts, axis=0)
+            in_bin = np.add.reduceat(share, starts, axis=0) if merged else share
             everywhere = in_bin.sum(axis=0)
             everywhere *= _TO_GLOBAL / everywhere.sum()
             weights = self._kernel @ in_bin + everywhere + _TO_BASE * self.base

@@ -63,7 +63,8 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     likelihood, total, total_variance = _seen(counts, scored, theta)
     groups = likelihood.groups
     prior, tilt = _fit(likelihood, groups, total, total_variance)
-    count, _, mean, spread = (of_group[groups.of] for of_group in likelihood.moments(prior, tilt))
+    count = likelihood.counts(prior, tilt)[0][groups.of]
+    mean, spread = (of_group[groups.of] for of_group in likelihood.scores(prior, tilt))
     sharp = groups.sharp[groups.of]
     # A count far above the noise is read as it is, with its own mass and not its bin's.
     ratio = np.where(sharp, y, count) / expected
@@ -117,7 +118,7 @@ def _fit(
         return mixture.weights, tilt
     limit = _LARGEST_TILT / likelihood.noise_variance**0.5
     for _ in range(_TILTS):
-        count, spread, _, _ = likelihood.moments(mixture.weights, tilt)
+        count, spread = likelihood.counts(mixture.weights, tilt)
         gap = total - groups.size @ count - tilt * total_variance
         step = gap / (groups.size @ spread + total_variance + 1e-12)
         tilt = float(np.clip(tilt + step, -limit, limit))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from flwr_kld.inference.estimators.free_law import GRID, exp
+from flwr_kld.inference.estimators.free_law import GRID
 from flwr_kld.inference.estimators.groups import Groups
 from flwr_kld.inference.estimators.noise_window import NoiseWindow
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.estimators.score import Floats, exp
 from flwr_kld.privacy.table import NoiseTable
 
 _IMPOSSIBLE = 1e-290

@@ -11,6 +11,8 @@ from flwr_kld.arguments import real
 
 Floats = NDArray[np.float64]
 
+_NOTHING = -600.0
+
 
 def check_theta(theta: float) -> float:
     """Return θ as Python's number; ValueError unless it is in [0, 1)."""
@@ -41,3 +43,8 @@ def score_ceiling(theta: float) -> float:
 def score_slope(ratio: Floats, theta: float) -> Floats:
     """``dφ/dr`` in nats, at r > 0 (or θ > 0)."""
     return -(1 - theta) / ((1 - theta) * ratio + theta)
+
+
+def exp(x: Floats) -> Floats:
+    """Return e^x in the place of x, and e^-600 below that: underflow takes processors very long."""
+    return np.exp(np.maximum(x, _NOTHING, out=x), out=x)
