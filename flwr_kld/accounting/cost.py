@@ -21,9 +21,11 @@ from flwr_kld.codec.exact import NotNegative, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
+from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.privacy.moves import worst_case
 from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.privacy.table import NoiseTable
 
@@ -103,9 +105,9 @@ class Cost:
         protects them; such an event counts by what it says was delivered (see `of_shares`).
         """
         cost = cls.claimed(event.mechanism, event.guarantee, event.delivered)
-        if event.delivered is not None or event.any_l1_move:
-            return cost
-        return cost._with_table(event.shifts, event.table)
+        if event.delivered is not None or isinstance(event.moves, Ball):
+            return cost  # of a ball it is not known which move is worst
+        return cost._with_table(*worst_case(event.table, event.moves))
 
     @classmethod
     def of_shares(cls, share: ShareEvent, survivors: int, corrupted: int = 0) -> Cost:
@@ -126,9 +128,10 @@ class Cost:
             share.guarantee,
             share.delivered_epsilon(honest, honest),
         )
-        if not isinstance(share.moves, tuple) or honest < 1:
-            return cost  # every move of a ball: which is worst is not known
-        return cost._with_table(tuple(share.grid * s for s in share.moves), share.noise(honest))
+        if isinstance(share.moves, Ball) or honest < 1:
+            return cost
+        table, shifts = worst_case(share.noise(honest), share.moves)
+        return cost._with_table(table, tuple(share.grid * s for s in shifts))
 
     @classmethod
     def of_draws(cls, event: IntegralEvent, budget: Budget) -> Cost:
@@ -278,7 +281,7 @@ class Cost:
             "unit": str(self.unit),
         }
 
-    def _with_table(self, shifts: tuple[int, ...], table: NoiseTable) -> Cost:
+    def _with_table(self, table: NoiseTable, shifts: tuple[int, ...]) -> Cost:
         if table.reach > _LONGEST_REACH:
             return self
         return Cost(

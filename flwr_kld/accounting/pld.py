@@ -9,21 +9,19 @@ Proof note: ``docs/proofs/composition.md``.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.privacy.amounts import ATTO, NANO
-from flwr_kld.privacy.table import TOTAL, NoiseTable
+from flwr_kld.privacy.loss_distribution import LossDistribution, loss_distribution
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-Pair = tuple[NDArray[np.float64], NDArray[np.float64], float]
-"""Probabilities of the same outcomes before and after the move, and what has no outcome."""
 
 _STEP = 1e-5
 """Smallest grid step in nats."""
@@ -61,7 +59,7 @@ def composed_epsilon(costs: tuple[tuple[Cost, int], ...], delta: float) -> float
     """
     rounding = max(_ROUNDING, _ROUNDING_EACH * sum(times for _, times in costs))
     usable = delta * (1 - 1e-9) - rounding
-    if any(lost > usable for cost, _ in costs for _, _, lost in _pairs(cost)) or usable <= 0:
+    if any(part.lost > usable for cost, _ in costs for part, _ in _parts(cost)) or usable <= 0:
         return math.inf
     costs = tuple(sorted(costs, key=lambda part: part[0].digest))  # one answer for any order
     step = _step(costs)
@@ -79,23 +77,25 @@ def _repeated(cost: Cost, times: int, step: float) -> PrivacyLossDistribution:
 @lru_cache(maxsize=16)
 def _distribution(cost: Cost, step: float) -> PrivacyLossDistribution:
     """Put one release of a kind on a grid; coordinates have independent noise and compose."""
-    parts = (_on_grid(pair, step) for pair in _pairs(cost))
+    parts = (
+        _on_grid(part, step).self_compose(times, tail_mass_truncation=_TRUNCATED)
+        for part, times in _parts(cost)
+    )
     return reduce(lambda a, b: a.compose(b, tail_mass_truncation=_TRUNCATED), parts)
 
 
-def _on_grid(pair: Pair, step: float) -> PrivacyLossDistribution:
+def _on_grid(part: LossDistribution, step: float) -> PrivacyLossDistribution:
     # Imported here: it takes two seconds, and a budget with room by sums never needs it.
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    p, q, lost = pair
-    loss = np.log(p / q)
+    p, loss = part.p, part.losses
     below = np.floor(loss / step)
     above = p * np.expm1(below * step - loss) / math.expm1(-step)
     points = np.concatenate([below, below + 1]).astype(np.int64)
     grid, place = np.unique(points, return_inverse=True)
     mass = np.bincount(place, np.concatenate([p - above, above]))
     return PrivacyLossDistribution.create_from_rounded_probability(
-        dict(zip(grid.tolist(), mass.tolist(), strict=True)), lost, step
+        dict(zip(grid.tolist(), mass.tolist(), strict=True)), float(part.lost), step
     )
 
 
@@ -109,18 +109,18 @@ def _step(costs: tuple[tuple[Cost, int], ...]) -> float:
     """
     widest, variance, unit = 0.0, 0.0, 0.0
     most = max(times for _, times in costs)
-    of_kinds = [([(p, np.log(p / q)) for p, q, _ in _pairs(cost)], n) for cost, n in costs]
-    for losses, times in of_kinds:
-        widest = max(widest, sum(float(np.ptp(loss)) for _, loss in losses))
-        variance += times * sum(float(p @ loss**2) for p, loss in losses)
+    for cost, times in costs:
+        parts = _parts(cost)
+        widest = max(widest, sum(n * float(np.ptp(part.losses)) for part, n in parts))
+        variance += times * sum(n * part.mean_square for part, n in parts)
         if times == most:
-            sizes = np.abs(np.concatenate([loss for _, loss in losses]))
+            sizes = np.abs(np.concatenate([part.losses for part, _ in parts]))
             unit = float(sizes[sizes > 1e-9 * sizes.max()].min())
     split = 0.0
-    for losses, times in of_kinds:
-        for p, loss in losses:
-            beside = loss / unit - np.floor(loss / unit)
-            split += times * unit**2 * float(p @ (beside * (1 - beside)))
+    for cost, times in costs:
+        for part, n in _parts(cost):
+            beside = part.losses / unit - np.floor(part.losses / unit)
+            split += times * n * unit**2 * float((part.p * beside * (1 - beside)).sum())
     if split <= _SPLIT * variance:
         return unit
     width = max(widest, 20 * math.sqrt(variance))
@@ -130,22 +130,15 @@ def _step(costs: tuple[tuple[Cost, int], ...]) -> float:
 
 
 @lru_cache(maxsize=64)
-def _pairs(cost: Cost) -> tuple[Pair, ...]:
-    """Return a pair of laws for each coordinate that moves."""
+def _parts(cost: Cost) -> tuple[tuple[LossDistribution, int], ...]:
+    """Return the losses of the coordinates that move, and how many coordinates have them."""
     if cost.table is not None:
-        return tuple(_moved(cost.table, shift) for shift in cost.shifts)
+        moved = Counter(abs(shift) for shift in cost.shifts if shift)
+        return tuple((loss_distribution(cost.table, s), times) for s, times in moved.items())
     # Whatever is (epsilon, delta)-private reveals no more than this (Kairouz, Oh, Viswanath 2015).
     epsilon, delta = cost.epsilon / 10**NANO, cost.delta / 10**ATTO
     if epsilon > _NO_PROTECTION:
         delta = 1.0
     likely = (1 - delta) / (1 + math.exp(-epsilon))
     p = np.array([likely, likely * math.exp(-epsilon)])
-    return ((p, p[::-1], delta),)
-
-
-def _moved(table: NoiseTable, shift: int) -> Pair:
-    """Pair the law with itself moved; outcomes that leave either's table count as lost."""
-    moved = abs(shift)  # the law is symmetric
-    p = np.array([w / TOTAL for w in table.weights[moved:]])
-    q = np.array([w / TOTAL for w in table.weights[: len(table.weights) - moved]])
-    return p, q, float((table.tail + sum(table.weights[:moved])) / TOTAL)
+    return ((LossDistribution(p, np.array([epsilon, -epsilon]), Fraction(delta)), 1),)

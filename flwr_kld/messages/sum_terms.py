@@ -77,7 +77,7 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
             n_min=self.n_min,
             mechanism=self.mechanism,
             clip=self.clipped,
-            ball=sums_move(self.columns) if self.sums else None,
+            moves=sums_move(self.columns) if self.sums else None,
             columns=self.columns,
         )
 

@@ -9,10 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.privacy.hockey_stick import check_shifts, hockey_stick
+from flwr_kld.privacy.moves import Box
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 Law = Callable[[float], NoiseTable]
@@ -92,6 +94,31 @@ def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) 
     return replace(laplace, guarantee=guarantee)
 
 
+def box_event(guarantee: Guarantee, corner: tuple[int, ...]) -> PrivacyEvent:
+    """Least noise that hides every move of which no coordinate is larger than that of `corner`.
+
+    Pure discrete Laplace or discrete Gaussian, whichever has the smaller variance.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What is promised.
+    corner : tuple[int, ...]
+        Largest move of each coordinate, in counts or steps.
+
+    Raises
+    ------
+    ValueError
+        If no table of reasonable size can serve.
+    """
+    a_hair_less = replace(guarantee, delta=guarantee.delta * (1 - 1e-9))  # for far tails: `Box`
+    event = least_noise(a_hair_less, shifts=corner)
+    event = replace(event, moves=Box(corner), guarantee=guarantee)
+    if event.delta_at(guarantee.epsilon) > guarantee.delta:
+        raise _unserved(guarantee.epsilon, guarantee.delta)
+    return event
+
+
 def pure_laplace(guarantee: Guarantee, norm: int) -> PrivacyEvent:
     """Discrete Laplace noise that hides every move of a 1-norm, with delta = 0.
 
@@ -108,7 +135,7 @@ def pure_laplace(guarantee: Guarantee, norm: int) -> PrivacyEvent:
         If no table of reasonable size can serve.
     """
     pure = replace(guarantee, delta=0.0)
-    return replace(calibrated_laplace(pure, shifts=(norm,)), any_l1_move=True)
+    return replace(calibrated_laplace(pure, shifts=(norm,)), moves=Ball(1, norm, norm))
 
 
 @lru_cache(maxsize=64)
@@ -122,9 +149,26 @@ def _laplace_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> Noi
 
 @lru_cache(maxsize=64)
 def _gaussian_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> NoiseTable:
-    return _least_scale(
-        discrete_gaussian, _ample_sigma(epsilon, delta, shifts), shifts, epsilon, delta
-    )
+    scale, low = _ample_sigma(epsilon, delta, shifts), 0.0
+    if len(shifts) > 2:  # large tables, and an even grid: search near the law of real numbers
+        sigma = _analytic_sigma(epsilon, delta, shifts)
+        scale, low = 1.0003 * sigma, 0.999 * sigma
+    return _least_scale(discrete_gaussian, scale, shifts, epsilon, delta, low=low)
+
+
+def _analytic_sigma(epsilon: float, delta: float, shifts: tuple[int, ...]) -> float:
+    """Gaussian noise on real numbers (Balle & Wang 2018, Theorem 8)."""
+
+    def beyond(mu: float) -> bool:
+        near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+        more, less = math.erfc(near / math.sqrt(2)), math.erfc(far / math.sqrt(2))
+        return (more - math.exp(min(epsilon, 700.0)) * less) / 2 > delta
+
+    low, high = 0.0, 2 * math.sqrt(epsilon) + 40
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if beyond(middle) else (middle, high)
+    return math.hypot(*shifts) / high
 
 
 def _ample_sigma(epsilon: float, delta: float, shifts: tuple[int, ...]) -> float:
@@ -139,8 +183,10 @@ def _least_scale(
     shifts: tuple[int, ...],
     epsilon: float,
     delta: float,
+    *,
+    low: float = 0.0,
 ) -> NoiseTable:
-    """Smallest scale of `law` within the guarantee, by bisection downwards from `scale`.
+    """Smallest scale of `law` within the guarantee, by bisection between `low` and `scale`.
 
     On integers the divergence is not monotone in the scale once the noise is of the order of one
     count: there, smaller scales are tried too, percent by percent.
@@ -156,7 +202,7 @@ def _least_scale(
         scale *= 2
         if scale > 1000 * start:
             raise _unserved(epsilon, delta)
-    low, high = 0.0, scale
+    high = scale
     if scale < _LATTICE:
         feasible = [s for s in scale * 0.99 ** np.arange(_PERCENTS) if enough(s)]
         low, high = 0.99 * feasible[-1], feasible[-1]

@@ -12,15 +12,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 from flwr_kld.arguments import whole
-from flwr_kld.privacy.ball import pure_delta, renyi_delta
+from flwr_kld.privacy.ball import pure_delta
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.guarantee import check_epsilon_delta
-from flwr_kld.privacy.hockey_stick import hockey_stick
+from flwr_kld.privacy.moves import Box, Moves, l1_norm, moves_delta
 from flwr_kld.privacy.table import NoiseTable
-
-Moves = tuple[int, ...] | Ball
-"""The worst-case move of the summed vector, or the ball of all that are possible; in counts."""
 
 _NO_PROTECTION = 40.0
 """Nats from which on a delivered epsilon is reported as infinite."""
@@ -51,8 +48,7 @@ def delivered_delta(
         How many of them added their share and told nobody its value. The others' noise counts
         for nothing.
     moves : Moves
-        What has to be hidden, in counts: shifts of the coordinates, or a `Ball` (certified for all
-        its moves).
+        What has to be hidden, in counts.
     epsilon : float
         In nats, > 0.
     grid : int
@@ -71,9 +67,7 @@ def delivered_delta(
     pure = pure_delta(law, _around(moves), grid, epsilon)
     if pure <= _TINY:
         return pure
-    if isinstance(moves, Ball):
-        return min(pure, renyi_delta(law, moves, grid, epsilon))
-    return min(pure, hockey_stick(law, tuple(grid * s for s in moves), epsilon))
+    return min(pure, moves_delta(law, moves, epsilon, grid=grid))
 
 
 @lru_cache(maxsize=32)
@@ -116,6 +110,7 @@ def delivered_epsilon(
 def _around(moves: Moves) -> Ball:
     if isinstance(moves, Ball):
         return moves
-    if not moves or 0 in moves:
+    shifts = moves.corner if isinstance(moves, Box) else moves
+    if not shifts or 0 in shifts:
         raise ValueError("shifts must be non-zero moves of one coordinate or more")
-    return Ball(1, sum(map(abs, moves)), max(map(abs, moves)))
+    return Ball(1, l1_norm(moves), max(map(abs, shifts)))

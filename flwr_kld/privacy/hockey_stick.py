@@ -61,9 +61,7 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
         If an argument is out of range.
     """
     epsilon, shifts = real("epsilon", epsilon, least=0, unit="nats"), check_shifts(shifts)
-    bound = exp_below(epsilon)
-    step = table.step_ratio
-    if step is not None and step ** sum(map(abs, shifts)) <= bound:
+    if is_pure(table, sum(map(abs, shifts)), epsilon):
         return Fraction(0)
     if len(shifts) > 2:
         times = Counter(abs(shift) for shift in shifts if shift)
@@ -71,7 +69,12 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     first = _moved(table, abs(shifts[0]))  # the law is symmetric, so signs do not matter
     second = _moved(table, abs(shifts[1])) if len(shifts) == 2 else _STILL
     lost = len(shifts) * Fraction(table.tail, TOTAL)
-    return _two_coordinates(first, second, bound, epsilon) + lost + _SLACK
+    return _two_coordinates(first, second, exp_below(epsilon), epsilon) + lost + _SLACK
+
+
+def is_pure(table: NoiseTable, norm: int, epsilon: float) -> bool:
+    """Whether noise from `table` hides every move of this l1 norm at `epsilon` with delta = 0."""
+    return table.step_ratio is not None and table.step_ratio**norm <= exp_below(epsilon)
 
 
 def check_shifts(shifts: tuple[int, ...]) -> tuple[int, ...]:

@@ -15,14 +15,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
-_ROUGH = 1 << 40
-"""Weights below count as lost: so small they are rounded, and their losses far too large."""
+_ROUGH = 2.0**-88
+"""Probabilities below count as lost: so small they are rounded, and their losses far too large."""
 _HAIR = 1e-12
 """Nats by which each loss is raised: covers float64 rounding of it and of its split."""
 _SPLIT = 1e-4
@@ -62,16 +63,18 @@ class LossDistribution:
     @property
     def mean_square(self) -> float:
         """E[loss²], in squared nats."""
-        return float(self.p @ self.losses**2)
+        return float((self.p * self.losses**2).sum())
 
 
 @lru_cache(maxsize=64)
 def loss_distribution(table: NoiseTable, shift: int) -> LossDistribution:
     """Losses of one draw of noise that is moved by `shift` counts, other than 0."""
-    moved = table.weights[abs(shift) :]  # the law is symmetric
-    pairs = [(w, v) for w, v in zip(moved, table.weights, strict=False) if min(w, v) >= _ROUGH]
-    p, q = np.array([(w / TOTAL, v / TOTAL) for w, v in pairs]).reshape(-1, 2).T
-    return LossDistribution(p, np.log(p / q), Fraction(TOTAL - sum(w for w, _ in pairs), TOTAL))
+    shift = abs(shift)  # the law is symmetric
+    p, q = table.probabilities[shift:], table.probabilities[: len(table.weights) - shift]
+    there = np.minimum(p, q) >= _ROUGH
+    kept = sum(compress(table.weights[shift:], there))
+    losses = np.log(p[there] / q[there])
+    return LossDistribution(p[there], losses, Fraction(TOTAL - kept, TOTAL))
 
 
 def composed_delta(parts: Iterable[tuple[LossDistribution, int]], epsilon: float) -> Fraction:

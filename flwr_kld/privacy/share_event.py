@@ -14,8 +14,9 @@ from flwr_kld.privacy.ball import zcdp_sigma
 from flwr_kld.privacy.calibrate import calibrated_gaussian
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import noise_sum
-from flwr_kld.privacy.delivered import Moves, delivered_delta, delivered_epsilon
+from flwr_kld.privacy.delivered import delivered_delta, delivered_epsilon
 from flwr_kld.privacy.guarantee import Guarantee, Unit
+from flwr_kld.privacy.moves import Box, Moves, l1_norm
 from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
 from flwr_kld.privacy.table import NoiseTable
 
@@ -103,7 +104,7 @@ def calibrate_shares(
     n_min: int,
     mechanism: Mechanism = "discrete-laplace",
     clip: Clip | None = None,
-    ball: Ball | None = None,
+    moves: Moves | None = None,
     columns: int = 1,
 ) -> ShareEvent:
     """Find shares of which `n_min` deliver `guarantee`.
@@ -119,8 +120,8 @@ def calibrate_shares(
         Discrete Laplace (default) for single records or l1 clips, the others also for l2 clips.
     clip : Clip, optional
         How whole clients' vectors of counts are clipped; needed if they are what is hidden.
-    ball : Ball, optional
-        All moves of a vector other than one of counts, whatever is hidden.
+    moves : Moves, optional
+        Moves of a vector other than one of counts, whatever is hidden.
     columns : int
         In each of which a record is counted once.
 
@@ -134,21 +135,19 @@ def calibrate_shares(
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
     n_min = whole("n_min", n_min, least=1, unit="clients")
     columns = whole("columns", columns, least=1)
-    moves: Moves
-    moves = adjacency.table_shifts(columns) if clip is None else clip.moves(adjacency, columns)
-    if ball is not None:
-        moves = ball
-    elif (guarantee.unit is Unit.CLIENT) != (clip is not None):
-        raise ValueError("clip= and unit=Unit.CLIENT go together: give both, or neither")
+    if moves is None:
+        if (guarantee.unit is Unit.CLIENT) != (clip is not None):
+            raise ValueError("clip= and unit=Unit.CLIENT go together: give both, or neither")
+        moves = adjacency.table_shifts(columns) if clip is None else clip.moves(adjacency, columns)
+    hidden = moves
 
     def event(share: NoiseTable, grid: int) -> ShareEvent:
-        return ShareEvent(mechanism, share, n_min, grid, moves, guarantee)
+        return ShareEvent(mechanism, share, n_min, grid, hidden, guarantee)
 
     if mechanism == "discrete-laplace":
         if isinstance(moves, Ball) and moves.norm == 2:
             raise ValueError("discrete Laplace hides l1 moves: use Clip(norm=1) or other noise")
-        l1 = moves.l1 if isinstance(moves, Ball) else sum(map(abs, moves))
-        return event(laplace_share(l1 / epsilon, n_min), 1)
+        return event(laplace_share(l1_norm(moves) / epsilon, n_min), 1)
     if mechanism not in ("skellam", "discrete-gaussian"):
         raise ValueError(f"unknown mechanism {mechanism!r}")
     sigma = _gaussian_sigma(guarantee, moves)
@@ -194,4 +193,5 @@ def _gaussian_sigma(guarantee: Guarantee, moves: Moves) -> float:
     """Total noise, in counts, of the central Gaussian: shares need as much or a little more."""
     if isinstance(moves, Ball):
         return zcdp_sigma(moves, guarantee.epsilon, guarantee.delta)
-    return math.sqrt(calibrated_gaussian(guarantee, shifts=moves).table.variance)
+    shifts = moves.corner if isinstance(moves, Box) else moves
+    return math.sqrt(calibrated_gaussian(guarantee, shifts=shifts).table.variance)

@@ -15,7 +15,7 @@ from flwr_kld.messages.question import MOST_COLUMNS
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.clip import Ball, Clip
+from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.convolve import on_coarser_grid
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
@@ -127,9 +127,8 @@ class Distributed(Trust):
         return PrivacyEvent(
             mechanism=f"distributed {share.mechanism}",
             table=table,
-            shifts=(share.moves.l1,) if isinstance(share.moves, Ball) else share.moves,
+            moves=share.moves,
             guarantee=self.guarantee,
-            any_l1_move=isinstance(share.moves, Ball),
             delivered=share.delivered_epsilon(honest, honest),
         )
 

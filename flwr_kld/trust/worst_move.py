@@ -9,15 +9,13 @@ from __future__ import annotations
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy.clip import Ball, Clip
+from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.guarantee import Adjacency, Unit
+from flwr_kld.privacy.moves import Moves
 from flwr_kld.query.scores import sums_move
 
-Move = tuple[int, ...] | Ball
-"""Of single records: the cells that move and by how much; of whole clients: a ball."""
 
-
-def worst_move(question: Question, noise: NoiseTerms | None) -> Move:
+def worst_move(question: Question, noise: NoiseTerms | None) -> Moves:
     """Return the worst move of exactly what a client counts for a question, in counts.
 
     A record that changes its value leaves one cell and enters another. One that comes or goes moves
@@ -49,7 +47,7 @@ def worst_move(question: Question, noise: NoiseTerms | None) -> Move:
     return moving.table_shifts(question.columns)
 
 
-def hidden_move(question: Question, noise: NoiseTerms | None) -> Move:
+def hidden_move(question: Question, noise: NoiseTerms | None) -> Moves:
     """Return the move that the noise of a question hides at the claimed epsilon, in counts.
 
     Where a server or an aggregator adds the noise, that is what `Trusted` calibrates for: the

@@ -11,7 +11,7 @@ from flwr_kld.accounting.budget import UNBOUNDED
 from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.clip import Clip
+from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.discrete_laws import discrete_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
@@ -53,8 +53,8 @@ def test_what_clients_noise_delivered_counts_and_not_its_table():
 
 def test_a_whole_clients_counts_have_no_known_worst_move():
     event = PrivacyEvent(
-        "discrete-laplace", discrete_laplace(20.0), (10,),
-        Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT), any_l1_move=True,
+        "discrete-laplace", discrete_laplace(20.0), Ball(1, 10, 10),
+        Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT),
     )  # fmt: skip
     assert Cost.of(event).table is None
     clients = Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE, Unit.CLIENT)

@@ -185,7 +185,7 @@ def test_the_release_is_the_grid_value_plus_the_sampled_integer():
     drawn_noise = int(sample(scalar.event.table, 1, SeededBits(4))[0])
     h = np.bincount(drawn.cell_of[symbols], minlength=drawn.cells)
     assert scalar.value == (function.on_grid(h, step) + drawn_noise) * step
-    assert scalar.event.shifts == (moves,)
+    assert scalar.event.moves == (moves,)
     assert scalar.event.guarantee.epsilon == 1.0
     assert scalar.event.guarantee.unit is Unit.RECORD
     assert scalar.standard_deviation == step * math.sqrt(scalar.event.table.variance)
@@ -263,7 +263,7 @@ def test_the_event_says_what_was_hidden(noise, delta, adjacency, clip):
     )
     _, moves = ScalarFunction(PLANS["three"], options, 4.0).grid(adjacency, clip)
     assert scalar.event.mechanism == f"discrete-{noise}"
-    assert scalar.event.shifts == (moves,)
+    assert scalar.event.moves == (moves,)
     assert scalar.event.guarantee.adjacency is adjacency
     assert scalar.event.guarantee.unit is (Unit.RECORD if clip is None else Unit.CLIENT)
     assert scalar.event.delta_at(1.0) <= delta

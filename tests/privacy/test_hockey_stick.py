@@ -39,9 +39,9 @@ def test_laplace_is_pure_and_ten_percent_either_way_is_noticed(epsilon, shifts):
 def test_gaussian_is_tight_and_ten_percent_either_way_is_noticed(epsilon, adjacency):
     event = calibrated_gaussian(Guarantee(epsilon, 1e-6, adjacency))
     sigma = math.sqrt(event.table.variance)
-    assert tight(event.table, event.shifts, epsilon, 1e-6)
-    assert not tight(discrete_gaussian(0.9 * sigma), event.shifts, epsilon, 1e-6)
-    assert not tight(discrete_gaussian(1.1 * sigma), event.shifts, epsilon, 1e-6)
+    assert tight(event.table, event.moves, epsilon, 1e-6)
+    assert not tight(discrete_gaussian(0.9 * sigma), event.moves, epsilon, 1e-6)
+    assert not tight(discrete_gaussian(1.1 * sigma), event.moves, epsilon, 1e-6)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

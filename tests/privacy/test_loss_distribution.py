@@ -131,7 +131,7 @@ def test_calibrated_noise_is_enough_and_ten_percent_less_is_not(columns):
         (discrete_laplace, calibrated_laplace),
     ):
         event = calibrated(Guarantee(1.0, 1e-6), shifts=shifts)
-        assert event.shifts == shifts
+        assert event.moves == shifts
         assert event.delta_at(1.0) <= 1e-6 < event.delta_at(0.99)
         scale = math.sqrt(event.table.variance / (1 if law is discrete_gaussian else 2))
         assert hockey_stick(law(0.9 * scale), shifts, 1.0) > 1e-6
@@ -186,7 +186,7 @@ def test_a_move_beyond_the_table_is_lost():
 def test_the_smaller_noise_is_taken(columns, delta, mechanism):
     shifts, asked = (1, -1) * columns, Guarantee(1.0, delta)
     event = least_noise(asked, shifts=shifts)
-    assert (event.mechanism, event.shifts, event.guarantee) == (mechanism, shifts, asked)
+    assert (event.mechanism, event.moves, event.guarantee) == (mechanism, shifts, asked)
     pure = calibrated_laplace(Guarantee(1.0), shifts=shifts)
     assert event.table.variance <= pure.table.variance
     assert event.delta_at(1.0) <= delta
