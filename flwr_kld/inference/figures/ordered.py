@@ -106,16 +106,16 @@ def ordered_figures(noisy: NoisyCounts, *, design_effect: float) -> OrderedFigur
     *rows, having = in_cells(noisy.plan, groups)
     below = np.array(rows)
     present = max(float(having @ seen), 1 / noisy.records)
-    clients = below @ seen / present
+    clients = np.clip(below @ seen / present, 0, 1)
     law = as_law(seen, noisy.plan.mass)
     # A ratio moves like its numerator less itself times its denominator.
-    influence = (below - np.clip(clients, 0, 1)[:, None] * having) / present
+    influence = (below - clients[:, None] * having) / present
     covariance = share_covariance(noisy, influence, law, design_effect=design_effect)
 
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
     width = np.diff(edges)
     around = np.append(width, 0) / 2 + np.append(0, width) / 2
-    mean = edges[-1] - around @ np.clip(clients, 0, 1)
+    mean = edges[-1] - around @ clients
     error = math.sqrt(max(float(around @ covariance @ around), 0))
     ends = np.clip([mean - _SIDES * error, mean + _SIDES * error], edges[0], edges[-1])
     return OrderedFigures(
@@ -153,7 +153,7 @@ def _quantiles(
     """Invert both distribution functions, and the clients' moved by its error to both sides."""
     # Half of the way between the two that rise: noise makes the sums of small counts fall.
     up, down = np.maximum.accumulate(clients), np.minimum.accumulate(clients[::-1])[::-1]
-    rising = np.clip((up + down) / 2, 0, 1)
+    rising = (up + down) / 2
     levels = np.array(QUANTILES)
     value, of_reference = (np.interp(levels, f, edges) for f in (rising, reference))
     reach = _SIDES * np.interp(value, edges, deviation)

@@ -19,12 +19,13 @@ from inference.figures.columns import (
     release,
     releases,
 )
+from pydantic import TypeAdapter
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import binom, binomtest
 
 from flwr_kld import Binned, Categories, Labels, Reference
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.inference.figures.figures import distances, figures
+from flwr_kld.inference.figures.figures import Figures, distances, figures
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import HEAD, QueryPlan
 
@@ -176,6 +177,14 @@ def test_they_are_the_same_whenever_they_are_asked():
     assert figures(counts) == figures(counts)
 
 
+@pytest.mark.parametrize(("domain", "law"), [(DELAYS, BEFORE), (PORTS, [0.4, 0.3, 0.2, 0.1])])
+def test_json_gives_them_back(domain, law):
+    plan = plan_of(domain, law)
+    found = figures(release(plan, np.rint(1000 * plan.reference.probabilities), GAUSSIAN))
+    text = json.dumps(found.to_dict(), allow_nan=False)
+    assert TypeAdapter(Figures).validate_json(text, strict=True) == found
+
+
 def test_a_column_of_one_cell_cannot_drift():
     reference = Reference(Labels(["a"]), np.array([0.5, 0.3, 0.2]))
     plan = QueryPlan(reference, np.zeros(3, np.int32), np.ones(1), np.ones(1), np.full(1, HEAD))
@@ -224,6 +233,9 @@ def test_whatever_is_published_figures_are_finite_and_in_range(
     assert -1e-12 <= found.jensen_shannon.value <= math.log(2) + 1e-9
     assert all(0 <= share.low <= share.value <= share.high <= 1 for share in found.shares)
     if found.ordered is not None:
+        first, *_, last = domain.edges
+        assert 0 <= found.ordered.wasserstein.value <= (last - first) * (1 + 1e-9)
+        assert first - 1e-3 <= found.ordered.mean.value <= last + 1e-3
         quantiles = [(q.low, q.value, q.high) for q in found.ordered.quantiles]
         assert all(low <= value <= high for low, value, high in quantiles)
         assert (np.diff(quantiles, axis=0) >= -1e-6).all()
