@@ -86,12 +86,11 @@ class Binned(Domain):
         index = self._index(symbol)
         if index == self.size - 1:
             return "missing"
-        names = [repr(edge).removesuffix(".0") for edge in self.edges]
+        around = self.edges[max(index - 1, 0) : index + 1]
+        low, high = (repr(around[end]).removesuffix(".0") for end in (0, -1))
         if index == 0:
-            return f"< {names[0]}"
-        if index == len(names):
-            return f">= {names[-1]}"
-        return f"[{names[index - 1]}, {names[index]})"
+            return f"< {high}"
+        return f">= {low}" if index == len(self.edges) else f"[{low}, {high})"
 
     def spec(self) -> Spec:
         """Return the edges."""

@@ -11,17 +11,24 @@ from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
 
 
-def noisy_shares(noisy: NoisyCounts) -> tuple[Floats, float]:
-    """Return unbiased shares of the cells, summing to 1, and the noise's variance in each.
+def noisy_shares(noisy: NoisyCounts) -> Floats:
+    """Return unbiased shares of the cells, which sum to 1 and may be negative, shape [cells]."""
+    share = noisy.values / noisy.records
+    if not _total_is_known(noisy):
+        return share
+    # The sum of all noise is known with N: least squares take its mean from each cell.
+    return share - (share.sum() - 1) / len(share)
 
-    Shares may be negative, shape [cells].
-    """
-    total, cells = noisy.records, noisy.plan.cells
-    share, variance = noisy.values / total, noisy.noise.variance / total**2
-    if noisy.event.guarantee.adjacency is Adjacency.ADD_REMOVE:
-        return share, variance
-    # N is known, so the sum of all noise is: least squares take its mean from each cell.
-    return share - (share.sum() - 1) / cells, variance * (1 - 1 / cells)
+
+def share_noise(noisy: NoisyCounts) -> float:
+    """Return the variance that the noise gives to each of `noisy_shares`."""
+    variance = noisy.noise.variance / noisy.records**2
+    return variance * (1 - 1 / noisy.plan.cells) if _total_is_known(noisy) else variance
+
+
+def _total_is_known(noisy: NoisyCounts) -> bool:
+    """Whether N is not the sum of the noisy counts."""
+    return noisy.event.guarantee.adjacency is not Adjacency.ADD_REMOVE
 
 
 def as_law(shares: Floats, otherwise: Floats) -> Floats:

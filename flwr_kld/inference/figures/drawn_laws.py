@@ -16,10 +16,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import norm
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.inference.figures.cell_shares import as_law, noisy_shares
+from flwr_kld.inference.figures.cell_shares import as_law, share_noise
 from flwr_kld.inference.share_interval import Floats
 from flwr_kld.privacy.table import NoiseTable
 
@@ -33,17 +32,21 @@ _NO_DRIFT = 0.1
 """Prior probability of τ = 0."""
 _DRAWS, _FEWEST, _NUMBERS = 100, 40, 1 << 20
 """Of laws, and of shares in all of them where there are many cells."""
+_KEPT = 1 << 16
+"""Random numbers that are drawn once: enough for columns of 655 cells."""
 _TINY = 1e-290
 _LEAST_VARIANCE = 1e-30
 
 
-def drawn_laws(noisy: NoisyCounts, *, design_effect: float) -> Floats:
+def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Floats:
     """Draw laws over the cells from their posterior; the same ones whenever it is called.
 
     Parameters
     ----------
     noisy : NoisyCounts
         The counts, the law of their noise, and the plan.
+    seen : Floats
+        Their `noisy_shares`, shape [cells].
     design_effect : float
         >= 1: N records tell as much as ``N / design_effect`` independent ones.
 
@@ -53,7 +56,7 @@ def drawn_laws(noisy: NoisyCounts, *, design_effect: float) -> Floats:
         Shape [draws, cells], non-negative, each row summing to 1.
     """
     pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
-    seen, noise = noisy_shares(noisy)
+    noise = share_noise(noisy)
     off = seen - pi
     parts, weight = _normal_parts(noisy.noise)
     still, moved = design_effect * pi * (1 - pi) / total, np.maximum(seen, 1 / total)
@@ -73,11 +76,11 @@ def drawn_laws(noisy: NoisyCounts, *, design_effect: float) -> Floats:
     uniform, normal = _random_numbers(min(max(_NUMBERS // cells, _FEWEST), _DRAWS), cells)
     middle = (np.arange(len(uniform)) + 0.5) / len(uniform)
     tau = np.searchsorted(np.cumsum(chance / chance.sum())[:-1], middle)
-    component, left = np.zeros(uniform.shape, dtype=np.int64), uniform * mixed[tau]
-    for row, weights in zip(likelihood[:-1], mixtures.T, strict=False):
-        left -= weights[tau, None] * row
-        component += left > 0
-    place = component * cells + np.arange(cells)
+    component, left = np.zeros(uniform.shape, dtype=np.int8), uniform * mixed[tau]
+    for row, weights in zip(likelihood[:-1], mixtures[tau].T, strict=False):
+        left -= weights[:, None] * row
+        component += (left > 0).view(np.int8)
+    place = component.astype(np.int64) * cells + np.arange(cells)
     spread = variance.take(place)
     return _on_simplex(pi + shift.take(place) + np.sqrt(spread) * normal, spread, pi)
 
@@ -108,12 +111,21 @@ def _normal_parts(noise: NoiseTable) -> tuple[Floats, Floats]:
     return nodes / a, np.array([root + 1, root - 1]) / (2 * root)
 
 
-@lru_cache(maxsize=32)
 def _random_numbers(draws: int, cells: int) -> tuple[Floats, Floats]:
-    """Uniform and standard normal numbers, shape [draws, cells]: public, the same at each call."""
+    """Return uniform and standard normal numbers, shape [draws, cells]; always the same."""
+    size = draws * cells
+    uniform, normal = _kept_numbers() if size <= _KEPT else _numbers(size)
+    return uniform[:size].reshape(draws, cells), normal[:size].reshape(draws, cells)
+
+
+@lru_cache(maxsize=1)
+def _kept_numbers() -> tuple[Floats, Floats]:
+    return _numbers(_KEPT)
+
+
+def _numbers(size: int) -> tuple[Floats, Floats]:
     generator = np.random.default_rng(0)
-    uniform = generator.random((draws, cells))
-    return uniform, np.asarray(norm.ppf(generator.random((draws, cells))))
+    return generator.random(size), generator.standard_normal(size)
 
 
 def _mixtures() -> Floats:

@@ -98,19 +98,20 @@ def figures(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Figures:
         If the design effect is out of range.
     """
     design_effect = real("design_effect", design_effect, least=1)
-    laws = drawn_laws(noisy, design_effect=design_effect)
+    seen = noisy_shares(noisy)
+    laws = drawn_laws(noisy, seen, design_effect=design_effect)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
     cut = int(_EACH_SIDE * (drawn.shape[1] + 1)) - 1
-    found = np.stack([mean, deviation, drawn[:, cut], drawn[:, -1 - cut]], axis=1)
+    found = np.array([mean, deviation, drawn[:, cut], drawn[:, -1 - cut]]).T
     psi, jensen_shannon, total_variation, hellinger = (Figure(*of_one) for of_one in found.tolist())
     return Figures(
         psi=psi,
         jensen_shannon=jensen_shannon,
         total_variation=total_variation,
         hellinger=hellinger,
-        shares=tuple(_shares(noisy, design_effect)),
-        ordered=ordered_figures(noisy, design_effect=design_effect),
+        shares=tuple(_shares(noisy, seen, design_effect)),
+        ordered=ordered_figures(noisy, seen, design_effect=design_effect),
     )
 
 
@@ -131,10 +132,10 @@ def distances(laws: Floats, reference: Floats) -> Floats:
     total_variation = np.abs(laws - reference).sum(axis=1) / 2
     # 1 - Σ sqrt(P Π), without its rounding errors near 0
     squared = ((np.sqrt(laws) - np.sqrt(reference)) ** 2).sum(axis=1) / 2
-    return np.stack([psi, jensen_shannon, total_variation, np.sqrt(squared)])
+    return np.array([psi, jensen_shannon, total_variation, np.sqrt(squared)])
 
 
-def _shares(noisy: NoisyCounts, design_effect: float) -> Iterator[ShareFigure]:
+def _shares(noisy: NoisyCounts, seen: Floats, design_effect: float) -> Iterator[ShareFigure]:
     plan, p = noisy.plan, noisy.plan.reference.probabilities
     names, symbols = _kinds(plan)
     if not names:
@@ -144,10 +145,9 @@ def _shares(noisy: NoisyCounts, design_effect: float) -> Iterator[ShareFigure]:
     low, high = group_intervals(noisy, whole, level=_LEVEL, design_effect=design_effect)
     if (touched != whole).any():  # cells that hold other symbols, too, limit from above only
         _, high = group_intervals(noisy, touched, level=_LEVEL, design_effect=design_effect)
-    seen, _ = noisy_shares(noisy)
     law, value = as_law(seen, plan.mass), np.clip(weights @ seen, low, high)
     variance = np.diag(share_covariance(noisy, weights, law, design_effect=design_effect))
-    numbers = np.stack([symbols @ p, value, np.sqrt(np.maximum(variance, 0)), low, high])
+    numbers = np.array([symbols @ p, value, np.sqrt(np.maximum(variance, 0)), low, high])
     for name, of_name in zip(names, numbers.T.tolist(), strict=True):
         yield ShareFigure(name, *of_name)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
-from flwr_kld.inference.figures.cell_shares import as_law, in_cells, noisy_shares
+from flwr_kld.inference.figures.cell_shares import as_law, in_cells
 from flwr_kld.inference.share_interval import Floats, share_covariance
 
 _SIDES = 1.96
@@ -91,8 +91,20 @@ class OrderedFigures:
     quantiles: tuple[QuantileFigure, ...]
 
 
-def ordered_figures(noisy: NoisyCounts, *, design_effect: float) -> OrderedFigures | None:
-    """Estimate them; None if the column has no order, no finite bin, or no values in Π."""
+def ordered_figures(
+    noisy: NoisyCounts, seen: Floats, *, design_effect: float
+) -> OrderedFigures | None:
+    """Estimate them; None if the column has no order, no finite bin, or no values in Π.
+
+    Parameters
+    ----------
+    noisy : NoisyCounts
+        The column's counts.
+    seen : Floats
+        Their `noisy_shares`, shape [cells].
+    design_effect : float
+        >= 1.
+    """
     domain, pi = noisy.plan.reference.domain, noisy.plan.reference.probabilities
     if not isinstance(domain, Binned) or len(domain.edges) < 2 or not pi[:-1].sum() > 0:
         return None
@@ -100,7 +112,6 @@ def ordered_figures(noisy: NoisyCounts, *, design_effect: float) -> OrderedFigur
     at = np.linspace(0, last, min(last + 1, _MOST)).round().astype(int)
     edges = np.array(domain.edges)[at]
     reference = (np.cumsum(pi[:-2]) / pi[:-1].sum())[at]
-    seen, _ = noisy_shares(noisy)
     # Symbols below each edge, and those that are values.
     groups = np.arange(domain.size) <= np.append(at, last + 1)[:, None]
     *rows, having = in_cells(noisy.plan, groups)
@@ -114,7 +125,7 @@ def ordered_figures(noisy: NoisyCounts, *, design_effect: float) -> OrderedFigur
 
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
     width = np.diff(edges)
-    around = np.append(width, 0) / 2 + np.append(0, width) / 2
+    around = _around(width)
     mean = edges[-1] - around @ clients
     error = math.sqrt(max(float(around @ covariance @ around), 0))
     ends = np.clip([mean - _SIDES * error, mean + _SIDES * error], edges[0], edges[-1])
@@ -141,10 +152,18 @@ def _wasserstein(apart: Floats, covariance: Floats, width: Floats) -> Figure:
     whole = np.abs(a) + np.abs(b)
     crossed = (a**2 + b**2) / np.where(whole > 0, whole, 1)
     value = kept * float(width @ np.where(a * b >= 0, whole, crossed)) / 2
-    slope = (np.append(width, 0) + np.append(0, width)) / 2 * np.sign(apart)
+    slope = _around(width) * np.sign(apart)
     deviation = math.sqrt(max(float(slope @ covariance @ slope), 0))
     reach = _SIDES * deviation
     return Figure(value, deviation, max(value - reach, 0.0), value + reach)
+
+
+def _around(width: Floats) -> Floats:
+    """Return half of the bins on both sides of each edge: the weights of an integral over F."""
+    weights = np.zeros(len(width) + 1)
+    weights[:-1] = width / 2
+    weights[1:] += width / 2
+    return weights
 
 
 def _quantiles(

@@ -93,7 +93,7 @@ def _of_numbers(noisy: NoisyCounts, domain: Binned, level: float, design_effect:
     low, high = group_intervals(
         noisy, groups, level=1 - (1 - level) / len(groups), design_effect=design_effect
     )
-    seen, _ = noisy_shares(noisy)
+    seen = noisy_shares(noisy)
     expected, share = groups @ plan.mass, groups @ seen
     # Cuts are compared among the records that have a value: more missing ones move no number.
     missing = np.flatnonzero(told) == 0
