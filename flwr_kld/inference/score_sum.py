@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import stdtr
+from scipy.special import betaln, stdtr, stdtrit
 
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import Floats
@@ -27,6 +27,8 @@ _NODES, _FEW_NODES = 161, 33
 _BEYOND = 1e-10
 """Probability of the noise that is put on the outermost values."""
 _TINY = 1e-300
+_POINTS, _LEAST = 1025, 1e-30
+"""Of the table of Student's law."""
 _CLOSE = 2.0**-32
 """Part of the range by which a limit is found, and then rounded to the safe side."""
 
@@ -88,13 +90,13 @@ class ScoreSum:
         if self._by_client:
             most = self._most_records
             uneven = shift**2 * records * max(most - records / max(sums.clients, 1), 0.0)
-        noise, weight = _few_values(sums.noise, _NODES)
-        spread_noise, spread_weight = _few_values(sums.noise, _FEW_NODES)
-        deviation = np.sqrt(self._variances(spread_noise)) + math.sqrt(uneven)
+        noise, weight = self._noise
+        by_sampling, spread_weight = self._deviations
+        deviation = by_sampling + math.sqrt(uneven)
         deviation = np.hypot(deviation, shift * sums.deviation("records"))
         total = self.value + shift * records - noise * sums.unit(self.number)
         quantile = (-total if above else total)[None, :] / deviation[:, None]
-        probability = spread_weight @ stdtr(self._degrees, quantile) @ weight
+        probability = spread_weight @ self._student(quantile) @ weight
         return min(float(probability), 1.0)
 
     def crossing(
@@ -124,8 +126,19 @@ class ScoreSum:
         return np.asarray(squares - self.value**2 / max(self._draws, 1.0))
 
     @cached_property
-    def _degrees(self) -> float:
-        return max(self._draws - 1.0, 1.0)
+    def _noise(self) -> tuple[Floats, Floats]:
+        """Values that stand for the noise in the sum, and their probabilities."""
+        return _few_values(self.sums.noise, _NODES)
+
+    @cached_property
+    def _deviations(self) -> tuple[Floats, Floats]:
+        """Deviations of the sum by sampling, as noise makes them, and their probabilities."""
+        noise, weight = _few_values(self.sums.noise, _FEW_NODES)
+        return np.sqrt(self._variances(noise)), weight
+
+    @property
+    def _student(self) -> Student:
+        return _student(max(self._draws - 1.0, 1.0))
 
     @property
     def _draws(self) -> float:
@@ -139,6 +152,45 @@ class ScoreSum:
     @property
     def _most_records(self) -> int:
         return self.sums.scores.most_records
+
+
+class Student:
+    """Distribution function of Student's law, from a table: relative error below 1e-6.
+
+    Cubics between points of ``asinh x`` for its logarithm, which is all but straight there; what is
+    less than `_LEAST` is taken as that.
+
+    Parameters
+    ----------
+    degrees : float
+        Of freedom, >= 1.
+    """
+
+    def __init__(self, degrees: float) -> None:
+        top = math.asinh(-float(stdtrit(degrees, _LEAST)))
+        s, self._width = np.linspace(0, top, _POINTS, retstep=True)
+        x = np.sinh(s)
+        below = stdtr(degrees, -x)
+        value = np.log(below)
+        beta = betaln(degrees / 2, 0.5) + math.log(degrees) / 2
+        density = np.exp(-beta - (degrees + 1) / 2 * np.log1p(x**2 / degrees))
+        slope = -self._width * density * np.cosh(s) / below
+        rise, start, end = np.diff(value), slope[:-1], slope[1:]
+        self._cubic = np.stack(
+            [value[:-1], start, 3 * rise - 2 * start - end, start + end - 2 * rise]
+        )
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return the probability of at most x, any shape."""
+        place = np.minimum(np.arcsinh(np.abs(x)) / self._width, (_POINTS - 1) * (1 - 1e-15))
+        first = place.astype(np.int64)
+        t = place - first
+        a, b, c, d = (each[first] for each in self._cubic)
+        below = np.exp(a + t * (b + t * (c + t * d)))
+        return np.where(x > 0, 1 - below, below)
+
+
+_student = lru_cache(maxsize=64)(Student)
 
 
 def _few_values(noise: NoiseTable, most: int) -> tuple[Floats, Floats]:

@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import stdtr
 
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
+from flwr_kld.inference.score_sum import Student
 from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
@@ -98,3 +100,10 @@ def test_sums_of_another_witness_are_refused(plan_for, publish, zipf):
     _, others = measured(plan, publish, plan.mass, rng)
     with pytest.raises(ValueError, match="not those of this witness"):
         lower_confidence_bound(witness, others)
+
+
+@pytest.mark.parametrize("degrees", [1, 2.5, 9, 99, 1e4, 1e7])
+def test_the_table_of_students_law(degrees):
+    x = np.concatenate([np.linspace(-14, 14, 9_999), [-1e9, 1e9, 0.0]])
+    exact, found = stdtr(degrees, x), Student(degrees)(x)
+    assert found == pytest.approx(np.maximum(exact, 1e-30), rel=1e-6, abs=0)
