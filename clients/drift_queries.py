@@ -20,6 +20,7 @@ from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
+from flwr_kld.clients.shown_model import keep_model, model_of
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts.private_counts import ClientVector, SumVector
 from flwr_kld.domain.base import Domain
@@ -42,13 +43,14 @@ from flwr_kld.reference import Reference
 
 def answer_drift_queries(
     app: ClientApp,
-    records: Callable[[Context], Any],
+    records: Callable[..., Any],
     domain: Domain,
     *,
     reference: Reference | str | None = None,
     record_ids: Callable[[Context], Any] | None = None,
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
+    with_model: bool = False,
 ) -> None:
     """Let an existing ClientApp answer drift checks beside whatever else it does.
 
@@ -56,7 +58,7 @@ def answer_drift_queries(
     ----------
     app : ClientApp
         The node's app; its train and evaluate handlers are left alone.
-    records : Callable[[Context], Any]
+    records : Callable[[Context], Any] or Callable[[Context, ArrayRecord], Any]
         Loads this node's raw records, in a form that ``domain.encode`` takes. Called anew for
         each check.
     domain : Domain
@@ -78,10 +80,17 @@ def answer_drift_queries(
         Public key of the aggregator that this client trusts; it seals its counts to no other. By
         default the node takes part in no check through an aggregator. The same app may also be
         given to `aggregate_drift_checks`: each node's config says which of the two it is.
+    with_model : bool
+        Whether `records` takes the server's model as a second argument, an ``ArrayRecord``, for
+        columns that are its predictions. Checks that show none are refused then.
     """
+
+    def load(context: Context, _: int) -> Any:
+        return records(context, model_of(context)) if with_model else records(context)
+
     host_drift_queries(
         app,
-        records=lambda context, _: records(context),
+        records=load,
         hosted=lambda _: [0],
         domain=lambda _: domain,
         reference=reference,
@@ -143,6 +152,7 @@ def host_drift_queries(
             question = Question.from_config(record if isinstance(record, ConfigRecord) else {})
             cell_of = _agree(question, domain(context), agreed)
             hold_to_channel(question, None, "trusted")
+            keep_model(message.content, context)
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), [], 0)
         answer = Answer(question.check, question.plan, [], [])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import answering
 from flwr_kld.clients.check_memory import claims_file, use_once
+from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.counts.private_counts import ClientVector
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import (
@@ -67,6 +68,7 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
                 raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
             terms.hold_to(question)
             cell_of = agree(question, context)
+            keep_model(message.content, context)
             # Two boxes of one client would be two shares of the sum.
             use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:

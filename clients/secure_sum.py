@@ -15,6 +15,7 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.admission import account, admit, stricter, unexpected
 from flwr_kld.clients.check_memory import claim, claims_file
+from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts.private_counts import SumVector
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
@@ -95,6 +96,8 @@ def answer_secure_sums(
         turn = _Turn(context, members, agree, contribution, hosted)
         replies, answer = ConfigRecord(), Answer("", "", [], [])
         opening = message.content.get(TERMS)
+        if isinstance(opening, ConfigRecord):
+            keep_model(message.content, context)
         try:
             requests = _requests(message.content)
         except QueryRefused as error:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from flwr.app import Error
+from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
@@ -14,7 +14,7 @@ from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
-from flwr_kld.messages.question import Answer, Question
+from flwr_kld.messages.question import MODEL, Answer, Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.privacy import Guarantee
 from flwr_kld.query.plan import QueryPlan
@@ -44,6 +44,8 @@ class Exchange:
         Seconds to wait for the replies to each message.
     release : ReleaseTerms, optional
         What an aggregator is to do with the sum, where there is one.
+    model : ArrayRecord, optional
+        Shown to clients beside the question.
     """
 
     grid: Grid
@@ -56,6 +58,12 @@ class Exchange:
     guarantee: Guarantee
     timeout: float
     release: ReleaseTerms | None = None
+    model: ArrayRecord | None = None
+
+    def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:
+        """Return what a client is first sent: the records, and the model if it is shown one."""
+        shown = {} if self.model is None else {MODEL: self.model}
+        return RecordDict({**records, **shown})
 
     def question(self, members: list[int]) -> Question:
         """Return the question for some members of a node."""

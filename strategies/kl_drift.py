@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Mapping
 
-from flwr.app import MetricRecord
+from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind, Ledger
@@ -90,6 +90,9 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         message, settled after the last, and refused where the budget is short.
     budget : str
         Name of the population whose budget is charged.
+    with_model : bool
+        Whether each check shows clients a model, whose predictions are among the columns:
+        ``check(grid, model=arrays)``, or `WithDriftChecks`, which shows the one that is trained.
     seed : int, optional
         Simulations only: makes cohorts and plans reproducible, and under `Trusted` the *noise*;
         reports then say ``private: false``. Noise of clients or an aggregator is never seeded.
@@ -124,6 +127,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         candidates: Mapping[str, Reference] | None = None,
         ledger: Ledger | str | None = None,
         budget: str = "default",
+        with_model: bool = False,
         seed: int | None = None,
     ) -> None:
         if not isinstance(reference, Reference):
@@ -170,6 +174,8 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         self.estimator = estimator
         self.theta = theta
         self.most_records = most_records
+        self.with_model = with_model
+        self._model: ArrayRecord | None = None
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
         self.counted = Part([], EVERYTHING)
@@ -182,18 +188,23 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         least = max(self.min_clients, trust.least_clients)
         self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)
 
-    def check(self, grid: Grid, key: str | None = None) -> Report:
+    def check(
+        self, grid: Grid, key: str | None = None, *, model: ArrayRecord | None = None
+    ) -> Report:
         """Run one check now.
 
         Parameters
         ----------
         key : str, optional
             Idempotency key of a scheduled check, say its date: with a ledger it runs once.
+        model : ArrayRecord, optional
+            With ``with_model``, and only then: what clients predict with.
 
         Raises
         ------
         ValueError
-            If the trust model's release does not serve the plan; nothing was asked.
+            If the trust model's release does not serve the plan, or a model is shown where none is
+            expected; nothing was asked.
         CheckFailed
             If too few clients are there or reply, or they hold no records. Nothing is released;
             but what the ledger reserved is spent, and a client's guard counts every check that it
@@ -202,6 +213,11 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             If the ledger does not let the check start: the budget is short, or the key has run.
             Nothing was asked.
         """
+        if (model is not None) is not self.with_model:
+            raise ValueError(
+                "check(grid, model=arrays) and KLDrift(…, with_model=True) go together"
+            )
+        self._model = model
         return self._run(grid, key)
 
     @property
@@ -239,7 +255,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,
             theta=self.theta, tolerated=self.tolerated or {},
-            recent=self._conclusions.recent,
+            recent=self._conclusions.recent, model=self._model,
         )  # fmt: skip
         self.counted = measured.counted
         found = self._conclusions.conclude(measured, self.budget)

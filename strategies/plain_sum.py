@@ -69,7 +69,7 @@ class PlainSum:
             asked[participant.node].append(participant.member)
         # Nodes that are asked the same share one record, as in Flower's own strategies.
         contents = {
-            members: RecordDict(
+            members: exchange.opening(
                 {QUESTION: ConfigRecord(exchange.question(list(members)).to_config())}
             )
             for members in set(map(tuple, asked.values()))
@@ -78,9 +78,7 @@ class PlainSum:
             Message(contents[tuple(m)], node, _TYPE, ttl=exchange.timeout, group_id=exchange.group)
             for node, m in asked.items()
         ]
-        down = sum(
-            contents[tuple(m)].config_records[QUESTION].count_bytes() for m in asked.values()
-        )
+        down = sum(r.count_bytes() for m in asked.values() for r in contents[tuple(m)].values())
         replies = _Replies(asked, exchange)
         received = exchange.grid.send_and_receive(messages, timeout=exchange.timeout)
         clear = ClearSum(replies.read(received), exchange.plan)

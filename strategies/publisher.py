@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from flwr_kld.check.measured import Measured, Released
@@ -61,6 +62,7 @@ class Publisher:
         check: str,
         group: str,
         timeout: float,
+        model: ArrayRecord | None = None,
     ) -> Released:
         """Ask a cohort once and publish its noised counts.
 
@@ -74,6 +76,8 @@ class Publisher:
             Flower group id of the messages.
         timeout : float
             Seconds to wait for each round of replies.
+        model : ArrayRecord, optional
+            Shown to clients beside the question.
 
         Raises
         ------
@@ -93,6 +97,7 @@ class Publisher:
             guarantee=trust.guarantee,
             timeout=timeout,
             release=trust.release_terms,
+            model=model,
         )
         collected = self.aggregation.collect(exchange, trust.terms_of(plan), self.least)
         why = by_reason(collected.left_out)
@@ -118,6 +123,7 @@ class Publisher:
         theta: float,
         tolerated: Mapping[str, tuple[float, float]],
         recent: Sequence[RecentChecks],
+        model: ArrayRecord | None = None,
     ) -> Measured:
         """Ask one part, or two: then the second is asked what the first one's answers suggest.
 
@@ -150,6 +156,7 @@ class Publisher:
             check=check,
             group=group,
             timeout=timeout,
+            model=model,
         )
         if not others or not isinstance(found.values, NoisyCounts):
             return Measured(found, parts)
@@ -169,6 +176,7 @@ class Publisher:
                 check=f"{check}-2",
                 group=group,
                 timeout=timeout,
+                model=model,
             )
         except CheckFailed as error:
             return Measured(found, parts, witnesses, None, str(error))

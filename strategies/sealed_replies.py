@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Message
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import InvalidReply
@@ -83,10 +83,11 @@ def ask_for_boxes(exchange: Exchange, terms: ReleaseTerms) -> Boxes:
     for node, members in boxes.open.items():
         numbers = [participant.member for participant in members]
         question = ConfigRecord(exchange.question(numbers).to_config())
-        boxes.bytes_down += question.count_bytes() + told.count_bytes()
+        content = exchange.opening({QUESTION: question, TERMS: told})
+        boxes.bytes_down += sum(record.count_bytes() for record in content.values())
         messages.append(
             Message(
-                RecordDict({QUESTION: question, TERMS: told}),
+                content,
                 node,
                 f"query.{SEAL_ACTION}",
                 ttl=exchange.timeout,

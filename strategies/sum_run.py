@@ -83,7 +83,7 @@ class SumRun:
         for node, payloads in by_node.items():
             content = RecordDict({PHASE: payloads})
             if opening is not None:
-                content[TERMS] = opening
+                content = self._exchange.opening({PHASE: payloads, TERMS: opening})
             self.bytes_down += sum(record.count_bytes() for record in content.values())
             messages.append(
                 Message(

@@ -39,7 +39,8 @@ class WithDriftChecks(Strategy):
         Trains: ``FedAvg()`` or any other. Wrap last: checks run from this object's `start`.
     monitor : Monitor
         `KLDrift`, which checks, or `PrivatePredictor`, which learns. It asks, waits and spends as
-        it does on its own.
+        it does on its own. With ``KLDrift(…, with_model=True)`` clients are shown the model of the
+        round, for columns that are its predictions.
     every : int
         Rounds from one check to the next, at least 1: rounds k, 2k, … are followed by a check.
     on_report : callable, optional
@@ -107,7 +108,7 @@ class WithDriftChecks(Strategy):
             own = None if evaluate_fn is None else evaluate_fn(server_round, arrays)
             if server_round == 0 or server_round % self.every:
                 return own
-            found = self._check(server_round, grid)
+            found = self._check(server_round, grid, arrays)
             return found if own is None else MetricRecord({**found, **own})
 
         return self.strategy.start(
@@ -120,11 +121,11 @@ class WithDriftChecks(Strategy):
             evaluate_fn=evaluate,
         )
 
-    def _check(self, server_round: int, grid: Grid) -> MetricRecord:
+    def _check(self, server_round: int, grid: Grid, arrays: ArrayRecord) -> MetricRecord:
         """Run one check or round; whatever goes wrong in it must not cost the training."""
         monitor = self.monitor
         try:
-            report = monitor.ask(grid)
+            report = self._ask(grid, arrays)
         except (CheckFailed, LedgerError) as error:
             logger.warning("%s after round %s failed: %s", monitor.asks, server_round, error)
             return monitor.failed
@@ -141,6 +142,11 @@ class WithDriftChecks(Strategy):
         ):
             self.on_drift(server_round, report)
         return monitor.metrics(report)
+
+    def _ask(self, grid: Grid, arrays: ArrayRecord) -> Any:
+        if isinstance(self.monitor, KLDrift) and self.monitor.with_model:
+            return self.monitor.check(grid, model=arrays)
+        return self.monitor.ask(grid)
 
     # --------------------------------------------- the wrapped strategy's rounds, as they are
 

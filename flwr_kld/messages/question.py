@@ -39,6 +39,8 @@ PREDICT_ACTION = "drift_predict"
 """Asks a node's clients for one privatised label each."""
 
 QUESTION = "question"
+MODEL = "model"
+"""The arrays that clients compute predictions with, beside the question."""
 QUERY = "query"
 """Queries of a predictor: ``query.7`` is number 7; ``query`` says which member gets which."""
 TERMS = "terms"
