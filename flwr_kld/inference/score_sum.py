@@ -187,7 +187,7 @@ class Student:
         t = place - first
         a, b, c, d = (each[first] for each in self._cubic)
         below = np.exp(a + t * (b + t * (c + t * d)))
-        return np.where(x > 0, 1 - below, below)
+        return np.asarray(np.where(x > 0, 1 - below, below))
 
 
 _student = lru_cache(maxsize=64)(Student)
