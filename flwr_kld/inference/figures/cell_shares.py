@@ -13,11 +13,10 @@ from flwr_kld.query.plan import QueryPlan
 
 def noisy_shares(noisy: NoisyCounts) -> Floats:
     """Return unbiased shares of the cells, which sum to 1 and may be negative, shape [cells]."""
-    share = noisy.values / noisy.records
-    if not _total_is_known(noisy):
-        return share
-    # The sum of all noise is known with N: least squares take its mean from each cell.
-    return share - (share.sum() - 1) / len(share)
+    share: Floats = noisy.values / noisy.records
+    if _total_is_known(noisy):  # and with it the sum of all noise: each cell bears its mean
+        share -= (share.sum() - 1) / len(share)
+    return share
 
 
 def share_noise(noisy: NoisyCounts) -> float:
