@@ -94,6 +94,7 @@ def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) 
     return replace(laplace, guarantee=guarantee)
 
 
+@lru_cache(maxsize=64)
 def box_event(guarantee: Guarantee, corner: tuple[int, ...]) -> PrivacyEvent:
     """Least noise that hides every move of which no coordinate is larger than that of `corner`.
 

@@ -18,7 +18,7 @@ from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.calibrate import pure_laplace
+from flwr_kld.privacy.calibrate import box_event
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sight import (
@@ -29,7 +29,7 @@ from flwr_kld.privacy.sight import (
     Sight,
 )
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import sums_move
+from flwr_kld.query.scores import MOVES
 from flwr_kld.trust.traffic import Traffic, plain_traffic, sealed_traffic, secure_traffic
 
 
@@ -88,15 +88,15 @@ class Trust(ABC):
     def sums_event(self, clients: int) -> PrivacyEvent:
         """Return the release of sums of scores, in their steps.
 
-        By default the pure discrete Laplace law: of a few numbers, other laws hide no more of
-        what they cost.
+        By default pure discrete Laplace noise, or Gaussian noise where that is less: of many
+        columns, with ``delta > 0``.
 
         Parameters
         ----------
         clients : int
             Clients in the sum.
         """
-        return pure_laplace(self.guarantee, sums_move(self.columns).power)
+        return box_event(self.guarantee, MOVES * self.columns)
 
     def event_of(self, plan: QueryPlan, clients: int) -> PrivacyEvent:
         """Return the release of what a plan asks; the errors are those of `event`."""
