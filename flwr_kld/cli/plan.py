@@ -78,7 +78,7 @@ def plan(
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting
     from flwr_kld.planner import plan as forecasts
-    from flwr_kld.planner.files import save_csv, save_json, save_plot
+    from flwr_kld.planner.files import flat, save_csv, save_json, save_plot
     from flwr_kld.planner.setting import answering, design_effect_of
 
     if out is not None and out.suffix not in _FORMATS:
@@ -106,7 +106,7 @@ def plan(
         Reference.load(reference), _progress(settings), drift=drift, estimator=estimator
     )
     if as_json:
-        print_json([row.to_dict() for row in rows])
+        print_json(flat(rows))
     else:
         results.print(_table(rows))
     if out is not None:
@@ -135,25 +135,36 @@ def _progress(settings: Sequence[Setting]) -> Iterator[Setting]:
 
 
 def _table(rows: Sequence[Forecast]) -> Table:
+    of_table = bool(rows[0].columns)
     table = Table(
         title=f"what checks will tell, find and cost ({rows[0].drift} drift)",
-        caption="divergences and ε in nats; ε a year of one person, at δ = 1e-6",
+        caption="divergences and ε in nats; ε a year of one person, at δ = 1e-6"
+        + ("; ε, noise, bytes and seconds are those of all columns together" if of_table else ""),
         box=SIMPLE,
     )
+    if of_table:
+        table.add_column("column", overflow="fold")
     for name in (
         "clients", "ε", "records", "noise", "error", "finds", "ε a year", "bytes", "seconds",
     ):  # fmt: skip
         table.add_column(name, justify="right")
     for row in rows:
-        table.add_row(
-            f"{row.setting.clients:,}",
-            f"{row.setting.epsilon:g}",
-            f"{row.counted:,}",
-            f"{row.noise:.3g}",
-            f"{row.error:.3f}",
-            "–" if row.smallest is None else f"{row.smallest:.3f}",
-            f"{row.epsilon_per_year:.3g}",
-            f"{row.bytes_down + row.bytes_up:,}",
-            f"{row.seconds:.0f}",
-        )
+        for one in row.by_column:
+            table.add_row(*([one.column] if of_table else []), *_cells(one))
+        if of_table:
+            table.add_section()
     return table
+
+
+def _cells(row: Forecast) -> tuple[str, ...]:
+    return (
+        f"{row.setting.clients:,}",
+        f"{row.setting.epsilon:g}",
+        f"{row.counted:,}",
+        f"{row.noise:.3g}",
+        f"{row.error:.3f}",
+        "–" if row.smallest is None else f"{row.smallest:.3f}",
+        f"{row.epsilon_per_year:.3g}",
+        f"{row.bytes_down + row.bytes_up:,}",
+        f"{row.seconds:.0f}",
+    )

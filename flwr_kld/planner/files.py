@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from flwr_kld._extras import require
 from flwr_kld.messages.json_text import json_text
@@ -13,22 +14,29 @@ from flwr_kld.planner.forecast import Forecast
 
 
 def save_csv(rows: Sequence[Forecast], path: Path) -> None:
-    """Write one row a forecast; divergences and errors in nats."""
+    """Write one row a forecast, of a table one a column; divergences and errors in nats."""
+    found = flat(rows)
     with path.open("w", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0].to_dict()) if rows else [])
+        table = csv.DictWriter(file, list(found[0]) if found else [])
         table.writeheader()
-        table.writerows(row.to_dict() for row in rows)
+        table.writerows(found)
 
 
 def save_json(rows: Sequence[Forecast], path: Path) -> None:
     """Write the same rows as JSON."""
-    path.write_text(json_text([row.to_dict() for row in rows], indent=2))
+    path.write_text(json_text(flat(rows), indent=2))
+
+
+def flat(rows: Sequence[Forecast]) -> list[dict[str, Any]]:
+    """Return one JSON-able row a forecast, of a table one a column."""
+    return [one.to_dict() for row in rows for one in row.by_column]
 
 
 def save_plot(rows: Sequence[Forecast], path: Path) -> None:
     """Draw the smallest drift that is found and the estimate's error over epsilon.
 
-    A line for each number of clients; a panel without any number is left out.
+    A line for each number of clients, of the column of a table that is the hardest to check; a
+    panel without any number is left out.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,11 @@ class Forecast:
         Payload of a client in the exchange that counts.
     seconds : float
         Of a check; rough.
+    column : str or None
+        Of a table: the column that is the hardest to check, which the divergences are of.
+    columns : dict[str, Forecast]
+        Of a table: each column's own, that one first. Noise, epsilon, bytes and seconds are those
+        of all columns together.
     """
 
     setting: Setting
@@ -73,10 +78,18 @@ class Forecast:
     bytes_down: int
     bytes_up: int
     seconds: float
+    column: str | None = None
+    columns: dict[str, Forecast] = field(default_factory=dict)
+
+    @property
+    def by_column(self) -> tuple[Forecast, ...]:
+        """Forecast of each column of a table, the hardest first; else this one alone."""
+        return tuple(self.columns.values()) or (self,)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return one flat, JSON-able row: the setting, then the forecast."""
-        own = {name: value for name, value in vars(self).items() if name != "setting"}
+        """Return one flat, JSON-able row: the setting, then the forecast, without `columns`."""
+        apart = ("setting", "columns")
+        own = {name: value for name, value in vars(self).items() if name not in apart}
         return {**self.setting.to_dict(), **own}
 
 
@@ -90,25 +103,64 @@ def forecast(
 ) -> Forecast:
     """Say what a check will do, without asking anybody. Takes a few seconds; deterministic.
 
+    Of a table, each column is forecast against its own reference, with the noise that hides a
+    record in all of them, and found at its part of the rate of false alarms (Bonferroni).
+
     Parameters
     ----------
     reference : Reference
         Π.
     setting : Setting
-        How to check.
+        How to check. Its trust model is bound to the columns of a table.
     drift : {"spread", "concentrated"} or Path
         How a drift is shaped: see `Drift`, and `Towards` for one towards any other law. What hides
-        in many small movements takes more to find.
+        in many small movements takes more to find. The columns of a table drift each by itself: to
+        plan for a path, forecast its column, with ``trust.over(columns)``.
     estimator : str or Estimator
         Of the estimate.
     query : QueryPlan, optional
         Cells; by default a partition, drawn from a fixed seed.
+
+    Raises
+    ------
+    ValueError
+        If a drift is out of reach, or a path is given for a table.
     """
     query = query or Partition(setting.cells).draw(reference, np.random.default_rng(0))
-    moves = drift if isinstance(drift, Path) else Drift(reference, drift)
-    law = moves.at(setting.threshold or 0.0, setting.theta)
-    accuracy = expected_accuracy(setting, query, law, estimator=estimator)
+    if not reference.columns:
+        return _forecast(setting, query, traffic_of(setting, query), drift, estimator)
+    if isinstance(drift, Path):
+        raise ValueError(
+            "the columns of a table drift each by itself: name a shape, 'spread' or "
+            "'concentrated', or forecast reference.columns[name] by itself, with "
+            "trust.over(columns)"
+        )
+    setting = replace(setting, trust=setting.trust.over(len(query.columns)))
     traffic = traffic_of(setting, query)
+    found = [
+        _forecast(setting, own, traffic, drift, estimator, column=name)
+        for name, own in zip(reference.columns, query.columns, strict=True)
+    ]
+    found.sort(key=_difficulty, reverse=True)
+    return replace(found[0], columns={str(one.column): one for one in found})
+
+
+def _forecast(
+    setting: Setting,
+    query: QueryPlan,
+    traffic: Traffic,
+    drift: Shape | Path,
+    estimator: str | Estimator,
+    column: str | None = None,
+) -> Forecast:
+    """Forecast a plan of one column; where it is of a table, at its part of the rate."""
+    moves = drift if isinstance(drift, Path) else Drift(query.reference, drift)
+    threshold, own = setting.threshold or 0.0, setting
+    if column is not None:  # not every column can drift as far as others are allowed to
+        threshold = min(threshold, moves.largest(setting.theta))
+        own = replace(setting, level=1 - (1 - setting.level) / setting.trust.columns)
+    law = moves.at(threshold, setting.theta)
+    accuracy = expected_accuracy(setting, query, law, estimator=estimator)
     decides = setting.threshold is not None
     return Forecast(
         setting=setting,
@@ -119,14 +171,19 @@ def forecast(
         sampling=accuracy.sampling,
         privacy=accuracy.privacy,
         error=accuracy.error,
-        smallest=smallest_drift(setting, query, moves) if decides else None,
+        smallest=smallest_drift(own, query, moves) if decides else None,
         drift=moves.name,
         checks_per_person=checks_per_person(setting),
         epsilon_per_year=epsilon_per_year(setting),
         bytes_down=traffic.down,
         bytes_up=traffic.up,
         seconds=seconds_of(setting),
+        column=column,
     )
+
+
+def _difficulty(row: Forecast) -> tuple[float, float]:
+    return math.inf if row.smallest is None else row.smallest, row.error
 
 
 def plan(

@@ -1,8 +1,8 @@
 """What an exchange weighs under a trust model, from the messages that its terms call for.
 
 Bytes are payload, as reports count it: what clients are sent and send themselves, without Flower's
-own frames. In a check that decides, this is the exchange with the first half; in the other one the
-question holds two scores a cell as well, and the answer is six numbers.
+own frames. In a check that decides, forecasts give the exchange with the first half; in the other
+one the question holds two scores a cell as well, and the answer is five numbers a column.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def secure_traffic(
 ) -> Traffic:
     """Return what a secure sum of `clients` takes, of those whose keys are `known`."""
     roster = Roster({f"{i:0{_NAME}d}": i.to_bytes(32, "little") for i in range(known)})
-    counted = noise is not None and noise.guarantee.total_is_public
+    counts = question.scores is None
+    counted = counts and noise is not None and noise.guarantee.total_is_public
     terms = SumTerms(question, noise, counted, 8 * _WORD, roster.to_json())
     down, up = payload_of_sum(
         roster,

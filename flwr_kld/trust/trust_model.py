@@ -186,15 +186,16 @@ class Trust(ABC):
             members=[0],
             trust=self.noise_source,
             guarantee=self.guarantee,
-            clip=self.most_records,
+            clip=self.most_records if plan.scores is None else plan.scores[0].most_records,
             asked=clients,
             columns=self.columns,
             selection=plan.selection,
+            scores=plan.scores,
         )
         if self.release_terms is not None:
             return sealed_traffic(question, self.release_terms)
         if aggregation == "secure-sum":
-            return secure_traffic(question, self.noise_terms, clients, known)
+            return secure_traffic(question, self.terms_of(plan), clients, known)
         return plain_traffic(question)
 
     def cost(self, survivors: int | None = None) -> Cost:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flwr_kld import Labels, Reference
+from flwr_kld import Labels, Reference, Table
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.trust.trusted import Trusted
@@ -51,6 +51,20 @@ def test_a_table_and_a_picture(cli, file, tmp_path):
     assert "1,200" in done.stdout
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
     assert "–" in cli(*arguments, "--estimate-only").stdout  # nothing is found
+
+
+def test_each_column_of_a_table_has_a_row(cli, tmp_path):
+    table = Table({"way": ["bus", "car"], "hand": ["left", "right"]})
+    Reference.from_counts(table, {"way": [5, 3], "hand": [1, 9]}).save(tmp_path / "table.npz")
+    arguments = ("plan", tmp_path / "table.npz", "--clients", 40, "--records", 60, "--cells", 16)
+    done = cli(*arguments)
+    assert done.exit_code == 0, done.output
+    assert "column" in done.stdout
+    assert "way" in done.stdout
+    assert "of all columns together" in " ".join(done.stdout.split())
+    rows = json.loads(cli(*arguments, "--json").stdout)
+    assert {row["column"] for row in rows} == {"way", "hand"}
+    assert len({row["noise"] for row in rows}) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flwr_kld import Labels, Partition, Reference
+from flwr_kld import Labels, Partition, Reference, Table
 from flwr_kld.planner import Setting, forecast, plan
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.cohort import draw_cohorts
@@ -133,6 +133,51 @@ def test_power_is_the_level_where_nothing_moved_and_none_without_a_threshold():
     with pytest.raises(ValueError, match="decides nothing"):
         power_of(Setting(clients=100, records=50, trust=Trusted(1.0), threshold=None), QUERY,
                  REFERENCE.probabilities)  # fmt: skip
+
+
+TABLE = Table({"fair": ["heads", "tails"], "die": [1, 2, 3, 4, 5, 6], "same": ["yes"]})
+COLUMNS = Reference.from_counts(TABLE, {"fair": [1, 1], "die": 6 * [1], "same": [1]})
+
+
+@cache
+def table_forecast():
+    setting = Setting(clients=100, records=50, trust=Trusted(1.0), threshold=0.01)
+    return forecast(COLUMNS, setting)
+
+
+def test_a_table_is_as_hard_to_check_as_its_hardest_column():
+    told = table_forecast()
+    assert told.column == "same"  # nothing in it can drift, but to 'other'
+    assert list(told.columns) == ["same", "die", "fair"]
+    assert [one.column for one in told.by_column] == ["same", "die", "fair"]
+    assert told.smallest is None
+    assert told.by_column[0].truth == 0
+    assert told.columns["die"].smallest > told.columns["fair"].smallest > 0.01
+
+
+def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
+    told = table_forecast().columns["die"]
+    alone = COLUMNS.columns["die"]
+    bound = Setting(
+        clients=100, records=50, trust=Trusted(1.0).over(3), threshold=0.01, level=1 - 0.05 / 3
+    )
+    same = forecast(alone, bound)
+    assert (told.smallest, told.error, told.noise) == (same.smallest, same.error, same.noise)
+    assert told.noise == pytest.approx(3 * forecast(alone, FEW).noise, rel=0.02)
+    assert told.setting.level == 0.95
+    assert told.bytes_up > same.bytes_up  # counts of all columns
+
+
+def test_a_path_is_of_one_column():
+    with pytest.raises(ValueError, match=r"forecast reference.columns\[name\] by itself"):
+        forecast(COLUMNS, FEW, drift=Towards(COLUMNS.columns["fair"], np.eye(4)[0]))
+
+
+def test_a_file_has_a_row_for_each_column(tmp_path):
+    save_csv([table_forecast()], tmp_path / "plan.csv")
+    read = list(csv.DictReader((tmp_path / "plan.csv").open()))
+    assert [row["column"] for row in read] == ["same", "die", "fair"]
+    save_plot([table_forecast()], tmp_path / "plan.svg")
 
 
 FEW = Setting(clients=4, records=50, trust=Trusted(1.0), threshold=None)

@@ -5,12 +5,14 @@ from functools import partial
 import numpy as np
 import pytest
 from federation import REFERENCE, app_of, grid_of
+from flwr.clientapp import ClientApp
 from sealed_federation import federation, monitor
 
-from flwr_kld import Partition
-from flwr_kld.clients import FirstUse
+from flwr_kld import Labels, Partition, Reference, Table
+from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.planner import Setting
 from flwr_kld.planner.forecast import seconds_of, traffic_of
+from flwr_kld.query.scores import Scores
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
 
 
@@ -55,3 +57,52 @@ def test_what_makes_it_more():
     assert slow > 4 * fast
     listed, _ = told(aggregation="secure-sum", population=1000)
     assert 80 < (listed.down - secure.down) / 900 < 120  # the list of clients, name and key
+
+
+TABLE = Table(
+    {"fruit": ["apple", "banana"], "hand": Labels(["left", "right"])},
+    interactions=[("fruit", "hand")],
+)
+LAW = Reference.from_samples(TABLE, {"fruit": ["apple", "banana"], "hand": ["left", "right"]})
+QUERY = Partition(16).draw(LAW, np.random.default_rng(0))
+
+
+def table_app(**options):
+    app = ClientApp()
+    rows = {"fruit": 50 * ["apple", "banana"], "hand": 100 * ["left"]}
+    answer_drift_queries(app, lambda context: rows, TABLE, **options)
+    return app
+
+
+@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_survivors=16)])
+def test_a_table(trust, monkeypatch):
+    monkeypatch.setattr("flwr_kld.trust.traffic._NAME", len("1000:0"))
+    report = KLDrift(LAW, trust, aggregation=SecureSum(), plan=Partition(16)).check(
+        grid_of(table_app(secure_sum=FirstUse()))
+    )
+    setting = Setting(
+        clients=20, records=100, trust=trust.over(3), threshold=None, aggregation="secure-sum"
+    )
+    told = traffic_of(setting, QUERY)
+    assert told.down == pytest.approx(report.cost.bytes_down, abs=8)
+    assert told.up == pytest.approx(report.cost.bytes_up, abs=8)
+
+
+@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_survivors=16)])
+def test_the_deciding_half_answers_with_five_numbers_a_column(trust, monkeypatch):
+    monkeypatch.setattr("flwr_kld.trust.traffic._NAME", len("1000:0"))
+    report = KLDrift(LAW, trust, aggregation=SecureSum(), plan=Partition(16), threshold=0.1).check(
+        grid_of(table_app(secure_sum=FirstUse()))
+    )
+    setting = Setting(clients=20, records=100, trust=trust.over(3), aggregation="secure-sum")
+    sums = QUERY.scored(
+        tuple(
+            Scores((0,) * plan.cells, (0,) * plan.cells, 9, 100, setting.by)
+            for plan in QUERY.columns
+        )
+    )
+    first, second = traffic_of(setting, QUERY), traffic_of(setting, sums)
+    counted = int(not isinstance(trust, Trusted))  # the number of records, with the counts only
+    assert first.up - second.up == 4 * (QUERY.cells + counted - 15)
+    assert second.down > first.down
+    assert first.up + second.up == pytest.approx(report.cost.bytes_up, abs=16)
