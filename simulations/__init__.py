@@ -1,4 +1,4 @@
-"""Thin Flower apps, the in-process grid, and virtual handwriters."""
+"""Thin Flower apps, the in-process grid, virtual handwriters, and real flights."""
 
 from pathlib import Path
 
