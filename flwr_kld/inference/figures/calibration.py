@@ -1,0 +1,144 @@
+"""How well predictions fit outcomes, from the noised counts of their combinations.
+
+A pair of columns tells of a model if it is a probability and what came of it (a `Binned` column
+with edges in (0, 1), and `Labels` of two names, the second of which is the event), or two columns
+of the same labels. Post-processing: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from flwr_kld.arguments import real
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.labels import Labels
+from flwr_kld.inference.figures.ordered import Figure
+from flwr_kld.inference.share_interval import Floats
+
+_REACH = float(-ndtri(0.025))
+"""Standard deviations on either side: 95 % limits."""
+_HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How well predictions fit outcomes, where both are known. Everything in it is public.
+
+    Parameters
+    ----------
+    accuracy : Figure
+        Share of right predictions; of probabilities, those on the right side of 0.5.
+    error : Figure or None
+        Expected calibration error of probabilities: mean over records of the distance between a
+        bin's middle and the share of events in it, in [0, 1], to within half a bin. None for
+        predicted labels.
+    """
+
+    accuracy: Figure
+    error: Figure | None
+
+
+def calibration(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Calibration | None:
+    """Estimate accuracy and calibration with 95 % limits; None if the column tells of neither.
+
+    Limits are asymptotic, in the number of records. Each listed combination needs a cell of its
+    own: a reference that gives all of them some mass (``floor=``) sees to it, up to the plan's
+    budget of cells.
+
+    Parameters
+    ----------
+    noisy : NoisyCounts
+        Of a pair of columns.
+    design_effect : float
+        >= 1: N records tell as much as ``N / design_effect`` independent ones.
+    """
+    pair = _pair(noisy.plan.reference.domain)
+    if pair is None:
+        return None
+    predicted, outcome = pair
+    cell_of = noisy.plan.cell_of.reshape(predicted.size, outcome.size)
+    cell_of = cell_of[: _listed(predicted), : _listed(outcome)]
+    if (noisy.plan.symbols_in[cell_of] > 1).any():
+        return None
+    counts = noisy.values[cell_of].astype(np.float64)
+    reading = _Reading(counts, noisy.noise.variance, real("design_effect", design_effect, least=1))
+    if not isinstance(predicted, Binned):
+        return Calibration(reading.share(np.eye(len(counts), dtype=bool)), None)
+    middles = _middles(predicted)
+    right = (middles > _HALF)[:, None] == np.array([False, True])
+    return Calibration(reading.share(right), reading.distance(middles))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Noised counts of predictions × outcomes, and how they vary."""
+
+    counts: Floats
+    noise: float
+    design_effect: float
+
+    @property
+    def records(self) -> float:
+        """Number of records where both are known, at least 1."""
+        return max(float(self.counts.sum()), 1.0)
+
+    def share(self, chosen: NDArray[np.bool_]) -> Figure:
+        """Estimate the share of the records in some of the cells."""
+        share = float(np.clip(self.counts[chosen].sum() / self.records, 0, 1))
+        noise = self.noise * float(((chosen - share) ** 2).sum())
+        sampled = self.design_effect * share * (1 - share) * self.records
+        return _figure(share, float(np.sqrt(sampled + noise)) / self.records)
+
+    def distance(self, middles: Floats) -> Figure:
+        """Estimate how far shares of events are from what was predicted, over all bins."""
+        weights = np.stack([-middles, 1 - middles], axis=1)  # of no event and of one, in each bin
+        excess = (weights * self.counts).sum(axis=1)
+        each = self.design_effect * np.maximum(self.counts, 0) + self.noise
+        variance = (weights**2 * each).sum(axis=1)
+        away = np.sqrt(np.maximum(excess**2 - variance, 0.0))  # E excess**2 is too large by that
+        # What was seen is at least the truth's with its errors' signs, and not above the truth by
+        # more than the errors' own size.
+        seen, deviation = float(np.abs(excess).sum()), float(np.sqrt(variance.sum()))
+        size = float(np.sqrt(2 / np.pi) * np.sqrt(variance).sum())
+        low = seen - size - _REACH * float(np.sqrt(1 - 2 / np.pi)) * deviation
+        high = seen + _REACH * deviation
+        numbers = np.array([away.sum(), deviation, max(low, 0.0), high]) / self.records
+        value, deviation, low, high = np.minimum(numbers, 1.0).tolist()
+        return Figure(min(max(value, low), high), deviation, low, high)
+
+
+def _figure(value: float, deviation: float) -> Figure:
+    reach = _REACH * deviation
+    return Figure(min(value, 1.0), deviation, max(value - reach, 0.0), min(value + reach, 1.0))
+
+
+def _pair(domain: Domain) -> tuple[Binned | Labels, Labels] | None:
+    """Return the domains of prediction and outcome, if that is what a pair of columns is."""
+    if not isinstance(domain, Categories) or len(domain.domains) != 2:
+        return None
+    predicted, outcome = domain.domains.values()
+    if not isinstance(outcome, Labels):
+        return None
+    if isinstance(predicted, Labels) and predicted.names == outcome.names:
+        return predicted, outcome
+    if isinstance(predicted, Binned) and len(outcome.names) == 2:
+        edges = np.asarray(predicted.edges)
+        return (predicted, outcome) if edges.min() > 0 and edges.max() < 1 else None
+    return None
+
+
+def _listed(domain: Domain) -> int:
+    return domain.size - len(domain.unlisted)
+
+
+def _middles(predicted: Binned) -> Floats:
+    """Return the middle of each bin of [0, 1]."""
+    ends = np.concatenate([[0.0], predicted.edges, [1.0]])
+    return np.asarray((ends[1:] + ends[:-1]) / 2)
