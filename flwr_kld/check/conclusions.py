@@ -9,14 +9,15 @@ from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.states import Remembered
 from flwr_kld.check.decider import Alarm, Decided, Decider
 from flwr_kld.check.measured import Measured
-from flwr_kld.check.report_parts import read
+from flwr_kld.check.report_parts import column_report, read
 from flwr_kld.inference.contradictions import impossible_estimate
-from flwr_kld.inference.decision import contradicted, hold_to_estimates, ranked, table_verdict
+from flwr_kld.inference.decision import contradicted, hold_to_estimates, table_verdict
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.reference import Reference
-from flwr_kld.report.report import ColumnReport, Reading
+from flwr_kld.report.column_report import ColumnReport, in_rank
+from flwr_kld.report.reading import Reading
 
 Tolerated = tuple[float, float]
 """Nats of D_θ, and share of records outside the reference, that are tolerated."""
@@ -105,19 +106,29 @@ class Conclusions:
         """
         why = measured.contradiction(self.most_records)
         references = columns_of(self.reference)
-        found = {
-            name: self._column(name, one, budget, why)
-            for name, one in zip(references, measured.columns, strict=True)
-        }
+        measured_of = dict(zip(references, measured.columns, strict=True))
+        found = {name: self._column(name, one, budget, why) for name, one in measured_of.items()}
         states = tuple(state for _, decided in found.values() for state in decided.states)
         if not self.reference.columns:
             ((reading, decided),) = found.values()
             return Concluded(reading, decided.verdict, states=states)
         verdicts = {name: d.verdict for name, (_, d) in found.items() if d.verdict is not None}
-        order = ranked(verdicts) if verdicts else sorted(found, key=lambda n: -_size(found[n][0]))
-        columns = {name: ColumnReport(found[name][0], verdicts.get(name)) for name in order}
         verdict = table_verdict(verdicts) if verdicts else None
-        return Concluded(columns[order[0]].reading, verdict, order[0], columns, states)
+        columns = in_rank(
+            {
+                name: column_report(
+                    name,
+                    measured_of[name].published,
+                    reading,
+                    decided.verdict,
+                    columns=len(found),
+                    design_effect=decided.design_effect,
+                )
+                for name, (reading, decided) in found.items()
+            }
+        )
+        first = next(iter(columns))
+        return Concluded(columns[first].reading, verdict, first, columns, states)
 
     def _column(
         self, name: str, measured: Measured, budget: str, contradiction: str | None
@@ -163,8 +174,3 @@ class Conclusions:
 def columns_of(reference: Reference) -> dict[str, Reference]:
     """Return the references of a table's columns; else the reference alone, without a name."""
     return reference.columns or {"": reference}
-
-
-def _size(reading: Reading) -> float:
-    of = reading.of_population or reading.of_cohort
-    return 0.0 if of is None else of.value

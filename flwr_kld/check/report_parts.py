@@ -12,18 +12,26 @@ from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate
+from flwr_kld.inference.figures.figures import figures
+from flwr_kld.inference.verdict import Verdict
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
+from flwr_kld.report.column_report import ColumnReport
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation.candidates import fit_candidates
 from flwr_kld.report.explanation.explanation import explain, outside_share
-from flwr_kld.report.report import Compared, Reading, Report
+from flwr_kld.report.explanation.histogram import histogram
+from flwr_kld.report.explanation.sentence import sentence
+from flwr_kld.report.reading import Reading
+from flwr_kld.report.report import Compared, Report
 from flwr_kld.trust import Trust
 
 _MOVEMENTS = 8
 """Cells that a report names."""
+_FALSE = 0.05
+"""Probability that a report says of any column that moved nowhere what moved in it."""
 
 
 def read(
@@ -88,6 +96,35 @@ def _read_counts(
         movements=tuple(movement.to_dict() for movement in movements),
         population_estimate=None if population is None else population.value,
         population_deviation=None if population is None else population.error.total,
+    )
+
+
+def column_report(
+    name: str,
+    published: NoisyCounts | NoisyScalar,
+    reading: Reading,
+    verdict: Verdict | None,
+    *,
+    columns: int,
+    design_effect: float,
+) -> ColumnReport:
+    """Return what is reported of one of a table's columns.
+
+    Parameters
+    ----------
+    columns : int
+        That the table has: they share the probability of a false sentence.
+    """
+    if isinstance(published, NoisyScalar) or reading.estimate is None:
+        return ColumnReport(reading, verdict)
+    level = 1 - _FALSE / columns
+    said = sentence(name, published, level=level, design_effect=design_effect)
+    return ColumnReport(
+        reading,
+        verdict,
+        sentence=said and said.removeprefix(f"{name}: "),
+        histogram=histogram(published, design_effect=design_effect),
+        figures=figures(published, design_effect=design_effect),
     )
 
 

@@ -143,13 +143,16 @@ def contradicted(threshold: float, level: float, why: str) -> Verdict:
 
 
 def ranked(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """Return the columns, first those that drifted, then by how much over their threshold."""
+    """Return the columns, first those that drifted, then by how much over their threshold.
+
+    Equal ones stand by name: the order does not depend on that of the table.
+    """
     order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.NO_DRIFT]
 
-    def place(name: str) -> tuple[int, float]:
+    def place(name: str) -> tuple[int, float, str]:
         verdict = verdicts[name]
         bound = -math.inf if verdict.lower_bound is None else verdict.lower_bound
-        return order.index(verdict.outcome), verdict.threshold - bound
+        return order.index(verdict.outcome), verdict.threshold - bound, name
 
     return sorted(verdicts, key=place)
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.panels import CROWD, Theme, mark, mark_missing
-from flwr_kld.report.report import Estimated, Report
+from flwr_kld.report.reading import Estimated
+from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
 
 _LIMITS_ROOM = 1.5

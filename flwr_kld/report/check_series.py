@@ -15,8 +15,9 @@ from flwr_kld.arguments import whole
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.check_plot import draw_checks
 from flwr_kld.report.panels import Theme
+from flwr_kld.report.reading import Reading
 from flwr_kld.report.render import add_up, pictures, render
-from flwr_kld.report.report import Reading, Report
+from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import views, who_saw_what
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure

@@ -10,7 +10,8 @@ from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
-from flwr_kld.report.report import Compared, Reading, Report
+from flwr_kld.report.reading import Reading
+from flwr_kld.report.report import Compared, Report
 from flwr_kld.report.series import Point
 
 E = TypeVar("E", bound=Envelope)

@@ -38,7 +38,7 @@ def test_a_check_keeps_every_value(name):
     report = Report.from_dict(values)
     found = flat(json.loads(report.to_json()))
     assert found.pop("kind") == "check"
-    assert (found.pop("schema"), values.pop("schema")) == (3, int(name.split("-")[1]))
+    assert (found.pop("schema"), values.pop("schema")) == (4, int(name.split("-")[1]))
     if before := values.get("verdict"):  # later fields of it say nothing
         unsaid = {k: v for k, v in found["verdict"].items() if k not in before}
         assert not any(unsaid.values())
@@ -85,7 +85,7 @@ def test_a_reference():
     values = stored("reference-1")
     report = ReferenceReport.from_dict(values)
     found = flat(json.loads(report.to_json()))
-    assert (found.pop("kind"), found.pop("schema")) == ("reference", 3)
+    assert (found.pop("kind"), found.pop("schema")) == ("reference", 4)
     del values["schema"]
     assert found.items() >= values.items()
     assert str(report).startswith(f"reference {values['reference'][:12]} from 2000 records of 20")
@@ -111,8 +111,8 @@ def wrong(part: str, name: str, value: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     "values",
     [
-        {**REPORT.to_dict(), "schema": 4},
-        {**REPORT.to_dict(), "schema": [3]},
+        {**REPORT.to_dict(), "schema": 5},
+        {**REPORT.to_dict(), "schema": [4]},
         {**REPORT.to_dict(), "later": 1},
         {name: value for name, value in REPORT.to_dict().items() if name != "cohort"},
         {name: value for name, value in stored("check-2-drift").items() if name != "epsilon"},

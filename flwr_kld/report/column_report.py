@@ -1,0 +1,56 @@
+"""What a check says of one column of a table. Everything in it is public."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flwr_kld.inference.decision import ranked
+from flwr_kld.inference.figures.figures import Figures
+from flwr_kld.inference.verdict import Outcome, Verdict
+from flwr_kld.report.explanation.histogram import Histogram
+from flwr_kld.report.reading import Reading
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    """One column of a table.
+
+    Parameters
+    ----------
+    reading : Reading
+        What the published numbers say of it.
+    verdict : Verdict or None
+        The decision on it; None if no threshold was given.
+    sentence : str or None
+        What moved most in it: ``"lower, 17 % → 24 % below 82 (22–26 %)"``. None if nothing moved
+        beyond chance, which is said of all columns together with probability 95 %.
+    histogram : Histogram or None
+        The clients' shares beside the reference's.
+    figures : Figures or None
+        How far the two lie apart, as other tools measure it. Like the histogram, None where there
+        are no counts, or too much noise in them for an estimate.
+    """
+
+    reading: Reading
+    verdict: Verdict | None = None
+    sentence: str | None = None
+    histogram: Histogram | None = None
+    figures: Figures | None = None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The decision's outcome, if one was made."""
+        return None if self.verdict is None else self.verdict.outcome
+
+
+def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
+    """Sort columns: those that moved most first, by their verdicts if there are any."""
+    verdicts = {name: one.verdict for name, one in columns.items() if one.verdict is not None}
+    others = sorted(columns.keys() - verdicts.keys(), key=lambda n: (-_size(columns[n]), n))
+    return {name: columns[name] for name in (*ranked(verdicts), *others)}
+
+
+def _size(column: ColumnReport) -> float:
+    told = next(iter(column.reading.estimates), None)
+    return 0.0 if told is None else told.value

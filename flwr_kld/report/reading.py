@@ -1,0 +1,123 @@
+"""What published numbers say of a domain, or of one column of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from flwr_kld.inference.outside_share import OutsideShare
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """An estimate of KL(reference || clients), and whose it is.
+
+    Parameters
+    ----------
+    of : {"population", "cohort"}
+        Of those whom the cohort was drawn from, or of the counted records themselves.
+    whose : str
+        The same in this check's words.
+    value, deviation : float
+        In nats; one standard deviation.
+    """
+
+    of: Literal["population", "cohort"]
+    whose: str
+    value: float
+    deviation: float
+
+    def __str__(self) -> str:
+        return f"{self.value:z.3f} ± {self.deviation:.3f}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the published numbers say, by post-processing alone.
+
+    Parameters
+    ----------
+    estimate : float or None
+        Of KL(reference || clients), in nats: the reference comes first. None if what was published
+        allows no finite number; `note` then says why.
+    theta : float or None
+        The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ.
+    estimator : str
+        Name of the estimator, or ``"scalar"``.
+    target : str or None
+        Whose divergence: the ``"cohort"``'s own, or the ``"population"``'s that it was drawn from.
+    sampling, monte_carlo, privacy : float or None
+        Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None
+        where the release does not allow an estimate of it.
+    records : float
+        Number of records that the estimate is about; with a threshold, of the first half. Exact
+        under replace-one adjacency, otherwise estimated or the public normaliser.
+    note : str or None
+        What a reader must know about this check, if anything.
+    outside : OutsideShare or None
+        Estimated share of records where the reference has no mass, and what they are. None if it
+        has some everywhere, or the release does not tell.
+    movements : tuple[dict[str, Any], ...]
+        Cells that moved most, ``Movement.to_dict``.
+    candidates : dict[str, float]
+        Weight of each candidate distribution that the clients may follow, where there are any.
+    population_estimate, population_deviation : float or None
+        The divergence of the distribution that the cohort's records were drawn from, and its
+        standard deviation, in nats; None where `estimate` is of it already, or nothing tells.
+    drawn_from, counted : str or None
+        Population and cohort in words: ``"the clients that these 200 were drawn from"``, ``"these
+        200 clients"``.
+    """
+
+    estimate: float | None
+    theta: float | None
+    estimator: str
+    target: str | None
+    sampling: float | None
+    monte_carlo: float | None
+    privacy: float | None
+    records: float
+    note: str | None = None
+    outside: OutsideShare | None = None
+    movements: tuple[dict[str, Any], ...] = ()
+    candidates: dict[str, float] = field(default_factory=dict)
+    population_estimate: float | None = None
+    population_deviation: float | None = None
+    drawn_from: str | None = None
+    counted: str | None = None
+
+    @property
+    def of_population(self) -> Estimated | None:
+        """The population's divergence, if it was estimated."""
+        whose = self.drawn_from or "the clients that the cohort was drawn from"
+        if self.target == "population" and self.estimate is not None:
+            return Estimated("population", whose, self.estimate, self.error)
+        if self.population_estimate is None or self.population_deviation is None:
+            return None
+        return Estimated("population", whose, self.population_estimate, self.population_deviation)
+
+    @property
+    def of_cohort(self) -> Estimated | None:
+        """The counted records' own divergence, if it was estimated."""
+        if self.estimate is None or self.target == "population":
+            return None
+        return Estimated("cohort", self.counted or "the cohort", self.estimate, self.error)
+
+    @property
+    def estimates(self) -> tuple[Estimated, ...]:
+        """What was estimated, the population's first."""
+        return tuple(one for one in (self.of_population, self.of_cohort) if one is not None)
+
+    @property
+    def error(self) -> float:
+        """Standard deviation in nats: root of the sum of the known parts' squares."""
+        parts = (self.sampling, self.monte_carlo, self.privacy)
+        return float(sum(part**2 for part in parts if part is not None) ** 0.5)
+
+    def __str__(self) -> str:
+        theta = "" if self.theta is None else f", θ = {self.theta:.4g}"
+        outside = "" if self.outside is None else f"; outside the reference: {self.outside}"
+        if self.estimate is None:
+            return f"KL(reference || clients): no estimate{theta}: {self.note}{outside}"
+        told = ", ".join(f"{one} for {one.whose}" for one in self.estimates)
+        return f"KL(reference || clients) in nats: {told}{theta}{outside}"
