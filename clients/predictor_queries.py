@@ -20,6 +20,7 @@ from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain.base import Domain
+from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.messages.question import (
     ANSWER,
@@ -59,7 +60,13 @@ def answer_predictor_queries(
         Loads this node's raw records, in a form that ``domain.encode`` takes.
     domain : Domain
         What they mean. A server with another domain is refused.
+
+    Raises
+    ------
+    DomainError
+        If the domain is a table: one symbol of a row is reported, not one of each column.
     """
+    require_one_symbol(domain, "a predictor")
     host_predictor_queries(
         app, lambda context, _: records(context), lambda _: [0], lambda _: domain
     )
@@ -124,6 +131,8 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
         return found if isinstance(found, ConfigRecord) else ConfigRecord()
 
     question = Question.from_config(record(QUESTION))
+    if domain.per_record > 1:
+        raise QueryRefused("a predictor asks for one symbol, and this client's domain is a table")
     if question.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     hold_to_channel(question, None, "local")

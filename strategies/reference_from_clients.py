@@ -75,6 +75,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
                 f"ReferenceFromClients needs a Domain, got a {type(domain).__name__}: say what "
                 "records mean, such as Labels([…])"
             )
+        trust = trust.over(domain.per_record)
         aggregation = fitting(trust, aggregation)
         require_counts(trust)
         self.domain, self.trust, self.aggregation = domain, trust, aggregation

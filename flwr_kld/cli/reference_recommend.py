@@ -12,6 +12,7 @@ from rich.table import Table
 
 from flwr_kld.cli.options import AsJson
 from flwr_kld.cli.output import print_json, results
+from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.reference import Reference
 
@@ -46,7 +47,11 @@ def recommend(
     # Imported here: the other commands do without it.
     from flwr_kld.integral import recommend as advise
 
-    population = None if guess is None else Reference.load(guess).probabilities
+    population = None
+    if guess is not None:
+        reference = Reference.load(guess)
+        require_one_symbol(reference.domain, "recommend")
+        population = reference.probabilities
     if population is not None and size is None:
         size = len(population)
     elif population is not None or size is None:

@@ -153,6 +153,27 @@ class Table(Domain):
         return {**self._header(), "features": pairs, "interactions": interactions}
 
 
+def require_one_symbol(domain: Domain, what: str) -> None:
+    """Refuse a table where records are to have one symbol each.
+
+    Parameters
+    ----------
+    what : str
+        Takes the domain, or a reference over it.
+
+    Raises
+    ------
+    DomainError
+        If it is a table: what to take instead.
+    """
+    if isinstance(domain, Table):
+        raise DomainError(
+            f"{what} takes one symbol a record, and a row of a Table has one in each column: take "
+            "one column (table.columns[name], reference.columns[name]) and its records, or the "
+            "joint law of a few features: Categories({…})"
+        )
+
+
 def _pair(pair: Any, features: Mapping[str, Domain]) -> tuple[str, str]:
     names = tuple(pair) if isinstance(pair, tuple | list) else ()
     if len(names) != 2 or names[0] == names[1] or not set(names) <= set(features):

@@ -18,6 +18,7 @@ from flwr_kld.arguments import keep, whole
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.integral.categorical import Categorical, integer_weights
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.reference import Reference
@@ -110,7 +111,10 @@ class FiniteBase:
         """
         drawn = np.asarray(symbols)
         if drawn.ndim != 1 or (drawn.size and drawn.dtype.kind not in "iu"):
-            raise ValueError("records of a finite base must be a list of integer symbols")
+            raise ValueError(
+                "records of a finite base must be a list of integer symbols: of a Table, fit one "
+                "column, or Categories of a few"
+            )
         drawn = drawn.astype(np.int64)
         if drawn.size and (drawn.min() < 0 or drawn.max() >= self.size):
             raise ValueError(f"a record is not one of the symbols 0 to {self.size - 1}")
@@ -174,8 +178,9 @@ def domain_features(domain: Domain) -> Floats:
     """Describe each symbol of a domain by numbers, shape [size, d].
 
     Block patterns have one feature for each block and one for `missing`, joint categories one for
-    each table column; other domains are described by the symbol's number.
+    each table column; other domains are described by the symbol's number, and a `Table` is refused.
     """
+    require_one_symbol(domain, "a sampler's base")
     symbols = np.arange(domain.size)
     if isinstance(domain, BlockPatterns):
         return (symbols[:, None] >> np.arange(17) & 1).astype(np.float64)

@@ -16,6 +16,7 @@ from scipy.special import gammaln
 
 from flwr_kld.arguments import real
 from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.integral.base import Floats
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.reference import Reference
@@ -106,8 +107,9 @@ def reference_from_draws(
     Raises
     ------
     ValueError
-        If the weight is out of range or the draws are not symbols of the domain.
+        If the weight is out of range, the draws are not symbols of the domain, or it is a table.
     """
+    require_one_symbol(base.domain, "a reference of draws")
     weight = real("weight", weight, least=0, below=1)
     size = base.domain.size
     if draws.ndim != 1 or not len(draws) or draws.min() < 0 or draws.max() >= size:
@@ -126,7 +128,7 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
     Parameters
     ----------
     counts : NoisyCounts
-        Public counts of one query.
+        Public counts of one query. Of a table, each column is read by itself.
 
     Returns
     -------
@@ -136,6 +138,9 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
         they have no mass, so that checks see records of theirs as outside the reference.
     """
     plan = counts.plan
+    if plan.reference.columns:
+        columns = [reference_from_counts(own).probabilities for own in counts.columns]
+        return Reference(plan.reference.domain, np.concatenate(columns))
     shares = denoised_shares(counts.values, counts.noise)
     prior, ways = plan.reference.probabilities, plan.reference.domain.unlisted_way()
     unlisted = np.bincount(plan.cell_of, ways < 0, plan.cells) == 0

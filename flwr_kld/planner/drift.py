@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from flwr_kld.arguments import real
+from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.reference import Reference
 
@@ -79,6 +80,7 @@ class Drift(Path):
     def __init__(self, reference: Reference, shape: Shape = "spread") -> None:
         if shape not in ("spread", "concentrated"):
             raise ValueError(f"a drift is 'spread' or 'concentrated', got {shape!r}")
+        require_one_symbol(reference.domain, "a drift")
         self.name = shape
         self._p = reference.probabilities
         if shape == "spread":
@@ -119,7 +121,7 @@ class Towards(Path):
     Raises
     ------
     ValueError
-        If Q is not a law over the reference's domain, or a number is out of range.
+        If Q is not a law over the reference's domain, that is a table, or a number is out of range.
     """
 
     farthest = 1.0
@@ -127,6 +129,7 @@ class Towards(Path):
     def __init__(
         self, reference: Reference, law: Law, *, name: str = "towards a law", clients: float = 1.0
     ) -> None:
+        require_one_symbol(reference.domain, "a drift")
         self._p, weight = reference.probabilities, np.asarray(law, dtype=np.float64)
         if weight.shape != self._p.shape:
             raise ValueError(

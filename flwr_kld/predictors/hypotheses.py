@@ -17,6 +17,7 @@ import numpy as np
 
 from flwr_kld.arguments import real
 from flwr_kld.domain.base import Domain
+from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 
@@ -42,7 +43,7 @@ class Hypotheses:
     Raises
     ------
     ValueError
-        If there are fewer than two, the floor is out of range, or domains differ.
+        If there are fewer than two, the floor is out of range, domains differ, or are a table.
     """
 
     def __init__(self, candidates: Mapping[str, Hypothesis], *, floor: float = 1e-3) -> None:
@@ -108,6 +109,7 @@ class Hypotheses:
         if not isinstance(reference, Reference):
             raise ValueError("a hypothesis must be, hold, or return a Reference")
         self._domain = self._domain or reference.domain
+        require_one_symbol(self._domain, "a predictor")
         if reference.domain != self._domain:
             raise ValueError("all hypotheses must be over the same domain")
         return reference
@@ -133,8 +135,9 @@ def drift_scenarios(
     Raises
     ------
     ValueError
-        If the amount is out of range or a direction is over another domain.
+        If the amount is out of range, a direction is over another domain, or all are of a table.
     """
+    require_one_symbol(base.domain, "a drift scenario")
     amount = real("amount", amount, above=0, most=1)
     if any(direction.domain != base.domain for direction in towards.values()):
         raise ValueError("drift directions must be over the base's domain")

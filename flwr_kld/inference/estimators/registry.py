@@ -48,8 +48,13 @@ def estimate(
     Raises
     ------
     ValueError
-        If the name is unknown, theta is out of range, or D_θ has no finite estimate.
+        If the name is unknown, theta is out of range, D_θ has no finite estimate, or the counts are
+        of a table.
     """
+    if counts.plan.reference.columns:
+        raise ValueError(
+            "a table has a divergence in each column: estimate counts.columns one by one"
+        )
     if callable(estimator):
         return estimator(counts, theta=theta)
     if estimator not in ESTIMATORS:
