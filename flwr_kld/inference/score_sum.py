@@ -15,11 +15,11 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import betaln, stdtr, stdtrit
 
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.root import root
 from flwr_kld.privacy.table import NoiseTable
 
 _NODES, _FEW_NODES = 161, 33
@@ -112,7 +112,7 @@ class ScoreSum:
             return math.log(max(p_value(x), _TINY) / at)
 
         close = (high - low) * _CLOSE
-        return min(float(brentq(beyond, low, high, xtol=close)) + 2 * close, high)
+        return min(root(beyond, low, high, within=close) + 2 * close, high)
 
     def _variances(self, noise: Floats) -> Floats:
         """Variance of the sum for each value of the noise in the squares, in steps."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from flwr_kld.inference.deciding import Deciding, default_most_records
+from flwr_kld.inference.root import root
 from flwr_kld.inference.witness import Witness
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.deciding_half import DecidingHalf
@@ -69,7 +69,7 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | No
         return None
     if excess(math.log(low)) >= 0:
         return low
-    return math.exp(float(brentq(excess, math.log(low), math.log(high), xtol=_PRECISION)))
+    return math.exp(root(excess, math.log(low), math.log(high), within=_PRECISION))
 
 
 def deciding_of(setting: Setting) -> Deciding:

@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from flwr_kld.arguments import real
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.root import root
 from flwr_kld.reference import Reference
 
 Law = NDArray[np.float64]
@@ -54,7 +54,7 @@ class Path(ABC):
 
         if not divergence > 0 or excess(self.farthest) < 0:
             raise ValueError(f"a drift of {divergence:g} nats is out of reach at theta={theta:g}")
-        return self.law(float(brentq(excess, 0.0, self.farthest, xtol=1e-9)))
+        return self.law(root(excess, 0.0, self.farthest, within=1e-9))
 
     def largest(self, theta: float) -> float:
         """D_θ in nats at the largest amount, or nearly ``ln(1/θ)`` if that is less."""

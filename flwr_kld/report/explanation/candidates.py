@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.optimize import nnls
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.reference import Reference
@@ -43,6 +42,8 @@ def fit_candidates(counts: NoisyCounts, candidates: Mapping[str, Reference]) -> 
     ValueError
         If there is no candidate, or one is over another domain.
     """
+    from scipy.optimize import nnls  # imported here: it takes half a second
+
     plan = counts.plan
     require_candidates(candidates, plan.reference)
     laws = [plan.reference, *candidates.values()]

@@ -1,0 +1,51 @@
+"""Roots against ones that are known, and SciPy's."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from flwr_kld.inference.root import root
+
+
+@given(
+    at=st.floats(-5, 5),
+    power=st.sampled_from([1, 3, 9]),
+    steep=st.floats(0, 20),
+    sign=st.sampled_from([-1, 1]),
+)
+def test_it_is_within_what_was_asked(at, power, steep, sign):
+    def function(x):
+        return sign * ((x - at) ** power + math.expm1(steep * (x - at)))
+
+    low, high = at - 7, at + 3
+    assert root(function, low, high, within=1e-9) == pytest.approx(at, abs=2.1e-9)
+
+
+def test_it_asks_about_as_often_as_brent():
+    asked = []
+
+    def function(x):
+        asked.append(x)
+        return math.log(math.erfc(x)) + 3
+
+    found = root(function, -5.0, 20.0, within=1e-9)
+    own, asked[:] = len(asked), []
+    assert found == pytest.approx(brentq(function, -5.0, 20.0, xtol=1e-9), abs=3e-9)
+    assert own <= len(asked) + 5
+
+
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_an_end_may_be_the_root(end):
+    assert root(lambda x: x - end, 0.0, 1.0, within=1e-9) == end
+
+
+def test_a_step_is_found():
+    assert root(lambda x: 1.0 if x > 0.3 else -1.0, 0.0, 1.0, within=1e-9) == pytest.approx(0.3)
+
+
+def test_one_sign_at_both_ends_is_refused():
+    with pytest.raises(ValueError, match="same sign"):
+        root(lambda x: x * x + 1, -1.0, 1.0, within=1e-9)
