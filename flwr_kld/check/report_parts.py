@@ -19,6 +19,7 @@ from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.column_report import ColumnReport
+from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation.candidates import fit_candidates
 from flwr_kld.report.explanation.explanation import explain, outside_share
@@ -192,4 +193,9 @@ def metrics(report: Report) -> dict[str, Any]:
         "kld.drift": verdict and int(verdict.outcome is Outcome.DRIFT),
         "kld.epsilon_left": report.cost.left,
     }
+    if report.columns:
+        values["kld.columns_drifted"] = len(drifted(report.columns))
+    for name, column in report.columns.items():
+        told = column.reading.of_population
+        values[f"kld.population.{name}"] = None if told is None else told.value
     return {name: value for name, value in values.items() if value is not None}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from rich.text import Text
+
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry
 from flwr_kld.cli.ledgers import (
@@ -26,6 +28,7 @@ from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import failures
 from flwr_kld.report import CheckSeries
+from flwr_kld.report.columns_table import columns_table
 
 
 def history(
@@ -64,6 +67,9 @@ def _show_checks(checks: CheckSeries, population: str) -> None:
         return
     results.print(checks.table(title=f"Checks of {population}"))
     results.print(*failures(checks), sep="\n")
+    if checks.reports and (columns := checks.reports[-1].columns):
+        results.print(Text("\nThe last check's columns, those that moved most first:"))
+        results.print(columns_table(columns))
 
 
 def _as_dict(entry: Entry) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from rich.text import Text
 
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.one_check import CheckAnswer
-from flwr_kld.report import Verdict
+from flwr_kld.cli.output import results
+from flwr_kld.report import Outcome, Verdict
+from flwr_kld.report.columns_table import MARKS, columns_text
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Series
@@ -24,6 +26,7 @@ _STYLE = {
     ExitCode.ERROR: "bold red",
 }
 _MOVEMENTS = 5
+_ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
 _WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
 
 
@@ -37,11 +40,12 @@ def answer_lines(answer: CheckAnswer) -> Iterator[Text]:
     if answer.message:
         yield Text(answer.message)
     if answer.report:
-        yield from map(Text, report_lines(answer.report))
+        for line in report_lines(answer.report, width=results.width):
+            yield Text(line, style="bold red" if _ALARM in line else "")
 
 
-def report_lines(report: Report) -> Iterator[str]:
-    """Yield a report in lines."""
+def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
+    """Yield a report in lines; a table's columns fit into a width in characters."""
     verdict, reading = report.verdict, report.reading
     cohort, cost = report.cohort, report.cost
     if verdict is None:
@@ -50,6 +54,9 @@ def report_lines(report: Report) -> Iterator[str]:
         yield verdict.reason
         if verdict.resolve:
             yield f"what would resolve it: {verdict.resolve}"
+    if report.columns:
+        yield from columns_text(report.columns, width=width).splitlines()
+        yield f"the column that moved most: {report.column}"
     theta = "" if reading.theta is None else f", θ = {reading.theta:.3g}"
     yield f"divergence KL(reference ‖ clients) in nats, 0 for no difference{theta}:"
     for told in reading.estimates:

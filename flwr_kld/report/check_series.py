@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +13,8 @@ from flwr_kld._extras import require
 from flwr_kld.arguments import whole
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.check_plot import draw_checks
+from flwr_kld.report.check_values import OF_COLUMN, VALUES
+from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.reading import Reading
 from flwr_kld.report.render import add_up, pictures, render
@@ -22,40 +23,11 @@ from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import views, who_saw_what
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
 
+_LEFT = ("drifted", "key", "decision")
+_NAMED = 2
+"""Columns of a table that a line names."""
 _ROOM = 1.15
 """Length of a gauge over the largest number on it."""
-_PATHS = {
-    "check": "check", "theta": "reading.theta",
-    "estimator": "reading.estimator", "target": "reading.target", "sampling": "reading.sampling",
-    "monte_carlo": "reading.monte_carlo", "privacy": "reading.privacy", "note": "reading.note",
-    "trust": "protection.trust", "aggregation": "protection.aggregation",
-    "mechanism": "protection.mechanism", "adjacency": "guarantee.adjacency",
-    "unit": "guarantee.unit", "epsilon": "guarantee.epsilon", "delta": "guarantee.delta",
-    "delivered": "cost.epsilon", "noise": "protection.noise", "private": "protection.private",
-    "asked": "cohort.asked", "survivors": "cohort.survivors", "records": "reading.records",
-    "cells": "compared.cells", "domain": "compared.domain", "reference": "compared.reference",
-    "plan": "compared.plan", "seconds": "cost.seconds", "bytes_down": "cost.bytes_down",
-    "bytes_up": "cost.bytes_up", "key": "key", "ledger_population": "cost.population",
-    "epsilon_left": "cost.left", "epsilon_budget": "cost.budget", "outcome": "outcome",
-    "lower_bound": "lower_bound", "upper_limit": "upper_limit",
-}  # fmt: skip
-_COLUMNS: dict[str, Callable[[Report], Any]] = {
-    "population_estimate": lambda r: r.reading.of_population and r.reading.of_population.value,
-    "population_deviation": lambda r: r.reading.of_population and r.reading.of_population.deviation,
-    "cohort_estimate": lambda r: r.reading.of_cohort and r.reading.of_cohort.value,
-    "cohort_deviation": lambda r: r.reading.of_cohort and r.reading.of_cohort.deviation,
-    "drawn_from": attrgetter("reading.drawn_from"),
-    "counted": attrgetter("reading.counted"),
-    **{name: attrgetter(path) for name, path in _PATHS.items()},
-    "decided_population": lambda r: r.verdict and r.verdict.population,
-    "threshold": lambda r: r.verdict and r.verdict.threshold,
-    "resolve": lambda r: r.verdict and r.verdict.resolve,
-    "evidence": lambda r: r.verdict and r.verdict.evidence,
-    "alarm_at": lambda r: r.verdict and r.verdict.alarm_at,
-    "outside_share": lambda r: r.reading.outside and r.reading.outside.share,
-    "outside_lower": lambda r: r.verdict and r.verdict.outside_lower,
-}
-"""What files have a column of, and where a report holds it."""
 
 
 class CheckSeries(Series[Report]):
@@ -139,7 +111,11 @@ class CheckSeries(Series[Report]):
         )
 
     def _columns(self) -> Mapping[str, Callable[[Report], Any]]:
-        return _COLUMNS
+        tables = any(report.columns for report in self.reports)
+        return {**OF_COLUMN, **VALUES} if tables else VALUES
+
+    def _parts(self, report: Report) -> Iterable[Report]:
+        return report.by_column
 
     def _rows(self) -> Rows:
         reports = self.reports
@@ -148,6 +124,7 @@ class CheckSeries(Series[Report]):
         ledger = any(report.cost.left is not None for report in reports)
         columns = {
             "check": True,
+            "drifted": any(report.columns for report in reports),
             "key": any(report.key for report in reports),
             "decision": decided,
             "population": known,
@@ -170,11 +147,13 @@ class CheckSeries(Series[Report]):
             caption += (
                 f"; bounds: the population's is at least–at most, with probability {sure} each"
             )
+        if columns["drifted"]:
+            caption += "; numbers of a table are those of the column that moved most"
         caption += "; ε left of the budget then in force" if ledger else "; ε of a check"
         if thresholds:
             caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
         return Rows(
-            columns={name: name in ("key", "decision") for name, shown in columns.items() if shown},
+            columns={name: name in _LEFT for name, shown in columns.items() if shown},
             rows=[list(compress(_cells(c), columns.values())) for c in self.points],
             marked=[
                 c.report is not None and c.report.outcome is Outcome.DRIFT for c in self.points
@@ -191,10 +170,11 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
     if report is None:
         ended = "none" if check.ended else "not ended"
         truth = _nats(check.population_truth)
-        return (str(check.number), "", ended, "none", truth, "–", "none", "–", "–", "–")
+        return (str(check.number), "", "", ended, "none", truth, "–", "none", "–", "–", "–")
     reading = report.reading
     return (
         str(check.number),
+        _drifted(report),
         report.key or "",
         report.outcome or "–",
         str(reading.of_population or "none"),
@@ -205,6 +185,14 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
         report.cost.rest,
         f"{report.cohort.survivors}/{report.cohort.asked}",
     )
+
+
+def _drifted(report: Report) -> str:
+    """Write which columns of a table drifted, in brief."""
+    names = drifted(report.columns)
+    more = len(names) - _NAMED
+    listed = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return listed if names or not report.columns else f"0 of {len(report.columns)}"
 
 
 def _cohorts(reading: Reading) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 from flwr_kld._extras import require
 from flwr_kld.inference.verdict import Outcome
+from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.report import Report
 
 OUTCOMES = (*map(str, Outcome), "refused", "error")
@@ -49,6 +51,10 @@ class MonitorState:
             object.__setattr__(self, "outcome", self.report.outcome)
         if self.outcome is not None and self.outcome not in OUTCOMES:
             raise ValueError(f"unknown outcome {self.outcome!r}: choose from {OUTCOMES}")
+
+
+def _threshold(report: Report) -> float | None:
+    return report.verdict.threshold if report.verdict else None
 
 
 _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
@@ -90,7 +96,7 @@ _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     ),
     "kld_threshold": (
         "Divergence of the population that is tolerated, in nats",
-        lambda r: r.verdict.threshold if r.verdict else None,
+        _threshold,
     ),
     "kld_outside_share": (
         "Estimated share of the cohort's records that lie outside the reference, 0 to 1",
@@ -114,6 +120,27 @@ _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         lambda r: datetime.fromisoformat(r.started).timestamp() + r.cost.seconds,
     ),
 }
+
+
+_COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
+    "kld_column_divergence": (
+        "Estimated KL(reference || clients) of a table's column, in nats: of the population where "
+        "that is known, else of the cohort",
+        lambda r: next((told.value for told in r.reading.estimates), None),
+    ),
+    "kld_column_deviation": (
+        "Standard deviation of kld_column_divergence, in nats",
+        lambda r: next((told.deviation for told in r.reading.estimates), None),
+    ),
+    "kld_column_lower_bound": ("kld_lower_bound of a table's column", lambda r: r.lower_bound),
+    "kld_column_upper_limit": ("kld_upper_limit of a table's column", lambda r: r.upper_limit),
+    "kld_column_threshold": ("kld_threshold of a table's column", _threshold),
+    "kld_column_outside_share": (
+        "kld_outside_share of a table's column",
+        lambda r: r.reading.outside.share if r.reading.outside else None,
+    ),
+}
+"""Of each column; NaN where it is not known, so that every check has the same series."""
 
 
 class _Collector:
@@ -148,6 +175,32 @@ class _Collector:
             for reason, clients in _by_class(report.cohort.dropouts).items():
                 dropouts.add_metric([monitor, reason], clients)
         yield dropouts
+        yield from self._of_columns([(m, report) for m, report in finished if report.columns])
+
+    def _of_columns(self, tables: list[tuple[str, Report]]) -> Iterator[Any]:
+        """Make the metrics of tables; where there are none, none of these either."""
+        if not tables:
+            return
+        columns = [(m, part.column, part) for m, report in tables for part in report.by_column]
+        for name, (text, value_of) in _COLUMN_GAUGES.items():
+            gauge = self._family(name, text, labels=["monitor", "column"])
+            for monitor, column, part in columns:
+                value = value_of(part)
+                gauge.add_metric([monitor, column], math.nan if value is None else value)
+            yield gauge
+        outcomes = self._family(
+            "kld_column_outcome",
+            "1 for what was decided on a table's column",
+            labels=["monitor", "column", "outcome"],
+        )
+        for monitor, column, part in columns:
+            for outcome in Outcome:
+                outcomes.add_metric([monitor, column, outcome], float(part.outcome is outcome))
+        yield outcomes
+        number = self._family("kld_columns_drifted", "Columns that drifted", labels=["monitor"])
+        for monitor, report in tables:
+            number.add_metric([monitor], len(drifted(report.columns)))
+        yield number
 
 
 def _by_class(dropouts: dict[str, int]) -> Counter[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.column_report import ColumnReport, in_rank
+from flwr_kld.report.columns_table import columns_text
 from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.reading import Reading
 
@@ -86,6 +88,16 @@ class Report(Envelope):
         bound = None if self.verdict is None else self.verdict.lower_bound
         return None if bound is None else max(0.0, bound)
 
+    @property
+    def by_column(self) -> Iterator[Report]:
+        """A report of each column of a table, as if it had been checked alone; else this one."""
+        if not self.columns:
+            yield self
+        for name, one in self.columns.items():
+            yield replace(
+                self, reading=one.reading, verdict=one.verdict, column=name, columns={name: one}
+            )
+
     def __str__(self) -> str:
         verdict = self.verdict
         decided = "" if verdict is None else f"{verdict.outcome}: {verdict.reason}; "
@@ -93,8 +105,12 @@ class Report(Envelope):
             decided += f"what would resolve it: {verdict.resolve}; "
         promise, trust = self.guarantee, self.protection.trust
         privacy = f"ε = {promise.epsilon:g}" + (f", δ = {promise.delta:g}" if promise.delta else "")
+        said = f"{self.reading}; "
+        if self.columns:
+            decided = decided.removesuffix("; ") or f"{len(self.columns)} columns, nothing decided"
+            said = f"\n{columns_text(self.columns)}\n"
         return (
-            f"{decided}{self.reading}; {privacy} per {promise.unit} ({promise.adjacency}, {trust})"
+            f"{decided}{said}{privacy} per {promise.unit} ({promise.adjacency}, {trust})"
             f"{'' if self.protection.private else ', SEEDED NOISE: NOT PRIVATE'}; "
             f"{self.cohort}, {self.reading.records:.0f} records"
         )

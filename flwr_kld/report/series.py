@@ -197,15 +197,19 @@ class Series(ABC, Generic[R]):
     # ------------------------------------------------------------------------------------ to keep
 
     def to_csv(self) -> str:
-        """Return one row a point: divergences, errors, log-odds and epsilons in nats."""
+        """Return one row a point: divergences, errors, log-odds and epsilons in nats.
+
+        Checks of a table have one row for each of its columns.
+        """
         text = StringIO()
         rows = csv.writer(text)
         columns = self._columns()
         rows.writerow(["number", *self._facts, *columns])
         for point in self.points:
             facts = [getattr(point, name) for name in self._facts]
-            values = [point.report and value(point.report) for value in columns.values()]
-            rows.writerow([point.number, *facts, *values])
+            for report in [None] if point.report is None else self._parts(point.report):
+                values = [report and value(report) for value in columns.values()]
+                rows.writerow([point.number, *facts, *values])
         return text.getvalue()
 
     def to_json(self) -> str:
@@ -272,6 +276,10 @@ class Series(ABC, Generic[R]):
     @abstractmethod
     def _columns(self) -> Mapping[str, Callable[[R], Any]]:
         """Return what files have a column of, beside `_facts`."""
+
+    def _parts(self, report: R) -> Iterable[R]:
+        """Return what of a report has a row of its own."""
+        return (report,)
 
     @abstractmethod
     def _rows(self) -> Rows:

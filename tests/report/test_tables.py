@@ -1,0 +1,135 @@
+"""A table's columns in the terminal, in files and in metrics."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from report.samples import REPORT, decided
+from report.tables import NAMES, drifted, table_report
+
+from flwr_kld.check.report_parts import metrics
+from flwr_kld.cli.show import report_lines
+from flwr_kld.inference.verdict import Outcome
+from flwr_kld.report import CheckSeries
+from flwr_kld.report.columns_table import columns_text
+from flwr_kld.report.prometheus import MonitorState, save_metrics
+
+TABLE = drifted()
+STILL = table_report(dict.fromkeys(NAMES, 0.0))
+
+
+def test_the_first_line_is_the_verdict_and_the_columns_follow_in_rank():
+    head, *lines = str(TABLE).splitlines()
+    assert head.startswith("drift: 1 of 4 columns drifted: age <years>; ")
+    rows = [line for line in lines if line.startswith(NAMES)]
+    assert rows[0].startswith("age <years>")
+    assert "▲ drift" in rows[0]
+    assert all("✓ no drift" in row for row in rows[1:])
+    assert len(rows) == 4
+    assert "lower, 10 % → " in " ".join(lines)
+    assert max(map(len, lines[:-1])) <= 80
+    assert lines[-1].startswith("ε = 1 per record (replace-one, trusted); 18 of 20 clients")
+    undecided = table_report(dict.fromkeys(NAMES, 0.0), threshold=False)
+    assert str(undecided).startswith("4 columns, nothing decided\n")
+    assert str(undecided).count("– not decided") == 4
+
+
+def test_the_command_shows_the_table_and_what_of_the_first_column_is_known():
+    lines = list(report_lines(TABLE, width=60))
+    assert lines[0] == TABLE.verdict.reason
+    at = lines.index("the column that moved most: age <years>")
+    assert any(line.startswith("tenure") for line in lines[:at])
+    assert max(map(len, lines[1:at])) <= 60
+    assert any("population:" in line for line in lines[at:])
+    assert not any("moved most:" in line for line in report_lines(REPORT))
+
+
+def test_of_many_columns_the_calm_ones_are_summed_up():
+    one = TABLE.columns["wage"]
+    many = TABLE.columns | {f"calm {n}": one for n in range(50)}
+    text = columns_text(many)
+    assert sum("✓ no drift" in line for line in text.splitlines()) == 19
+    assert "34 more columns: 34 no drift" in " ".join(text.split())
+    moved = {f"moved {n}": TABLE.columns[NAMES[1]] for n in range(30)}
+    assert columns_text(moved).count("▲ drift") == 30
+
+
+def test_a_series_says_which_columns_drifted():
+    table = CheckSeries([TABLE, None, STILL])
+    rows = table._rows()
+    at = list(rows.columns).index("drifted")
+    assert [row[at] for row in rows.rows] == ["age <years>", "", "0 of 4"]
+    assert "age &lt;years&gt;" in table._repr_html_()
+    assert "drifted" not in CheckSeries([REPORT])._rows().columns
+
+
+def test_a_file_has_a_row_for_each_check_and_column():
+    rows = list(csv.DictReader(io.StringIO(CheckSeries([STILL, None, TABLE]).to_csv())))
+    assert [(row["number"], row["column"]) for row in rows] == [
+        *(("1", name) for name in STILL.columns), ("2", ""),
+        *(("3", name) for name in TABLE.columns),
+    ]  # fmt: skip
+    first, others = rows[5], rows[6:]
+    moved = TABLE.columns[NAMES[1]]
+    assert (first["outcome"], {row["outcome"] for row in others}) == ("drift", {"no drift"})
+    assert float(first["population_estimate"]) == moved.reading.of_population.value
+    assert float(first["psi"]) == moved.figures.psi.value
+    assert float(first["wasserstein"]) == moved.figures.ordered.wasserstein.value
+    assert first["sentence"] == moved.sentence
+    assert next(row for row in others if row["column"] == "job")["wasserstein"] == ""
+    assert "column" not in CheckSeries([REPORT]).to_csv().splitlines()[0].split(",")
+
+
+def test_a_series_of_tables_survives_a_file():
+    series = CheckSeries([TABLE, None, STILL])
+    assert CheckSeries.from_json(series.to_json()).points == series.points
+    assert json.loads(series.to_json())[0]["report"]["column"] == NAMES[1]
+
+
+def scraped(path: Path, *states: MonitorState) -> dict[tuple[str, ...], float]:
+    save_metrics(states, path / "kld.prom")
+    families = text_string_to_metric_families((path / "kld.prom").read_text())
+    samples = (sample for family in families for sample in family.samples)
+    names = ("monitor", "column", "outcome")
+    return {(s.name, *(s.labels[n] for n in names if n in s.labels)): s.value for s in samples}
+
+
+def test_columns_are_labels_and_every_check_has_the_same_ones(tmp_path: Path):
+    name = 'say "b"\n\\'
+    report = table_report(dict.fromkeys(NAMES, 0.0) | {name: 0.3})
+    got = scraped(tmp_path, MonitorState("m", report), MonitorState("plain", REPORT))
+    moved = report.columns[name]
+    assert got["kld_column_divergence", "m", name] == moved.reading.of_population.value
+    assert got["kld_column_deviation", "m", name] == moved.reading.of_population.deviation
+    assert got["kld_column_threshold", "m", name] == 0.05
+    assert got["kld_column_lower_bound", "m", name] == pytest.approx(0.18)
+    assert got["kld_column_outcome", "m", name, "drift"] == 1
+    assert got["kld_column_outcome", "m", "wage", "drift"] == 0
+    assert math.isnan(got["kld_column_outside_share", "m", name])
+    assert got["kld_columns_drifted", "m"] == 1
+    assert not [key for key in got if key[0].startswith("kld_column") and key[1] == "plain"]
+    still = table_report(dict.fromkeys((*NAMES, name), 0.0), threshold=False)
+    assert {k for k in scraped(tmp_path, MonitorState("m", still)) if "column" in k[0]} == {
+        k for k in got if "column" in k[0]
+    }
+
+
+def test_flower_is_told_of_each_column():
+    told = metrics(TABLE)
+    assert told["kld.columns_drifted"] == 1
+    assert told[f"kld.population.{NAMES[1]}"] == TABLE.reading.population_estimate
+    assert {f"kld.population.{name}" for name in NAMES} < told.keys()
+    assert not any(key.startswith(("kld.population.", "kld.columns")) for key in metrics(REPORT))
+
+
+def test_a_report_of_one_column_stands_alone():
+    parts = {part.column: part for part in TABLE.by_column}
+    assert parts["wage"].outcome is Outcome.NO_DRIFT
+    assert parts["wage"].reading == TABLE.columns["wage"].reading
+    assert list(decided(Outcome.DRIFT, 0.2).by_column) == [decided(Outcome.DRIFT, 0.2)]
+    assert replace(parts["wage"], columns={}) != TABLE
