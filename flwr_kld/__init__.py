@@ -10,6 +10,7 @@ from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
+from flwr_kld.domain.times import Times
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
@@ -26,4 +27,5 @@ __all__ = [
     "Reference",
     "Report",
     "Table",
+    "Times",
 ]

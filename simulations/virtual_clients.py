@@ -9,12 +9,8 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
-from flwr_kld.clients import (
-    FirstUse,
-    aggregate_drift_checks,
-    host_drift_queries,
-    host_predictor_queries,
-)
+from flwr_kld.clients import FirstUse, aggregate_drift_checks, host_drift_queries
+from flwr_kld.clients.predictor_queries import host_predictor_queries
 from flwr_kld.domain.base import Domain
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.query.selection import Selection

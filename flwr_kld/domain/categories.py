@@ -91,8 +91,9 @@ class Categories(Domain):
 
         Parameters
         ----------
-        records : mapping of feature to array [n], data frame, or structured array [n]
-            Columns that are not features of the domain are ignored.
+        records : data frame, mapping of feature to array [n], structured array [n], list of dicts
+            Data frames of pandas, polars or pyarrow. Columns that are not features of the domain
+            are ignored.
 
         Returns
         -------

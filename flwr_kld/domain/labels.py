@@ -19,9 +19,9 @@ class Labels(Domain):
     """Categories of one feature; symbol i is ``names[i]``, then come 'other' and 'missing'.
 
     'Missing' are None, NaN, NaT, masked values and pandas' NA; 'other' is everything else that is
-    not among the names. A whole number and its text are one label, so are 1, 1.0 and True, and so
-    are text and its bytes: one missing or odd record may turn a column of integers into floats or
-    text.
+    not among the names. A whole number and its text are one label, so are 1, 1.0 and True, the
+    truth values and the names 'False' and 'True', and text and its bytes: one missing or odd record
+    may turn a column of integers into floats or text.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Labels(Domain):
 
     @cached_property
     def _places(self) -> dict[str | int, int]:
-        """Symbol of each name, and of a whole number's text or a text's whole number."""
+        """Symbol of each name, and of its text, whole number or truth value."""
         places: dict[str | int, int] = {}
         names: Any = self.names  # texts or whole numbers, as the constructor saw to
         for symbol, name in enumerate(names):
@@ -130,6 +130,10 @@ class Labels(Domain):
                 places[str(name)] = symbol
             elif name.removeprefix("-").isdecimal() and len(name) < 20 and str(int(name)) == name:
                 places[int(name)] = symbol
+        for truth in (False, True):
+            spelt = (truth, str(truth), str(int(truth)))  # as keys, False is 0 and True is 1
+            if own := [places[one] for one in spelt if one in places]:
+                places.update({one: places.get(one, own[0]) for one in spelt})
         return places
 
 

@@ -13,6 +13,7 @@ from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
+from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 
 
@@ -38,6 +39,14 @@ class _Binned(_Spec, what="the domain spec of bins", refused=DomainError):
 
     def domain(self) -> Domain:
         return Binned(self.edges)
+
+
+@dataclass(frozen=True)
+class _Times(_Spec, what="the domain spec of times", refused=DomainError):
+    by: Text | tuple[Text, ...]
+
+    def domain(self) -> Domain:
+        return Times(self.by)
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,7 @@ class _Table(_Spec, what="the domain spec of a table", refused=DomainError):
 _OF_ONE: dict[str, type[_Spec]] = {
     Labels.kind: _Labels,
     Binned.kind: _Binned,
+    Times.kind: _Times,
     BlockPatterns.kind: _BlockPatterns,
 }
 """Of one feature; only these are features."""

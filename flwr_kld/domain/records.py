@@ -7,10 +7,12 @@ any noise. So each record is read by itself; only the *form* of the whole answer
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,8 @@ Column = NDArray[Any] | list[Any]
 """One value a record: an array of one dimension, or a list of anything."""
 
 _NOT_A_COLUMN = "records of one feature must be a list, an array, or a column of a data frame"
+_UNREADABLE = object()
+"""Stands for a value that is there, and that Python cannot hold."""
 _PANDAS_MISSING = ("NAType", "NaTType")
 _NUMERIC = frozenset((int, float))
 
@@ -36,6 +40,9 @@ def as_column(records: Any) -> Column:
         return list(records)
     if isinstance(records, str | bytes | bytearray | Mapping):
         raise DomainError(_NOT_A_COLUMN)
+    series = _series(records)
+    if series is not None:
+        return _from_series(series)
     try:
         column = np.asanyarray(records) if hasattr(records, "__array__") else list(records)
     except Exception:  # its text may quote the data
@@ -46,6 +53,48 @@ def as_column(records: Any) -> Column:
             "select a single column, such as frame['age'] in place of frame[['age']]"
         )
     return column
+
+
+def _series(records: Any) -> nw.Series[Any] | None:
+    """Return the column of a pandas, polars or pyarrow frame, None if it is something else."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(records, pyarrow.Array):
+        records = pyarrow.chunked_array([records])
+    column = nw.from_native(records, series_only=True, pass_through=True)
+    return column if isinstance(column, nw.Series) else None
+
+
+def _from_series(series: nw.Series[Any]) -> Column:
+    """Return numbers, truth values and times as an array of their own type, else a list.
+
+    Masked, not by NaN: a missing one would turn its neighbours, integers, into floats. A time keeps
+    its own clock: the time zone is left out.
+    """
+    dtype, missing = series.dtype, series.is_null()
+    try:
+        if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
+            if isinstance(dtype, nw.Date):
+                series = series.cast(nw.Datetime("us"))
+            elif isinstance(dtype, nw.Datetime) and dtype.time_zone:
+                series = series.dt.replace_time_zone(None)
+            times: NDArray[Any] = series.to_numpy()
+            if times.dtype.kind in "mM":
+                return times
+        elif (dtype.is_numeric() and not dtype.is_decimal()) or dtype == nw.Boolean:
+            if not missing.any():
+                return np.asarray(series.to_numpy())
+            full = series.fill_null(0 if dtype.is_numeric() else False).to_numpy()
+            return np.ma.masked_array(full, mask=missing.to_numpy())
+        return list(series.to_list())
+    except Exception:  # a type or a value that NumPy or Python does not know: each by itself
+        return [None if gone else _item(series, i) for i, gone in enumerate(missing)]
+
+
+def _item(series: nw.Series[Any], index: int) -> Any:
+    try:
+        return series.item(index)
+    except Exception:
+        return _UNREADABLE
 
 
 def is_missing(value: Any) -> bool:

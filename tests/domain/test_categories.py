@@ -58,8 +58,8 @@ def test_no_records_give_no_symbols() -> None:
         ({"sex": ["f"], "age": [77771], "SECRET": [1]}, "no column 'ward'"),
         ({"sex": ["f"] * 7777, "age": [1], "ward": [1]}, "same number of records"),
         ({"sex": ["f"], "age": [1], "ward": [1] * 7777}, "same number of records"),
-        ([("f", 7777, 1)], "mapping of feature to array"),
-        (np.array([7777]), "no column 'sex'"),
+        (np.array([7777]), "mapping of feature to array"),
+        (np.array([7777]), "must be a data frame"),
         ({}, "no column 'sex'"),
     ],
 )

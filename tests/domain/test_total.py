@@ -1,5 +1,6 @@
 """Any record has a symbol, and none changes another's: refusals and columns' types would tell."""
 
+import datetime
 import enum
 import fractions
 import warnings
@@ -15,11 +16,16 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 
 COLOURS = Labels(["red", "green", "7", "-3"])
 NUMBERS = Labels([7, -3, 0, 2**62])
 BINS = Binned([-1.5, 0, 7])
+TRUTH = Labels(["True", "False"])
+DAYS = Times("weekday")
+YEARS = Times(["2024-01-01", "2025-06-30T12:00"])
+ALL = [COLOURS, NUMBERS, BINS, TRUTH, DAYS, YEARS]
 
 
 class _Hostile:
@@ -75,6 +81,9 @@ ODD: list[Any] = [
     _Hostile(), _Infinite(), _OddFloat(7), _OddFloat("nan"), NAType(), _Names.RED,
     Decimal("sNaN"), Decimal("1e999999"), Decimal(7), fractions.Fraction(10**400, 3),
     object(), int, len, b"red", bytearray(b"7"), "red\0", "\ud800", "1" * 5000,
+    np.datetime64(2**62, "Y"), datetime.date(1, 1, 1), datetime.time(3), b"2024-01-01",
+    "2024-02-30",
+    datetime.datetime(9999, 12, 31, tzinfo=datetime.timezone(datetime.timedelta(hours=-23))),
 ]  # fmt: skip
 
 WILD: st.SearchStrategy[Any] = st.one_of(
@@ -89,6 +98,8 @@ WILD: st.SearchStrategy[Any] = st.one_of(
     st.decimals(),
     st.fractions(),
     st.datetimes(),
+    st.datetimes(timezones=st.timezones()),
+    st.dates(),
     st.sampled_from(["red", "green", "7", "-3", 7, -3, 7.0, "7.0", 0, -0.0, 1e300, "1e999", "nan"]),
     st.integers(0, len(ODD) - 1).map(lambda i: ODD[i]),  # hypothesis would hash them
     st.recursive(
@@ -99,7 +110,7 @@ WILD: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-@pytest.mark.parametrize("domain", [COLOURS, NUMBERS, BINS], ids=repr)
+@pytest.mark.parametrize("domain", ALL, ids=repr)
 @given(records=st.lists(WILD, max_size=12))
 def test_each_record_is_encoded_by_itself_whatever_the_others_are(
     domain: Domain, records: list[Any]
@@ -114,7 +125,7 @@ def test_each_record_is_encoded_by_itself_whatever_the_others_are(
     assert all(0 <= symbol < domain.size for symbol in symbols)
 
 
-@pytest.mark.parametrize("domain", [COLOURS, NUMBERS, BINS], ids=repr)
+@pytest.mark.parametrize("domain", ALL, ids=repr)
 @given(records=st.lists(WILD, max_size=12))
 def test_an_array_of_objects_is_read_as_a_list_is(domain: Domain, records: list[Any]) -> None:
     column = np.empty(len(records), dtype=object)
@@ -138,7 +149,7 @@ def test_each_row_of_a_table_is_encoded_by_itself(rows: list[tuple[Any, Any]]) -
     "odd",
     [None, float("nan"), 2.5, "x", 1j, True, 2**64 - 1, np.datetime64("NaT"), Decimal(1), b"x"],
 )
-@pytest.mark.parametrize("domain", [COLOURS, NUMBERS, BINS], ids=repr)
+@pytest.mark.parametrize("domain", ALL, ids=repr)
 def test_one_odd_record_may_change_the_columns_type_but_no_other_symbol(
     domain: Domain, odd: Any
 ) -> None:
@@ -196,7 +207,7 @@ def test_columns_of_a_data_frame() -> None:
         BINS.encode(frame[["age"]])
 
 
-@pytest.mark.parametrize("domain", [COLOURS, NUMBERS, BINS], ids=repr)
+@pytest.mark.parametrize("domain", ALL, ids=repr)
 @pytest.mark.parametrize(
     ("records", "message"),
     [

@@ -1,0 +1,171 @@
+"""Dates and times: by public edges, or by the clock and the calendar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.records import Column, as_column, masked_in, values_in
+from flwr_kld.errors import DomainError
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "hour": tuple(f"{hour:02}:00" for hour in range(24)),
+    "weekday": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    "month": (
+        "January", "February", "March", "April", "May", "June",
+        "July", "August", "September", "October", "November", "December",
+    ),
+}  # fmt: skip
+_HOUR = 3_600_000_000
+"""Microseconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Times(Domain):
+    """Dates and times, and 'missing', the last symbol.
+
+    A date is its midnight, and a text in ISO 8601 is the time that it spells. A time is read on its
+    own clock: its time zone, if it has one, is left out. Whatever is no time, numbers too, is
+    'missing'. Times are compared to the microsecond.
+
+    Parameters
+    ----------
+    by : "hour", "weekday", "month", or Sequence of (datetime, date or text in ISO 8601)
+        Hour of the day, day of the week, month of the year; or edges, strictly increasing and
+        without a time zone, that cut time into bins as those of `Binned` cut numbers.
+
+    Raises
+    ------
+    DomainError
+        If it is neither.
+
+    Examples
+    --------
+    >>> Times("weekday").encode(["2024-01-01", "2024-01-07T23:59", None])
+    array([0, 6, 7])
+    >>> Times(["2024-01-01", "2025-01-01"]).encode(["2023-12-31", "2024-01-01"])
+    array([0, 1])
+    """
+
+    by: str | Sequence[str | date]
+    kind: ClassVar[str] = "times"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.by, str):
+            if self.by not in _NAMES:
+                raise DomainError(f"Times goes by edges, or by one of {', '.join(_NAMES)}")
+            return
+        try:
+            read = [_time(edge) for edge in self.by]
+        except TypeError:
+            raise DomainError("the edges of Times are a list of datetimes") from None
+        edges = [edge for edge in read if edge is not None and edge.tzinfo is None]
+        if not edges or len(edges) < len(read):
+            raise DomainError(
+                "the edges of Times are one or more datetimes or texts such as 2024-01-31T18:00, "
+                "without a time zone"
+            )
+        if any(later <= earlier for earlier, later in pairwise(edges)):
+            raise DomainError("the edges of Times must be strictly increasing")
+        object.__setattr__(self, "by", tuple(_text(edge) for edge in edges))
+
+    @property
+    def size(self) -> int:
+        """Number of hours, days, months or bins, and one."""
+        return len(self._names) + 1
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """'missing'."""
+        return ("missing",)
+
+    def encode(self, records: Any) -> Symbols:
+        """Map times to symbols, and all else to 'missing'.
+
+        Parameters
+        ----------
+        records : array, data frame's column, or sequence [n]
+            Values of any type.
+
+        Returns
+        -------
+        Symbols
+            int64 [n].
+
+        Raises
+        ------
+        DomainError
+            If the records are not a sequence of one dimension, whatever they hold.
+        """
+        times = _times_in(as_column(records))
+        since = times.astype(np.int64)  # 1970, a Thursday
+        if self.by == "hour":
+            symbols = since // _HOUR % 24
+        elif self.by == "weekday":
+            symbols = (since // (24 * _HOUR) + 3) % 7
+        elif self.by == "month":
+            symbols = times.astype("M8[M]").astype(np.int64) % 12
+        else:
+            edges = np.array(self.by, dtype="M8[us]").astype(np.int64)
+            symbols = np.searchsorted(edges, since, side="right")
+        return np.where(np.isnat(times), self.size - 1, symbols).astype(np.int64)
+
+    def name_of(self, symbol: SupportsIndex) -> str:
+        """Return the hour, day or month, or the bin as that of `Binned`, or 'missing'."""
+        return (*self._names, "missing")[self._index(symbol)]
+
+    def spec(self) -> Spec:
+        """Return what it goes by."""
+        return {**self._header(), "by": self.by if isinstance(self.by, str) else list(self.by)}
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        if isinstance(self.by, str):
+            return _NAMES[self.by]
+        edges = [str(edge) for edge in self.by]
+        inner = [f"[{a}, {b})" for a, b in pairwise(edges)]
+        return (f"< {edges[0]}", *inner, f">= {edges[-1]}")
+
+
+def _times_in(column: Column) -> NDArray[np.datetime64]:
+    """Read values as times, NaT where they are none; datetime64 [us], shape [records]."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "M":
+        times = np.ma.getdata(column).astype("M8[us]")
+        times[masked_in(column)] = "NaT"
+        return times
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biufcmV":
+        return np.full(len(column), "NaT", dtype="M8[us]")
+    read = [_time(value) for value in values_in(column)]
+    times = np.array([t and t.replace(tzinfo=None) for t in read], dtype="M8[us]")
+    times[masked_in(column)] = "NaT"
+    return times
+
+
+def _time(value: Any) -> datetime | None:
+    """Read one value; None if it is no time."""
+    try:
+        if isinstance(value, np.datetime64):
+            value = value.astype("M8[us]").item()
+        elif isinstance(value, bytes):
+            value = value.decode()
+        if isinstance(value, str):
+            return datetime.fromisoformat(value)
+        if isinstance(value, datetime):  # one of its own: a subclass may override what it likes
+            return datetime.combine(value.date(), value.timetz())
+        return datetime(value.year, value.month, value.day) if isinstance(value, date) else None
+    except Exception:
+        return None
+
+
+def _text(time: datetime) -> str:
+    """Return the shortest usual form."""
+    midnight = not (time.hour or time.minute or time.second or time.microsecond)
+    return time.date().isoformat() if midnight else time.isoformat()
