@@ -24,7 +24,7 @@ test-slow: $(VENV)/ready
 	$(BIN)/pytest -m slow
 
 # SuperLinks with TLS and authenticated SuperNodes, nodes that are stopped and killed, and a SuperLink
-# that is started anew between checks: 4 minutes.
+# that is started anew between checks, and a table behind SQL: 5 minutes.
 test-deployment: $(VENV)/ready
 	$(BIN)/pytest -m slow tests/deployment
 

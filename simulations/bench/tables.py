@@ -1,0 +1,106 @@
+"""Speed, memory and message size of checks of wide tables, in this process.
+
+    python simulations/bench/tables.py
+
+1,000 clients with 100 rows of 50 or 380 columns of numbers, 20 bins each; ε = 1 for all columns
+together. The ClientApp and ServerApp code of a deployment runs over real Flower messages, one node
+a client. Rows are made before the clock starts; encoding and counting are on it. With a threshold,
+half of the clients are asked a second question and each column is decided on.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table as Printed
+
+from flwr_kld import Binned, Reference, Table
+from flwr_kld.clients import answer_drift_queries
+from flwr_kld.counts.private_counts import ClientCounts
+from flwr_kld.query.partition import Partition
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import KLDrift, Trusted
+
+CLIENTS, ROWS, BINS, COLUMNS = 1000, 100, 20, (50, 380)
+_POOL = 20
+"""Different clients; the others hold the same rows as one of these."""
+_CHECKS, _ENCODED = 3, 100_000
+
+Rows = dict[str, NDArray[np.float64]]
+
+
+def table_of(columns: int) -> Table:
+    """Return so many columns of standard normal numbers in equally likely bins."""
+    sample = np.random.default_rng(0).normal(size=100_000)
+    edges = np.quantile(sample, np.linspace(0, 1, BINS + 1)[1:-1]).tolist()
+    return Table({f"column {i}": Binned(edges) for i in range(columns)})
+
+
+def rows_of(table: Table, rows: int, generator: np.random.Generator) -> Rows:
+    """Draw rows that have not drifted."""
+    return {name: generator.normal(size=rows) for name in table.columns}
+
+
+def check(columns: int, threshold: float | None) -> tuple[list[float], float, float]:
+    """Run checks; return the seconds of each, and a client's bytes down and up."""
+    table, generator = table_of(columns), np.random.default_rng(1)
+    pool = [rows_of(table, ROWS, generator) for _ in range(_POOL)]
+    reference = Reference.from_samples(table, rows_of(table, 1000 * BINS, generator))
+    app = ClientApp()
+
+    def records(context: Context) -> Rows:
+        return pool[int(context.node_config["partition-id"]) % _POOL]
+
+    answer_drift_queries(app, records, table)
+    grid = InProcessGrid(app, CLIENTS)
+    monitor = KLDrift(reference, Trusted(1.0, 1e-6), threshold=threshold)
+    costs = [monitor.check(grid).cost for _ in range(_CHECKS)]
+    return [c.seconds for c in costs], costs[-1].bytes_down or 0, costs[-1].bytes_up or 0
+
+
+def values_per_second(columns: int) -> float:
+    """Encode and count one client's rows; return rows × columns a second of CPU time."""
+    table, generator = table_of(columns), np.random.default_rng(2)
+    rows = rows_of(table, _ENCODED, generator)
+    reference = Reference.from_samples(table, rows)
+    plan = Partition().draw(reference, generator)
+    best = np.inf
+    for _ in range(_CHECKS):
+        began = time.process_time()
+        ClientCounts.count(table.encode(rows), plan.cell_of, plan.cells)
+        best = min(best, time.process_time() - began)
+    return float(_ENCODED * columns / best)
+
+
+def main() -> None:
+    """Run the benchmark."""
+    console = Console()
+    printed = Printed(title=f"{CLIENTS:,} clients × {ROWS} rows, {BINS} bins a column")
+    for name in ("columns", "decides", "seconds", "first", "down", "up", "peak memory"):
+        printed.add_column(name, justify="right")
+    settings = [(columns, threshold) for columns in COLUMNS for threshold in (None, 0.05)]
+    for columns, threshold in track(settings, description="checks", transient=True):
+        seconds, down, up = check(columns, threshold)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        printed.add_row(
+            str(columns), "no" if threshold is None else "yes",
+            f"{statistics.median(seconds):.2f}", f"{seconds[0]:.2f}",
+            f"{down / 1000:,.1f} kB", f"{up / 1000:,.1f} kB", f"{peak:,.0f} MB",
+        )  # fmt: skip
+    console.print(printed)
+    console.print(
+        f"one client encodes and counts {values_per_second(COLUMNS[0]) / 1e6:.1f} million "
+        f"rows × columns a second ({_ENCODED:,} rows of {COLUMNS[0]} columns)"
+    )
+
+
+if __name__ == "__main__":
+    main()
