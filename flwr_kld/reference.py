@@ -33,8 +33,8 @@ _ROUNDING = 1e-12
 class Reference:
     """A public distribution over a domain.
 
-    Build it with `from_counts`, `from_samples` or `from_probabilities`. Everything in it is shown
-    to clients: never build it from private data without a private mechanism in between.
+    Build it with `from_counts`, `from_frame`, `from_samples` or `from_probabilities`. Everything in
+    it is shown to clients: never build it from private data without a private mechanism in between.
 
     Parameters
     ----------
@@ -117,6 +117,21 @@ class Reference:
         """Count public raw records (anything that ``domain.encode`` accepts)."""
         symbols = domain.encode(records).ravel()
         return cls.from_counts(domain, np.bincount(symbols, minlength=domain.size), floor=floor)
+
+    @classmethod
+    def from_frame(cls, domain: Domain, frame: Any, *, floor: float = 0.0) -> Reference:
+        """Count the rows of a public frame, in each column of a table.
+
+        Parameters
+        ----------
+        domain : Domain
+            A `Table`, such as ``Table.from_frame(frame)``, or `Categories`.
+        frame : data frame, mapping of feature to array [n], structured array [n], list of dicts
+            Public rows.
+        floor : float
+            As of `from_probabilities`.
+        """
+        return cls.from_samples(domain, frame, floor=floor)
 
     @cached_property
     def columns(self) -> dict[str, Reference]:

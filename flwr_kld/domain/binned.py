@@ -6,6 +6,7 @@ from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
+from flwr_kld.arguments import real, whole
 from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
 from flwr_kld.domain.records import as_column, numbers_in
 from flwr_kld.errors import DomainError
@@ -48,6 +49,50 @@ class Binned(Domain):
         if not np.isfinite(edges).all() or (edges[1:] <= edges[:-1]).any():
             raise DomainError("the edges of Binned must be finite and strictly increasing")
         object.__setattr__(self, "edges", tuple(edges.tolist()))
+
+    @classmethod
+    def quantiles(cls, values: Any, bins: int = 20) -> "Binned":
+        """Cut between public values so that each bin holds about as many of them.
+
+        Parameters
+        ----------
+        values : array, data frame's column, or sequence [n]
+            Public ones, of which the edges are some; what is no finite number is left out.
+        bins : int
+            Most bins. Values that are often the same get fewer, and no more different values than
+            bins get a bin each. Default 20.
+
+        Raises
+        ------
+        ValueError
+            If there is no finite number, or no two bins.
+        """
+        bins = whole("bins", bins, least=2)
+        numbers = numbers_in(as_column(values))
+        numbers = numbers[np.isfinite(numbers)]
+        if not len(numbers):
+            raise DomainError("quantile bins need at least one finite number")
+        different = np.unique(numbers)
+        if len(different) <= bins:
+            return cls((different[1:] if len(different) > 1 else different).tolist())
+        cuts = np.unique(np.quantile(numbers, np.arange(1, bins) / bins, method="inverted_cdf"))
+        cuts = cuts[cuts > different[0]]  # nothing is below the least value
+        return cls((cuts if len(cuts) else different[1:2]).tolist())
+
+    @classmethod
+    def uniform(cls, low: float, high: float, bins: int = 20) -> "Binned":
+        """Cut from `low` to `high` into bins of the same width, the outer two open.
+
+        Raises
+        ------
+        ValueError
+            If there are no two bins, or no distance between finite bounds.
+        """
+        bins = whole("bins", bins, least=2)
+        low, high = real("low", low), real("high", high)
+        if not low < high:
+            raise DomainError("uniform bins need low < high")
+        return cls(np.linspace(low, high, bins + 1)[1:-1].tolist())
 
     @property
     def size(self) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.arguments import whole
 from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.frame import encode_features, joint
+from flwr_kld.domain.frame import columns_of, encode_features, joint
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.of_column import domain_of_column
 from flwr_kld.errors import DomainError
 
 BY = " × "
@@ -36,6 +38,10 @@ class Table(Domain):
         Pairs of features whose combinations are further columns, ``"age × job"``: drifts that no
         single column shows.
 
+    left_out : Mapping[str, str]
+        Columns of the frame that `from_frame` made the table of and that it leaves out, each with
+        the reason. Not in the spec, as it says nothing about records.
+
     Raises
     ------
     DomainError
@@ -52,6 +58,7 @@ class Table(Domain):
 
     features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
     interactions: Sequence[tuple[str, str]] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     kind: ClassVar[str] = "table"
 
     def __post_init__(self) -> None:
@@ -74,6 +81,57 @@ class Table(Domain):
         object.__setattr__(self, "interactions", pairs)
         if len(self.columns) < len(features) + len(pairs):
             raise DomainError(f"a feature has the name of an interaction: keep {BY!r} out of names")
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        bins: int = 20,
+        labels: int = 20,
+        columns: Sequence[str] | None = None,
+        interactions: Sequence[tuple[str, str]] = (),
+    ) -> Table:
+        """Choose a domain for each column of public data.
+
+        Numbers get quantile bins (`Binned.quantiles`), texts their most frequent labels, truth
+        values both, times the hour of the day, or the weekday of dates; 'other' and 'missing' come
+        with each. Columns that are constant, free text or identifiers are left out: `left_out` says
+        which and why, and ``Table({**table.features, "id": …})`` takes one in.
+
+        Parameters
+        ----------
+        frame : data frame, mapping of feature to array [n], structured array [n], list of dicts
+            Public rows: edges and labels are some of their values, and clients see them.
+        bins : int
+            Most bins of a number. Default 20.
+        labels : int
+            Most labels of a text. Default 20.
+        columns : Sequence of str, optional
+            Those that are looked at; by default all.
+        interactions : Sequence of (str, str)
+            As of the table.
+
+        Raises
+        ------
+        ValueError
+            If it is no frame or has not these columns, if no column is left, or a number is out of
+            range.
+        """
+        bins, labels = whole("bins", bins, least=2), whole("labels", labels, least=1)
+        held = columns_of(frame)
+        if missing := [name for name in columns or () if name not in held]:
+            raise DomainError(f"the frame has no column {missing[0]!r}")
+        chosen = {
+            name: domain_of_column(held[name], bins=bins, labels=labels)
+            for name in (held if columns is None else columns)
+        }
+        features = {name: domain for name, domain in chosen.items() if isinstance(domain, Domain)}
+        left_out = {name: reason for name, reason in chosen.items() if isinstance(reason, str)}
+        if not features:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+            raise DomainError(f"no column of the frame is left ({reasons or 'it has none'})")
+        return cls(features, interactions, left_out=left_out)
 
     @cached_property
     def columns(self) -> dict[str, Domain]:

@@ -1,0 +1,106 @@
+"""A domain for one column of public data, or the reason why it gets none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.records import as_column, is_missing, masked_in, numbers_in, values_in
+from flwr_kld.domain.times import Times
+
+_IDENTIFIERS = 0.999
+"""Of the whole numbers, so many are different in a column of identifiers: amounts repeat."""
+_ENOUGH = 100
+"""Rows from which on this says something."""
+_DIFFERENT = 0.5
+"""More texts than that are different in a column of names or sentences."""
+_COVERED = 0.5
+"""Rows that the labels must cover at least."""
+_SENTENCE = 30
+"""Characters; a text that is longer on average is no name."""
+
+
+def domain_of_column(values: Any, *, bins: int, labels: int) -> Domain | str:
+    """Choose a domain for public values.
+
+    Truth values get labels, times hours (weekdays, if all have the same hour), numbers quantile
+    bins, and texts their most frequent labels.
+
+    Parameters
+    ----------
+    values : array, data frame's column, or sequence [n]
+        Public ones: the domain is made of them.
+    bins, labels : int
+        Most bins or labels, beside 'other' and 'missing'.
+
+    Returns
+    -------
+    Domain or str
+        The reason, if there is none to choose.
+    """
+    column = as_column(values)
+    gone = masked_in(column)
+    every = values_in(column)
+    present = [v for v, m in zip(every, gone.tolist(), strict=True) if not (m or is_missing(v))]
+    if not present:
+        return "it has no values"
+    if len(present) == len(every) and all(_same(value, present[0]) for value in present):
+        return "it is constant"
+    if all(isinstance(value, bool | np.bool_) for value in present):
+        return Labels(["False", "True"])
+    for by in ("hour", "weekday"):
+        of_time = Times(by)
+        symbols = of_time.encode(column)
+        if np.count_nonzero(symbols < of_time.size - 1) < len(present):
+            break  # not only times
+        if len(np.unique(symbols)) > 1 or by == "weekday":
+            return of_time
+    numbers = numbers_in(column)
+    if np.count_nonzero(~np.isnan(numbers)) == len(present) and not any(map(_is_code, present)):
+        return _of_numbers(numbers[np.isfinite(numbers)], bins)
+    texts = [
+        value.decode(errors="replace") if isinstance(value, bytes) else value for value in present
+    ]
+    if not all(isinstance(text, str | int) for text in texts):
+        return "it holds neither numbers nor texts, times or truth values alone"
+    return _of_texts([str(text) for text in texts], labels)
+
+
+def _same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and str(value) == str(other)
+
+
+def _is_code(value: Any) -> bool:
+    """Whether a text of digits is none that a number is written as, such as '007'."""
+    return isinstance(value, str) and len(value) > 1 and value[0] == "0" and value.isdecimal()
+
+
+def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.float64]], bins: int) -> Domain | str:
+    if not len(numbers):
+        return "it has no finite numbers"
+    different = len(np.unique(numbers))
+    whole = bool((numbers == np.floor(numbers)).all())
+    if whole and len(numbers) >= _ENOUGH and different >= _IDENTIFIERS * len(numbers):
+        return "its whole numbers are all different, as identifiers are"
+    return Binned.quantiles(numbers, bins)
+
+
+def _of_texts(texts: list[str], labels: int) -> Domain | str:
+    often = sorted(Counter(texts).items(), key=lambda item: (-item[1], item[0]))
+    if len(often) > labels:
+        if sum(map(len, texts)) > _SENTENCE * len(texts):
+            return "it is free text"
+        if len(often) > _DIFFERENT * len(texts):
+            return "its texts are nearly all different, as identifiers are"
+        covered = sum(times for _, times in often[:labels]) / len(texts)
+        if covered < _COVERED:
+            return (
+                f"its {labels} most frequent labels of {len(often):,} are in {covered:.0%} of the "
+                "rows only"
+            )
+    return Labels([name for name, _ in often[:labels]])
