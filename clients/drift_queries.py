@@ -22,7 +22,7 @@ from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.shown_model import keep_model, model_of
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.counts.private_counts import ClientVector, SumVector
+from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientVector, SumVector
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import (
@@ -180,13 +180,12 @@ def host_drift_queries(
         cell_of = _agree(terms.question, domain(context), agreed)
         noise, bits = terms.noise, SystemBits()
         clip = None if noise is None else noise.clipped
-        rows = terms.question.columns > 1  # counts of a row are clipped together
-        most = 0 if clip is None or not rows else clip.bound
+        columns, most = terms.question.columns, LARGEST_CLIENT
+        if clip is not None and columns > 1:  # counts of a row are clipped together
+            most, clip = clip.bound, None
+        share = None if noise is None else noise.event()
         counts = own.count(context, member, terms.question, cell_of, most=most)
-        if noise is None:
-            return counts.noised(None, bits, counted=terms.count_records)
-        bound = None if rows else clip
-        return counts.noised(noise.event(), bits, clip=bound, counted=terms.count_records)
+        return counts.noised(share, bits, clip=clip, counted=terms.count_records, columns=columns)
 
     if secure_sum is not None:
         answer_secure_sums(app, agree, contribution, present, secure_sum)

@@ -59,14 +59,14 @@ class OwnRecords:
         question: Question,
         cell_of: NDArray[np.int32],
         *,
-        most: int = 0,
+        most: int = LARGEST_CLIENT,
     ) -> ClientVector:
         """Count one member's records as the question selects them, or add up scores.
 
         Parameters
         ----------
         most : int
-            Records that are counted where the question says no limit, a uniform sample; 0 for all.
+            Records that are counted whatever limit the question says, a uniform sample.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class OwnRecords:
         salt = self.secret(context, member, selection) if not selection.takes_all else None
         records = Records(self.symbols(context, member))
         records.name(self._ids(context, member, records), salt)
-        records.keep(selection, question.clip or most or LARGEST_CLIENT)
+        records.keep(selection, min(question.clip or most, most))
         counts = records.counted(cell_of, question.cells)
         if question.scores is None:
             return counts

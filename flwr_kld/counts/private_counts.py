@@ -53,6 +53,7 @@ class ClientVector(Private):
         *,
         clip: Clip | None = None,
         counted: bool = False,
+        columns: int = 1,
     ) -> SumVector:
         """Clip the numbers and add a share of noise to each, for a secure sum.
 
@@ -65,8 +66,9 @@ class ClientVector(Private):
         clip : Clip, optional
             Bound of counts, for client-level privacy.
         counted : bool
-            Whether the exact sum of the numbers follows as a last one: of counts, the number of
-            records (in a table, in all columns together).
+            Whether the exact number of records follows as a last number.
+        columns : int
+            In each of which every record is counted.
         """
         vector = SumVector(self._values.astype(np.int64))
         if clip is not None:
@@ -75,7 +77,7 @@ class ClientVector(Private):
             noise = sample(share.share, len(vector._values), bits)
             vector._values = share.grid * vector._values + noise
         if counted:
-            vector._values = np.append(vector._values, self._values.sum(dtype=np.int64))
+            vector._values = np.append(vector._values, self._values.sum(dtype=np.int64) // columns)
         return vector
 
 
@@ -155,7 +157,9 @@ class ClientCounts(ClientVector):
         if len(symbols) > LARGEST_CLIENT:
             raise InvalidReply("the client has more records than counts can carry")
         return cls(
-            np.bincount(cell_of[symbols.ravel()], minlength=cells).astype(np.int32), cells=cells
+            np.bincount(cell_of[symbols.ravel()], minlength=cells).astype(np.int32),
+            cells=cells,
+            most=symbols.size,  # in all columns together
         )
 
     @classmethod
@@ -177,11 +181,12 @@ class ClientCounts(ClientVector):
         self, scores: tuple[Scores, ...], guarantee: Guarantee, bits: BitSource
     ) -> ClientScores:
         """Add up the scores of the records in each column, in steps that fit what is promised."""
-        ends = np.cumsum([each.cells for each in scores])[:-1]
-        columns = np.split(self._values.astype(np.int64), ends)
-        pairs = zip(scores, columns, strict=True)
-        steps = np.concatenate([each.answer(own, guarantee, bits) for each, own in pairs])
-        return ClientScores(steps.astype(np.int32), scores, guarantee)
+        ends = np.cumsum([each.cells for each in scores]).tolist()
+        steps = [  # no variable holds a column's counts
+            each.answer(self._values[end - each.cells : end].astype(np.int64), guarantee, bits)
+            for each, end in zip(scores, ends, strict=True)
+        ]
+        return ClientScores(np.concatenate(steps).astype(np.int32), scores, guarantee)
 
 
 class ClientScores(ClientVector):
@@ -282,7 +287,7 @@ class ClearSum(Private):
         summed = result.into(partial(from_ring, bits=bits))
         total = cls.of_total(summed, plan, clients=len(result.survivors), records=None)
         if counted:
-            total.records = int(total._values[plan.length]) // len(plan.parts)
+            total.records = int(total._values[plan.length])
         total._values = total._values[: plan.length]
         return total
 

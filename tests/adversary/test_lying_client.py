@@ -63,9 +63,9 @@ def lie(monkeypatch):
     def install(*, vector=None, counts=None):
         count, noised, node = OwnRecords.count, ClientCounts.noised, {}
 
-        def counted(self, context, *args):
+        def counted(self, context, *args, **limits):
             node["id"] = context.node_id
-            own = count(self, context, *args)
+            own = count(self, context, *args, **limits)
             if counts is not None and context.node_id == LIAR:
                 return ClientCounts(counts(own._values.copy()), cells=len(own._values))
             return own
