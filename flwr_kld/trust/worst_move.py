@@ -71,6 +71,8 @@ def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
     QueryRefused
         If the two differ, nothing bounds the move, or no noise serves the terms.
     """
+    if noise is not None and noise.columns != question.columns:  # before noise is calibrated
+        raise QueryRefused("the noise is for another number of columns than the question has")
     if (
         noise is not None
         and question.scores is None
