@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import mean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,8 +80,8 @@ class ClientSums:
 
     @property
     def records(self) -> float:
-        """Records in the sums, exact or estimated, at least 1."""
-        return max(self.value("records"), 1.0)
+        """Records in the sums, exact or estimated, at least 1; in a table the columns' mean."""
+        return max(mean(column.value("records") for column in self.columns), 1.0)
 
     @property
     def _units(self) -> NDArray[np.float64]:
