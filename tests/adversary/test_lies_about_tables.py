@@ -1,0 +1,335 @@
+"""Lies about tables: a server that moves a record further than it says, clients that miscount.
+
+Each lie of the server is as consistent as it can be (its fingerprints fit), and is refused before
+anything is counted, or bounds what is counted all the same.
+"""
+
+import json
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from adversary.lying_server import watching
+from federation import grid_of
+from sealed_federation import KEY, federation
+from tables import REFERENCE, TABLE, rows, table_app
+
+from flwr_kld.clients.own_records import OwnRecords
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts, SumVector
+from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.messages.question import Question
+from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import plan_fingerprint
+from flwr_kld.query.scores import Scores
+from flwr_kld.query.selection import Selection
+from flwr_kld.report import Outcome
+from flwr_kld.secure_aggregation.ring import from_ring, to_ring
+from flwr_kld.strategies import (
+    Clip,
+    Distributed,
+    KLDrift,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+
+PLAN = Partition().draw(REFERENCE, np.random.default_rng(0))
+CELLS, COLUMNS = PLAN.cell_of, 3
+SETTINGS = {
+    "plain": (Trusted(3.0), None),
+    "sum": (Trusted(3.0), SecureSum),
+    "sealed": (TrustedAggregator(3.0, aggregator=KEY.public), None),
+    "shares": (Distributed(3.0, min_survivors=5), SecureSum),
+}
+LIAR = 1000
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def told_otherwise(name, *, cells=None, question=None, terms=None, scores=None):
+    """Let an honest server's clients hear lies; return what came of the check, and what was done.
+
+    `question` and `terms` change fields, `cells` the map of symbols, `scores` those of the second
+    exchange.
+    """
+    trust, kind = SETTINGS[name]
+    honest = table_app(aggregator=KEY.public)
+
+    def client(message, context):
+        place = "question" if "question" in message.content else "terms"
+        asked = message.content.get(place, {})
+        if "wire" in asked and (scores is None or asked["scores"] != "null"):
+            lie(message.content, asked)
+        return honest(message, context)
+
+    def lie(content, asked):
+        asked.update(question or {})
+        cell_of = CELLS if cells is None else np.asarray(cells, dtype=np.int32)
+        given = json.loads(asked["scores"])
+        told = None if given is None else tuple(Scores(**one) for one in map(tupled, given))
+        if scores is not None:
+            told = scores(told)
+            asked["scores"] = compact([json.loads(one.to_json()) for one in told])
+        asked["wire"] = zlib.compress(cell_of.astype("<i4").tobytes())
+        asked["cells"] = int(cell_of.max()) + 1
+        selection = Selection.from_json(asked["selection"])
+        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, selection, told)
+        if terms and name == "shares":
+            asked["noise"] = compact(json.loads(asked["noise"]) | terms)
+        elif terms:
+            own = json.loads(content["terms"]["terms"])
+            content["terms"]["terms"] = compact(own | terms)
+
+    grid = federation(client) if name == "sealed" else grid_of(client)
+    with watching() as seen:
+        check = KLDrift(REFERENCE, trust, aggregation=kind and kind(), threshold=0.05).check
+        try:
+            return check(grid), seen
+        except CheckFailed as error:
+            return str(error), seen
+
+
+def tupled(scores):
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in scores.items()}
+
+
+def shifted(column: int, by: int) -> np.ndarray:
+    cells = CELLS.copy()
+    cells[TABLE.parts[column]] += by
+    return cells
+
+
+SHARED = {
+    "a cell of two columns": shifted(1, -1),
+    "a cell of the last two columns": shifted(2, -1),
+    "all columns in the same cells": CELLS - np.repeat([0, 6, 10], TABLE.sizes),
+    "columns in another order": np.concatenate([CELLS[:6] + 4, CELLS[6:10] - 6, CELLS[10:]]),
+    "a cell between columns": np.concatenate([CELLS[:6], CELLS[6:] + 1]),
+    "one cell for all": CELLS * 0,
+}
+
+
+@pytest.mark.parametrize("cells", SHARED.values(), ids=list(SHARED))
+@pytest.mark.parametrize("name", SETTINGS)
+def test_columns_that_share_cells_are_refused(name, cells):
+    """A record would count twice in a cell: 2 where the noise hides 1."""
+    why, seen = told_otherwise(name, cells=cells)
+    assert "the cells of each column must follow those of the column before" in why
+    assert not seen.admitted
+    assert not seen.counted
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4, 4096])
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_another_number_of_columns_is_refused(name, columns, everywhere):
+    """Noise for one column hides a third of the move."""
+    terms = {"columns": columns} if everywhere and name in ("sealed", "shares") else None
+    why, seen = told_otherwise(name, question={"columns": columns}, terms=terms)
+    assert "another" in why  # number of columns, or guarantee than the terms
+    assert not seen.admitted
+    assert not seen.counted
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4, 4096])
+@pytest.mark.parametrize("name", ["sealed", "shares"])
+def test_noise_for_another_number_of_columns_is_refused(name, columns, monkeypatch):
+    calibrated, own = [], NoiseTerms.event
+    monkeypatch.setattr(
+        NoiseTerms, "event", lambda terms: calibrated.append(terms.columns) or own(terms)
+    )
+    why, seen = told_otherwise(name, terms={"columns": columns})
+    assert "another" in why
+    assert not seen.counted
+    assert set(calibrated) <= {COLUMNS}, "calibrating noise for thousands of columns takes seconds"
+
+
+def other_clients(scores):
+    return (replace(scores[0], by="record" if scores[0].by == "client" else "client"), *scores[1:])
+
+
+def joined(scores):
+    whole = {f: sum((getattr(s, f) for s in scores), ()) for f in ("divergence", "outside")}
+    return (replace(scores[0], **whole),)
+
+
+SCORES = {
+    "of fewer columns": lambda scores: scores[:-1],
+    "of more columns": lambda scores: (*scores, scores[0]),
+    "of one column with all cells": joined,
+    "in another order": lambda scores: scores[::-1],
+    "of other records": lambda s: (replace(s[0], most_records=s[0].most_records + 1), *s[1:]),
+    "by another draw": other_clients,
+}
+
+
+@pytest.mark.parametrize("scores", SCORES.values(), ids=list(SCORES))
+@pytest.mark.parametrize("name", SETTINGS)
+def test_scores_that_do_not_fit_the_columns_are_refused(name, scores):
+    report, seen = told_otherwise(name, scores=scores)
+    assert report.verdict.outcome is Outcome.INCONCLUSIVE
+    assert "the second half of the cohort gave no bound" in report.verdict.reason
+    assert not [question for question in seen.counted if question.scores is not None]
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("clip", [0, 1, 20, 21, 2**31 - 1])
+def test_whole_clients_are_clipped_by_the_noise_whatever_the_question_says(
+    clip, adjacency, norm, monkeypatch
+):
+    """A limit in the question must not take the place of the one that the noise is sized for."""
+    put, count = [], OwnRecords.count
+
+    def counting(*args, **limits):
+        counts = count(*args, **limits)
+        put.append(counts._values.copy())
+        return counts
+
+    monkeypatch.setattr(OwnRecords, "count", counting)
+    noise = "discrete-laplace" if norm == 1 else "skellam"
+    trust = Distributed(
+        3.0, min_survivors=5, delta=1e-6, noise=noise, adjacency=adjacency, clip=Clip(20, norm)
+    )
+    honest = table_app()
+
+    def client(message, context):
+        if "wire" in message.content.get("terms", {}):
+            message.content["terms"]["clip"] = clip
+        return honest(message, context)
+
+    check = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check
+    if clip and adjacency is Adjacency.ADD_REMOVE:
+        with pytest.raises(CheckFailed, match="clips records by the question, and the noise by"):
+            check(grid_of(client, 8))
+        return
+    check(grid_of(client, 8))
+    assert len(put) == 8
+    expected = min(clip or 20, 20)
+    assert {int(v[part].sum()) for v in put for part in PLAN.parts} == {expected}
+
+
+def test_shares_that_deliver_less_than_is_claimed_are_refused():
+    why, seen = told_otherwise("shares", terms={"epsilon": 30.0})
+    assert "and the noise delivers" in why
+    assert not seen.counted
+
+
+def test_an_aggregator_that_would_add_less_noise_is_refused():
+    why, seen = told_otherwise("sealed", terms={"epsilon": 30.0})
+    assert "another guarantee" in why
+    assert not seen.counted
+    question = Question(
+        check="c", domain="d", reference="e", plan="f", cells=34, wire=b"", members=[0],
+        trust="trusted-aggregator", guarantee=SETTINGS["sealed"][0].guarantee, asked=20, columns=3,
+    )  # fmt: skip
+    terms = SETTINGS["sealed"][0].over(3).release_terms
+    assert isinstance(terms, ReleaseTerms)
+    terms.hold_to(question)
+
+
+def test_the_number_of_records_stays_in_the_ring():
+    """Of all columns together it would wrap at 2^31: 300 columns, 10 million records."""
+    columns, records = 300, 10_000_000
+    counts = ClientCounts(
+        np.full(columns, records, dtype=np.int32),
+        cells=columns,
+        parts=tuple(slice(i, i + 1) for i in range(columns)),
+    )
+    vector = counts.noised(None, SystemBits(), counted=True, columns=columns)
+    assert int(from_ring(to_ring(vector._values, 32), 32)[-1]) == records
+
+
+def test_a_client_may_hold_as_many_records_of_a_table_as_of_a_column():
+    class Many(np.ndarray):
+        size = 4 * (2**30)
+
+    cell_of = np.arange(4, dtype=np.int32)
+    counts = np.full(4, 2**30)
+    few = np.zeros((1, 4), dtype=np.int64).view(Many)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "bincount", lambda *args, **options: counts)
+        assert ClientCounts.count(few, cell_of, 4)._values.sum(dtype=np.int64) == 2**32
+
+
+def moved(values, of_column=0, by=1000):
+    values = values.copy()
+    values[PLAN.parts[of_column]][0] += by
+    return values
+
+
+MISCOUNTS = {
+    "another total in one column": lambda v: moved(v, 0),
+    "another total in the last column": lambda v: moved(v, 2),
+    "records of one column only": lambda v: np.where(np.arange(len(v)) < 6, v, 0),
+    "more than the most in all columns": lambda v: v * 10,
+    "counts below 0": lambda v: -v,
+}
+
+
+@pytest.fixture
+def miscount(monkeypatch):
+    """Let node 1000 say other counts."""
+
+    def install(change):
+        count = OwnRecords.count
+
+        def counting(own, context, *args, **limits):
+            counts = count(own, context, *args, **limits)
+            if context.node_id == LIAR and len(counts._values) == PLAN.cells:
+                lying = ClientCounts.__new__(ClientCounts)
+                lying._values = change(counts._values).astype(np.int32)
+                return lying
+            return counts
+
+        monkeypatch.setattr(OwnRecords, "count", counting)
+
+    return install
+
+
+@pytest.mark.parametrize("change", MISCOUNTS.values(), ids=list(MISCOUNTS))
+@pytest.mark.parametrize("name", ["plain", "sealed"])
+def test_a_client_whose_columns_contradict_each_other_is_left_out(name, change, miscount):
+    miscount(change)
+    trust, _ = SETTINGS[name]
+    app = table_app(aggregator=KEY.public)
+    grid = federation(app) if name == "sealed" else grid_of(app)
+    report = KLDrift(REFERENCE, trust, most_records=100).check(grid)
+    ((reason, n),) = report.cohort.dropouts.items()
+    assert n == 1
+    assert any(words in reason for words in ("in each column", "most records", "not be negative"))
+    assert report.reading.records == 1900
+
+
+@pytest.mark.parametrize("name", ["sum", "shares"])
+def test_columns_that_do_not_add_up_show_in_a_secure_sum(name, miscount):
+    miscount(lambda values: moved(values, 1, 10_000))
+    trust, _ = SETTINGS[name]
+    report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(table_app()))
+    for column in report.columns.values():
+        assert column.reading.note.startswith("the published numbers contradict each other: ")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_heavy_client_counts_a_sample_of_rows(name):
+    def records(context):
+        return rows(context, each=400 if context.node_id == LIAR else 100)
+
+    trust, kind = SETTINGS[name]
+    app = table_app(records, aggregator=KEY.public)
+    grid = federation(app) if name == "sealed" else grid_of(app)
+    monitor = KLDrift(REFERENCE, trust, aggregation=kind and kind(), most_records=150)
+    report = monitor.check(grid)
+    assert (report.cohort.survivors, report.reading.records) == (20, 19 * 100 + 150)
+
+
+def test_a_reply_of_one_column_is_not_spread_over_all():
+    with pytest.raises(InvalidReply, match="wrong shape"):
+        ClearSum([SumVector(np.ones(6, dtype=np.int64))], PLAN)
