@@ -14,7 +14,9 @@ from flwr_kld.arguments import whole
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.check_plot import draw_checks
 from flwr_kld.report.check_values import OF_COLUMN, VALUES
+from flwr_kld.report.column_pictures import column_pictures
 from flwr_kld.report.columns_table import drifted
+from flwr_kld.report.heat_map import draw_heat_map, rows_of
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.reading import Reading
 from flwr_kld.report.render import add_up, pictures, render
@@ -24,6 +26,8 @@ from flwr_kld.report.sight import views, who_saw_what
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
 
 _LEFT = ("drifted", "key", "decision")
+_USUAL_ROWS, _ROW = 14, 0.18
+"""Columns of a table that a plot of the usual height has room for; inches of each further one."""
 _NAMED = 2
 """Columns of a table that a line names."""
 _ROOM = 1.15
@@ -36,7 +40,8 @@ class CheckSeries(Series[Report]):
     Above, in nats, their plot has the population's estimates with two standard deviations either
     way, the cohort's beside them, the lower bound and the upper limit of each decision, the
     threshold, alarms, checks that failed or have not ended, and the truth where a simulation knows
-    it.
+    it. Of tables, it is a map of columns by checks: the divergence in multiples of the threshold,
+    and what was decided.
 
     Parameters
     ----------
@@ -94,6 +99,7 @@ class CheckSeries(Series[Report]):
             last=last,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
             gauge=last and Gauge.of_report(last),
+            columns=list(column_pictures(last)) if last else [],
             plots=pictures(draw) if reports else [],
             views=last and views(last),
             truths=any(c.population_truth is not None for c in self.points),
@@ -162,7 +168,17 @@ class CheckSeries(Series[Report]):
         )
 
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:
-        draw_checks(axes, self.points, theme, self.drift_from)
+        if self._rows_of_map:
+            draw_heat_map(axes, self.points, theme, narrow=narrow)
+        else:
+            draw_checks(axes, self.points, theme, self.drift_from)
+
+    def _taller(self) -> float:
+        return max(len(self._rows_of_map) - _USUAL_ROWS, 0) * _ROW
+
+    @property
+    def _rows_of_map(self) -> list[str]:
+        return rows_of(self.points)
 
 
 def _cells(check: Point[Report]) -> tuple[str, ...]:

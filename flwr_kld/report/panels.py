@@ -62,9 +62,14 @@ class Missing(Protocol):
 
 @contextmanager
 def two_panels(
-    path: Path, *, title: str, dark: bool, narrow: bool
+    path: Path, *, title: str, dark: bool, narrow: bool, taller: float = 0.0
 ) -> Iterator[tuple[Any, Any, Theme]]:
     """Yield two axes, one above the other, and their colours; write the file on leaving.
+
+    Parameters
+    ----------
+    taller : float
+        Height that the upper panel has beyond the usual one, in inches.
 
     Raises
     ------
@@ -74,14 +79,16 @@ def two_panels(
     matplotlib = require("matplotlib", extra="plots")
     figures = require("matplotlib.figure", extra="plots")
     theme = DARK if dark else LIGHT
-    size = (3.9, 4.6) if narrow else (8.6, 5.2)
+    width, height = (3.9, 4.6) if narrow else (8.6, 5.2)
     style = {
         "font.size": 8 if narrow else 9, "svg.hashsalt": "flwr-kld", "text.color": theme.ink,
         "axes.labelcolor": theme.ink, "xtick.color": theme.ink, "ytick.color": theme.ink,
     }  # fmt: skip
     with matplotlib.rc_context(style):
-        figure = figures.Figure(figsize=size, layout="constrained", facecolor=theme.ground)
-        panels = figure.subplots(2, sharex=True, height_ratios=(3, 1))
+        figure = figures.Figure(
+            figsize=(width, height + taller), layout="constrained", facecolor=theme.ground
+        )
+        panels = figure.subplots(2, sharex=True, height_ratios=(3 + 4 * taller / height, 1))
         for axes in panels:
             axes.set_facecolor(theme.ground)
         yield *panels, theme

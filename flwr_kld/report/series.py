@@ -177,7 +177,8 @@ class Series(ABC, Generic[R]):
         ImportError
             If matplotlib is not installed; names the extra.
         """
-        with two_panels(file, title=title, dark=dark, narrow=narrow) as (above, below, theme):
+        panels = two_panels(file, title=title, dark=dark, narrow=narrow, taller=self._taller())
+        with panels as (above, below, theme):
             self._draw(above, theme, narrow=narrow)
             spent = {p.number: p.report.cost for p in self.points if p.report}
             draw_spend(below, spent, self.what, theme)
@@ -284,6 +285,10 @@ class Series(ABC, Generic[R]):
     @abstractmethod
     def _rows(self) -> Rows:
         """Return the table that terminals and notebooks show."""
+
+    def _taller(self) -> float:
+        """Return the height that the upper panel has beyond the usual one, in inches."""
+        return 0.0
 
     @abstractmethod
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:

@@ -1,0 +1,107 @@
+"""What the page says of a table's columns."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from report.samples import REPORT
+from report.tables import NAMES, drifted, table_report
+
+from flwr_kld.report import CheckSeries
+from flwr_kld.report.column_pictures import column_pictures
+
+pytestmark = pytest.mark.usefixtures("no_plots")
+TABLE = drifted()
+
+
+def words(*reports) -> str:
+    return " ".join(CheckSeries(reports).to_html(title="t").split())
+
+
+class Tags(HTMLParser):
+    """Counts what is opened and closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag in ("details", "summary", "section", "svg", "dl", "div"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in ("details", "summary", "section", "svg", "dl", "div"):
+            assert self.open.pop() == tag
+
+
+def test_columns_stand_in_rank_and_the_first_one_that_drifted_is_open():
+    text = words(TABLE)
+    shown = re.findall(
+        r'<details class="([\w-]+)"( open)?>.*?</span> (.*?) <small>(.*?)</small>', text
+    )
+    assert shown[0] == ("drift", " open", "age &lt;years&gt;", "drift")
+    assert [(tone, is_open) for tone, is_open, *_ in shown[1:]] == [("no-drift", "")] * 3
+    assert "<strong>age &lt;years&gt;</strong>, which moved most of 4 columns." in text
+    assert "<years>" not in text
+    assert "<c>" not in text
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.open
+
+
+def test_a_column_that_is_opened_says_all_that_is_known_of_it():
+    text = words(TABLE)
+    opened = text[text.index("<details") : text.index("</details>")]
+    column = TABLE.columns[NAMES[1]]
+    for said in (
+        f'<span class="moved">{column.sentence}</span>',
+        f"{column.reading.of_population} nats",
+        "<dt>Threshold<dd>0.05 nats",
+        f"<dt>Stability index (PSI)<dd>{column.figures.psi.value:.3g} nats",
+        f"<dt>Wasserstein<dd>{column.figures.ordered.wasserstein.value:.3g}",
+        "<dt>Median<dd>",
+        "<dt>Missing<dd>",
+        '<th scope="row">[20, 40)',
+    ):
+        assert said in opened
+    assert opened.count('<th scope="row">') == len(column.histogram.names)
+    share = column.histogram.clients[0]
+    assert f'<td class="beyond">{100 * share:.2f} %' in opened
+    assert '<td class="words">age &lt;years&gt;' in text[text.index("<h2>Checks</h2>") :]
+    assert "Which cells moved" not in text  # each column has its own
+
+
+def test_a_table_without_a_threshold_or_without_counts():
+    bare = table_report(dict.fromkeys(NAMES, 0.0), threshold=False)
+    text = words(bare)
+    assert text.count("– </span>") + text.count(">–</span>") >= 4
+    assert text.count("<small>not decided</small>") == 4
+    one = replace(bare.columns["wage"], histogram=None, figures=None)
+    assert "<details" in words(replace(bare, columns=bare.columns | {"wage": one}))
+
+
+def test_ordinary_pages_have_no_columns():
+    text = words(REPORT)
+    assert "<details" not in text
+    assert "<h2>Columns</h2>" not in text
+
+
+def test_pictures_show_both_laws_on_one_scale():
+    picture = next(column_pictures(TABLE))
+    shown = TABLE.columns[NAMES[1]].histogram
+    assert len(picture.bars) == len(picture.rows) == len(shown.names)
+    scale = [
+        (picture.high - bar.reference) / share
+        for bar, share in zip(picture.bars, shown.reference, strict=True)
+    ] + [
+        (picture.high - bar.clients) / share
+        for bar, share in zip(picture.bars, shown.clients, strict=True)
+    ]  # fmt: skip
+    assert max(scale) == pytest.approx(min(scale), rel=0.02)
+    for bar in picture.bars:
+        assert 0 <= bar.high <= bar.clients <= bar.low <= picture.high
+        assert 0 <= bar.x < bar.at < bar.x + bar.width <= picture.wide
+    assert picture.rows[0].beyond
+    assert max(length for row in picture.rows for length in row.bars) == 100
+    assert list(column_pictures(REPORT)) == []
