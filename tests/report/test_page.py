@@ -8,6 +8,7 @@ import pytest
 from matplotlib.image import imread
 from report.browser import CHROMIUM, browser
 from report.samples import REPORT, altered, learnt, mornings, nights
+from report.tables import NAMES, table_report
 
 from flwr_kld.report import CheckSeries, RoundSeries
 from flwr_kld.report.series import Point
@@ -42,7 +43,13 @@ def predictor_page(path: Path) -> None:
     RoundSeries(rounds).save(path, title="Traffic")
 
 
-@pytest.fixture(scope="module", params=[checks_page, predictor_page])
+def tables_page(path: Path) -> None:
+    names = dict.fromkeys((*NAMES, "a column with a name of many words " + "x" * 80), 0.0)
+    still, moved = table_report(names), table_report(names | dict.fromkeys(NAMES[:2], 0.3))
+    CheckSeries([still, None, moved]).save(path, title="Fleet's table")
+
+
+@pytest.fixture(scope="module", params=[checks_page, predictor_page, tables_page])
 def file(request, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     request.param(path)
@@ -110,3 +117,20 @@ def _luminance(colour: str) -> float:
     parts = [int(part) / 255 for part in colour.removeprefix("rgb(").rstrip(")").split(",")]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_columns_are_seen_and_open(page, tmp_path, dark, width):
+    tables_page(tmp_path / "table.html")
+    page.open(tmp_path / "table.html", dark=dark, width=width)
+    seen = "[...document.querySelectorAll('summary')].map(s => s.getBoundingClientRect().height)"
+    heights = page.ask(seen)
+    assert len(heights) == 5
+    assert max(heights) < 220
+    drawn = page.ask("document.querySelector('summary svg').getBoundingClientRect().width")
+    assert drawn > 80
+    page.ask("void document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert page.ask("document.documentElement.scrollWidth") <= width
+    for words in (".columns .mark", ".columns .name small", ".columns .number", ".facts small"):
+        assert _contrast(page, words, "section") >= 4.5
