@@ -26,12 +26,18 @@ _ROUGH = 2.0**-88
 """Probabilities below count as lost: so small they are rounded, and their losses far too large."""
 _HAIR = 1e-12
 """Nats by which each loss is raised: covers float64 rounding of it and of its split."""
-_SPLIT = 1e-4
-"""Share of the losses' mean square that splitting them may add: twice that of epsilon."""
+_SPLIT, _LEAST_SPLIT = 1e-4, 1e-8
+"""Share of the losses' mean square that splitting them may add, and that is not worth avoiding."""
+_EVEN = 60
+"""Divides the pieces of a loss, if they are many: others are often simple fractions of it."""
+_PRECISION = 1e-9
+"""Of an epsilon, in nats and relative."""
 _POINTS = 1 << 17
 """Grid points of one coordinate, at most."""
-_CELLS = 1 << 12, 1 << 20
-"""Grid points of all coordinates' sum: least and most."""
+_CELLS = 1 << 12, 1 << 16
+"""Grid points of the coordinates' sum that delta and epsilon aim at."""
+_MOST_CELLS = 1 << 20
+"""Grid points of the sum, at most."""
 _DEVIATIONS = 24.0
 """Width of the sum's window, in standard deviations; what lies outside is bounded and added."""
 _TILTS = (1e-6, 1e6)
@@ -77,51 +83,106 @@ def loss_distribution(table: NoiseTable, shift: int) -> LossDistribution:
     return LossDistribution(p[there], losses, Fraction(TOTAL - kept, TOTAL))
 
 
-def composed_delta(parts: Iterable[tuple[LossDistribution, int]], epsilon: float) -> Fraction:
-    """Delta at `epsilon` of independent coordinates together; an upper bound.
+Parts = Iterable[tuple[LossDistribution, int]]
+"""Kinds of independent coordinates, and how many there are of each, >= 1."""
 
-    Parameters
-    ----------
-    parts : iterable of (LossDistribution, int)
-        Kinds of coordinates, and how many there are of each, >= 1.
-    epsilon : float
-        In nats, >= 0.
 
-    Returns
-    -------
-    Fraction
-        At most 1; exact but for the grid, which costs some `_SPLIT` of epsilon where losses do not
-        lie on it, and for rounding.
+def composed_delta(parts: Parts, epsilon: float) -> Fraction:
+    """Delta at `epsilon` (nats, >= 0) of independent coordinates together; an upper bound.
+
+    Exact but for rounding and the grid, which costs some `_SPLIT` of epsilon where losses do not
+    lie on it.
+    """
+    return _Composition(list(parts), _CELLS[0]).delta(epsilon)[0]
+
+
+def composed_epsilon(parts: Parts, delta: float) -> float:
+    """Least epsilon, in nats and rounded up, of independent coordinates together at `delta`.
+
+    Infinite where nothing is guaranteed at `delta`. As `composed_delta`, on a finer grid.
     """
     parts = list(parts)
-    lost = 1 - math.prod(((1 - part.lost) ** times for part, times in parts), start=Fraction(1))
-    if not parts:
-        return lost
-    if any(not len(part.p) for part, _ in parts):
-        return Fraction(1)
-    step = _step(parts)
-    laws = [(_OnGrid(part, step), times) for part, times in parts]
-    if sum(times * int(law.points[-1]) for law, times in laws) * step <= epsilon:
-        return lost
-    return min(Fraction(1), lost + Fraction(_Tilted(laws, step, epsilon).delta()))
+    composition = _Composition(parts, _CELLS[1])
+    if composition.lost > delta:
+        return math.inf
+    low, high = 0.0, composition.largest
+    square = sum(times * part.mean_square for part, times in parts)
+    epsilon = square / 2 + math.sqrt(2 * square * math.log(1 / delta)) if delta else low
+    epsilon, rounds = min(epsilon, high), 0  # near the end of a sum of many small losses
+    while high - low > _PRECISION * (1 + high):
+        found, slope = composition.delta(epsilon)
+        low, high = (low, epsilon) if found <= delta else (epsilon, high)
+        following, rounds = low, rounds + 1
+        if rounds % 4 and slope > 0 and found > 0 and delta > 0:
+            # Newton's step on the logarithm, and a hair further: to the other side of the root.
+            beyond = _PRECISION / 3 * (1 if found > delta else -1)
+            following = epsilon + math.log(found / delta) * float(found) / slope + beyond
+        epsilon = following if low < following < high else (low + high) / 2
+    return high
 
 
-def _step(parts: list[tuple[LossDistribution, int]]) -> float:
+class _Composition:
+    """Independent coordinates, their losses on one grid."""
+
+    def __init__(self, parts: list[tuple[LossDistribution, int]], cells: int) -> None:
+        self.lost = _lost(parts)
+        if self.lost < 1 and parts:
+            self.step = _step(parts, cells)
+            self.laws = [(_OnGrid(part, self.step), times) for part, times in parts]
+        else:
+            self.step, self.laws = 1.0, []
+
+    @property
+    def largest(self) -> float:
+        """Largest finite loss, in nats."""
+        return max(sum(n * int(law.points[-1]) for law, n in self.laws) * self.step, 0.0)
+
+    def delta(self, epsilon: float) -> tuple[Fraction, float]:
+        """Return delta at `epsilon`, and how fast it falls."""
+        if self.largest <= epsilon:
+            return self.lost, 0.0
+        found, slope = _Tilted(self.laws, self.step, epsilon).delta()
+        return min(Fraction(1), self.lost + Fraction(found)), slope
+
+
+def _lost(parts: list[tuple[LossDistribution, int]]) -> Fraction:
+    """Probability that any coordinate's outcome is lost, rounded up."""
+    kept = 0.0
+    for part, times in parts:
+        if not len(part.p) or part.lost >= 1:
+            return Fraction(1)
+        some = part.lost < Fraction(1, 2)
+        one = math.log1p(-float(part.lost)) if some else math.log(float(1 - part.lost))
+        kept += times * one
+    return min(Fraction(1), Fraction(-math.expm1(kept) * (1 + 1e-12)))
+
+
+def _step(parts: list[tuple[LossDistribution, int]], cells: int) -> float:
     """Choose the grid's step, in nats: any is an upper bound.
 
-    A whole fraction of the smallest loss, where that is fine enough: losses of one kind of discrete
+    So fine that the sum takes about so many cells, or that splits add next to nothing. The smallest
+    loss, or a whole fraction of it, where that is fine enough: losses of one kind of discrete
     Laplace or Gaussian noise are its multiples, and none is split.
     """
     square = sum(times * part.mean_square for part, times in parts)
+    each = 2 * math.sqrt(square / sum(times for _, times in parts))
     sizes = np.abs(np.concatenate([part.losses for part, _ in parts]))
-    target = max(
-        2 * math.sqrt(_SPLIT * square / sum(times for _, times in parts)),
-        2 * float(sizes.max()) / _POINTS,
-    )
+    target = max(each * math.sqrt(_LEAST_SPLIT), _DEVIATIONS * math.sqrt(square) / cells)
+    target = max(min(target, each * math.sqrt(_SPLIT)), 2 * float(sizes.max()) / _POINTS)
     if not target:  # nothing moves
         return 1.0
     unit = float(sizes[sizes > 1e-9 * sizes.max()].min())
-    return unit / math.ceil(unit / target) if unit > target else target
+    if unit <= target:
+        return target
+    beside = [(part.losses / unit) % 1 for part, _ in parts]
+    split = sum(
+        times * float((part.p * far * (1 - far)).sum())
+        for (part, times), far in zip(parts, beside, strict=True)
+    )
+    if split * unit**2 <= _LEAST_SPLIT * square:
+        return unit
+    pieces = math.ceil(unit / target)
+    return unit / (pieces + -pieces % _EVEN if pieces > _EVEN else pieces)
 
 
 class _OnGrid:
@@ -182,11 +243,14 @@ class _Tilted:
             variance += times * float(weights @ (law.losses - centre) ** 2)
         return log_norm, mean, variance
 
-    def delta(self) -> float:
-        """E[(1 - e**(epsilon - loss))+] of the sum, with what rounding and folding may hide."""
+    def delta(self) -> tuple[float, float]:
+        """Return E[(1 - e**(epsilon - loss))+] of the sum, and how fast it falls with epsilon.
+
+        The first with what rounding and folding may hide.
+        """
         lowest, highest = (sum(n * int(law.points[i]) for law, n in self.laws) for i in (0, -1))
         width = min(highest - lowest, _DEVIATIONS * self.deviation / self.step)
-        cells = min(max(1 << math.ceil(width).bit_length(), _CELLS[0]), _CELLS[1])
+        cells = min(max(1 << math.ceil(width).bit_length(), _CELLS[0]), _MOST_CELLS)
         first, outside = lowest, 0.0
         if highest - lowest >= cells:
             first = round(self.mean / self.step) - cells // 2
@@ -195,15 +259,16 @@ class _Tilted:
         beyond = sums * self.step - self.epsilon
         sums, beyond = sums[beyond > 0], beyond[beyond > 0]
         scale = self.log_norm - self.theta * self.epsilon
-        gain = np.exp(scale - self.theta * beyond) * -np.expm1(-beyond)
-        found = float(gain @ self._folded(cells)[sums % cells])
+        untilted = np.exp(scale - self.theta * beyond) * self._folded(cells)[sums % cells]
+        found = float((untilted * -np.expm1(-beyond)).sum())
+        slope = float((untilted * np.exp(-beyond)).sum())
 
         theta, count = self.theta, sum(times for _, times in self.laws)
         most = math.exp(scale + theta * math.log(theta) - (1 + theta) * math.log1p(theta))
         transform = 2 * _ROUNDING * (count + 1) * math.log2(cells) * math.sqrt(cells)
         largest = max(float(np.abs(law.losses).max()) for law, _ in self.laws)
         relative = _ROUNDING * count * (100 + theta * largest)
-        return (found + most * (transform + outside)) * (1 + relative)
+        return max(found + most * (transform + outside), 0.0) * (1 + relative), slope
 
     def _folded(self, cells: int) -> Floats:
         """Return the tilted sum's law modulo `cells`."""
@@ -221,7 +286,7 @@ class _Tilted:
             bounds.append(
                 min(
                     self.moments(self.theta + t)[0] - self.log_norm - t * end
-                    for t in best * 0.5 ** np.arange(6)
+                    for t in best * 0.25 ** np.arange(12)
                 )
             )
         return math.fsum(math.exp(min(bound, 0.0)) for bound in bounds)
