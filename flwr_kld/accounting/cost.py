@@ -32,7 +32,7 @@ from flwr_kld.privacy.table import NoiseTable
 if TYPE_CHECKING:
     from flwr_kld.integral.sampler import IntegralEvent
 
-_LONGEST_REACH = 1 << 14
+_LONGEST_REACH = 1 << 16
 """Tables beyond are not kept: their releases count by epsilon and delta."""
 _WIDTH = 17
 """Bytes that hold any weight of a table, 2**128 included."""

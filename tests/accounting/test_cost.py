@@ -65,7 +65,7 @@ def test_a_whole_clients_counts_have_no_known_worst_move():
 
 def test_a_table_too_long_to_keep_counts_by_epsilon():
     long = PrivacyEvent(
-        "x", discrete_laplace(400.0), (1,), Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE)
+        "x", discrete_laplace(2000.0), (1,), Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE)
     )
     assert Cost.of(long).table is None
 
