@@ -1,0 +1,73 @@
+"""A check of a table from clients' rows to what its reader sees."""
+
+import json
+
+import numpy as np
+import pytest
+from federation import grid_of
+from flwr.app import Context, MetricRecord
+from flwr.clientapp import ClientApp
+
+from flwr_kld import Binned, Reference, Table
+from flwr_kld.check.report_parts import metrics
+from flwr_kld.clients import answer_drift_queries
+from flwr_kld.inference.verdict import Outcome
+from flwr_kld.report import CheckSeries
+from flwr_kld.report.report import Report
+from flwr_kld.strategies import KLDrift, Trusted
+
+TABLE = Table(
+    {"age": Binned([20, 40, 60]), "sex": ["f", "m"], "job": ["a", "b", "c"]},
+    interactions=[("sex", "job")],
+)
+
+
+def rows(n: int, rng: np.random.Generator, shift: float = 0.0) -> dict[str, np.ndarray]:
+    """Rows of one client; drifted, all are older."""
+    return {
+        "age": rng.normal(40 + shift, 15, n),
+        "sex": rng.choice(["f", "m"], n),
+        "job": rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2]),
+    }
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    reference = Reference.from_samples(TABLE, rows(20_000, np.random.default_rng(0)))
+    app = ClientApp()
+
+    def load(context: Context) -> dict[str, np.ndarray]:
+        return rows(200, np.random.default_rng(context.node_id % 2**32), 25)
+
+    answer_drift_queries(app, load, TABLE)
+    monitor = KLDrift(reference, Trusted(1.0, 1e-6), threshold=0.05, seed=7)
+    return monitor.check(grid_of(app, 40))
+
+
+def test_the_column_that_drifted_is_named_and_described(report):
+    assert (report.outcome, report.column) == (Outcome.DRIFT, "age")
+    assert set(report.columns) == set(TABLE.columns)
+    age = report.columns["age"]
+    assert age.outcome is Outcome.DRIFT
+    assert age.sentence.startswith("higher, ")
+    assert age.histogram.names[:4] == ("< 20", "[20, 40)", "[40, 60)", ">= 60")
+    assert age.figures.ordered.mean.value > age.figures.ordered.reference_mean + 5
+    for name in ("sex", "job", "sex × job"):
+        calm = report.columns[name]
+        assert calm.outcome is not Outcome.DRIFT
+        assert calm.figures.psi.value < 0.1 < age.figures.psi.value
+        assert sum(calm.histogram.clients) == pytest.approx(1, abs=0.1)
+
+
+def test_all_who_read_it_get_all_of_it(report):
+    assert Report.from_json(report.to_json()) == report
+    assert str(report).startswith("drift: 1 of 4 columns drifted: age; ")
+    assert len(CheckSeries([report]).to_csv().splitlines()) == 1 + 4
+    assert "sex × job" in CheckSeries([report]).to_html()
+    assert list(json.loads(report.to_json())["columns"]) != []
+
+
+def test_flowers_result_holds_each_column(report):
+    told = MetricRecord(metrics(report))
+    assert told["kld.columns_drifted"] == 1
+    assert told["kld.population.age"] > 0.05 > told["kld.population.sex × job"]
