@@ -8,6 +8,7 @@ recomputed here from what was counted and noised, is at most what the client's g
 import math
 import pickle
 import random
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from adversary.mutations import mutate
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.app import ConfigRecord, Context, Message
 from sealed_federation import KEY, federation
+from tables import REFERENCE as OF_TABLE
+from tables import TABLE, rows, table_app
 
 from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
@@ -70,6 +73,13 @@ SCENARIOS = {
     "shares, Skellam": (Distributed(EPSILON, delta=1e-6, noise="skellam", **SHARES), SecureSum),
 }
 """Every trust model, neighbouring relation and unit."""
+SCENARIOS |= {
+    f"table, {name}": SCENARIOS[name]
+    for name in (
+        "plain", "plain, clients", "sum", "sum, add-remove", "sealed", "sealed, clients",
+        "shares", "shares, add-remove", "shares, clients",
+    )
+}  # fmt: skip
 NODES = 12
 
 
@@ -119,13 +129,16 @@ class LyingServer:
 
     def __init__(self, name: str, folder: Path) -> None:
         trust, kind = SCENARIOS[name]
-        records = lru_cache(lambda node: basket(Context(0, node, {}, None, {})))
-        self._app = app_of(
+        table = name.startswith("table")
+        load, build = (rows, table_app) if table else (basket, app_of)
+        records = lru_cache(lambda node: load(Context(0, node, {}, None, {})))
+        self._app = build(
             lambda context: records(context.node_id),
             secure_sum=FirstUse(),
             aggregator=KEY.public,
             record_ids=lambda context: np.arange(100),
         )
+        self._columns = TABLE.per_record if table else 1
         self._messages: list[Message] = []
         self._met: list[tuple[bytes, bytes]] = []
         """Each of them, and the client's context before it, to be copied by pickle."""
@@ -140,7 +153,11 @@ class LyingServer:
         sealed = trust.release_terms is not None
         grid = federation(client) if sealed else grid_of(client, NODES)
         monitor = KLDrift(
-            REFERENCE, trust, aggregation=kind and kind(), cohort=RotatingRecords(2), threshold=0.05
+            OF_TABLE if table else REFERENCE,
+            trust,
+            aggregation=kind and kind(),
+            cohort=RotatingRecords(2),
+            threshold=0.05,
         )
         monitor.check(grid)  # one half is asked for counts, the other for sums of scores
         self._openings = [i for i, message in enumerate(self._messages) if asks(message)]
@@ -157,6 +174,7 @@ class LyingServer:
         reply = self._app(lie, context)  # whatever it raised, Flower would send to the server
         said = str(reply.content.get("answer"))
         assert not [word for word in FRUIT.names if word in said]
+        assert all(question.columns == self._columns for question in seen.counted)
         for question in seen.admitted:
             hold(question, *agreed(lie))
         assert all(question in seen.admitted or of_sum(context, question)
@@ -195,7 +213,15 @@ def hold(question: Question, terms: SumTerms | None, session: Session | None) ->
         assert terms is None or not terms.count_records
         delta = sums_delta(question.scores, asked, noise)
     else:
-        delta = exact_delta(asked.unit, asked.adjacency, question.clip, asked.epsilon, noise)
+        delta = exact_delta(
+            asked.unit,
+            asked.adjacency,
+            question.clip,
+            asked.epsilon,
+            noise,
+            question.columns,
+            row_moves(question.wire) if question.columns > 1 else 1,
+        )
     assert delta <= asked.delta
 
 
@@ -243,30 +269,55 @@ def neighbours(scores: Scores, asked: Guarantee) -> Iterator[tuple[Counts, Count
 
 
 @lru_cache(maxsize=1000)
+def row_moves(wire: bytes) -> int:
+    """Most cells that one row more moves, and another in its place as often down, by trying all.
+
+    Raises
+    ------
+    AssertionError
+        If any row moves a cell by more than 1.
+    """
+    cell_of = np.frombuffer(zlib.decompress(wire), dtype="<i4")
+    symbols = list(product(*(range(part.start, part.stop) for part in TABLE.parts)))
+    counts = np.zeros((len(symbols), cell_of.max() + 1), dtype=np.int64)
+    np.add.at(counts, (np.arange(len(symbols))[:, None], cell_of[np.array(symbols)]), 1)
+    assert counts.max() == 1
+    return int(counts.sum(axis=1).max())
+
+
+@lru_cache(maxsize=1000)
 def exact_delta(
-    unit: str, adjacency: str, clip: int, epsilon: float, noise: NoiseTerms | None
+    unit: str,
+    adjacency: str,
+    clip: int,
+    epsilon: float,
+    noise: NoiseTerms | None,
+    columns: int,
+    moved: int,
 ) -> float:
     """Delta at the claimed epsilon of the table that noises what is counted, by its own move.
 
     Where the noise is another's it is what the claim makes a trusted server or aggregator add.
+    A row moves at most `moved` cells up and as many down, each by 1: columns share none.
     """
     if unit == "record":
         sampled = clip > 0  # a sampled record that leaves makes room for another
-        shifts = (1,) if adjacency == "add-remove" and not sampled else (1, -1)
+        shifts = ((1,) if adjacency == "add-remove" and not sampled else (1, -1)) * moved
     else:
         most = noise.clip if noise else clip
         if not most:
             return math.inf  # nothing bounds a client's vector
-        shifts = (most,) if adjacency == "add-remove" else (most, -most)
+        shifts = ((most,) if adjacency == "add-remove" else (most, -most)) * moved
     if noise is not None:
         event = noise.event()
         table = event.noise(noise.n_min)
         return float(hockey_stick(table, tuple(event.grid * s for s in shifts), epsilon))
-    claimed = None if unit == "record" else (clip,)
-    if claimed == shifts and clip > 100:
+    relation = Adjacency(adjacency)
+    claimed = relation.table_shifts(columns) if unit == "record" else (clip * columns,)
+    if unit == "client" and adjacency == "add-remove" and clip > 100:
         return 0.0  # it hides just this move: large tables take seconds to build
     try:
-        central = calibrated_laplace(Guarantee(epsilon, 0.0, Adjacency(adjacency)), shifts=claimed)
+        central = calibrated_laplace(Guarantee(epsilon, 0.0, relation), shifts=claimed)
     except ValueError:  # a claim that nobody can keep: a trusted party releases nothing
         return 0.0
     return float(hockey_stick(central.table, shifts, epsilon))

@@ -46,14 +46,16 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         named = SimpleNamespace(to_json=partial(str, asked["selection"]))  # also what is none
         scores = None
         if asked["scores"] != "null":
-            scores = SimpleNamespace(to_json=partial(str, asked["scores"]))
+            told = json.loads(asked["scores"])
+            texts = [json.dumps(one, sort_keys=True, separators=(",", ":")) for one in told]
+            scores = [SimpleNamespace(to_json=partial(str, text)) for text in texts]
             if rng.random() < 0.7:
-                asked["clip"] = json.loads(asked["scores"])["most_records"]
+                asked["clip"] = told[0]["most_records"]
         asked["plan"] = plan_fingerprint(asked["reference"], cell_of, named, scores)
         if "phase" not in content:
             sealed_for = json.loads(content["terms"]["terms"])
             claims = {name: asked[name] for name in ("epsilon", "delta", "adjacency", "unit")}
-            sealed_for.update(claims, clip=asked["clip"] or None)
+            sealed_for.update(claims, clip=asked["clip"] or None, columns=asked["columns"])
             text = json.dumps(sealed_for, sort_keys=True, separators=(",", ":"))
             content["terms"]["terms"] = text
         else:
