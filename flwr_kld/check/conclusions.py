@@ -10,10 +10,18 @@ from flwr_kld.accounting.states import Remembered
 from flwr_kld.check.decider import Alarm, Decided, Decider
 from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import column_report, read
+from flwr_kld.counts.scalar import NoisyScalar
+from flwr_kld.domain.table import Table
 from flwr_kld.inference.contradictions import impossible_estimate
-from flwr_kld.inference.decision import contradicted, hold_to_estimates, table_verdict
+from flwr_kld.inference.decision import (
+    contradicted,
+    hold_to_estimates,
+    hold_to_segments,
+    table_verdict,
+)
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.inference.recent_checks import RecentChecks
+from flwr_kld.inference.segments import Segment, segments
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.reference import Reference
 from flwr_kld.report.column_report import ColumnReport, in_rank
@@ -108,6 +116,11 @@ class Conclusions:
         references = columns_of(self.reference)
         measured_of = dict(zip(references, measured.columns, strict=True))
         found = {name: self._column(name, one, budget, why) for name, one in measured_of.items()}
+        parts = {
+            name: () if why else self._segments(name, measured_of[name], decided.design_effect)
+            for name, (_, decided) in found.items()
+        }
+        found = {name: _held(one, parts[name]) for name, one in found.items()}
         states = tuple(state for _, decided in found.values() for state in decided.states)
         if not self.reference.columns:
             ((reading, decided),) = found.values()
@@ -123,6 +136,7 @@ class Conclusions:
                     decided.verdict,
                     columns=len(found),
                     design_effect=decided.design_effect,
+                    segments=parts[name],
                 )
                 for name, (reading, decided) in found.items()
             }
@@ -151,6 +165,22 @@ class Conclusions:
         decided, note = self._doubt(decided, reading, contradiction)
         return replace(reading, note=note, drawn_from=drawn_from, counted=counted), decided
 
+    def _segments(self, name: str, measured: Measured, design_effect: float) -> tuple[Segment, ...]:
+        """Read the segments of a column that has some."""
+        table, counts = self.reference.domain, measured.published
+        if not isinstance(table, Table) or table.by is None or isinstance(counts, NoisyScalar):
+            return ()
+        if name not in table.by_segment or self.theta == 0:
+            return ()
+        return segments(
+            counts,
+            table.by,
+            theta=self.theta,
+            level=self.alarm.level,
+            columns=len(table.by_segment),
+            design_effect=design_effect,
+        )
+
     def _doubt(
         self, decided: Decided, reading: Reading, contradiction: str | None
     ) -> tuple[Decided, str | None]:
@@ -174,3 +204,10 @@ class Conclusions:
 def columns_of(reference: Reference) -> dict[str, Reference]:
     """Return the references of a table's columns; else the reference alone, without a name."""
     return reference.columns or {"": reference}
+
+
+def _held(found: tuple[Reading, Decided], parts: tuple[Segment, ...]) -> tuple[Reading, Decided]:
+    reading, decided = found
+    if decided.verdict is None:
+        return found
+    return reading, replace(decided, verdict=hold_to_segments(decided.verdict, parts))

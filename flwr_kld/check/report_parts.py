@@ -13,6 +13,7 @@ from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.inference.figures.figures import figures
+from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.plan import QueryPlan
@@ -108,6 +109,7 @@ def column_report(
     *,
     columns: int,
     design_effect: float,
+    segments: tuple[Segment, ...] = (),
 ) -> ColumnReport:
     """Return what is reported of one of a table's columns.
 
@@ -115,17 +117,23 @@ def column_report(
     ----------
     columns : int
         That the table has: they share the probability of a false sentence.
+    segments : tuple[Segment, ...]
+        Of the column.
     """
     if isinstance(published, NoisyScalar) or reading.estimate is None:
         return ColumnReport(reading, verdict)
     level = 1 - _FALSE / columns
     said = sentence(name, published, level=level, design_effect=design_effect)
+    moved = moved_segments(segments)
+    if moved is not None:
+        said = moved if said is None else f"{said}; {moved}"
     return ColumnReport(
         reading,
         verdict,
         sentence=said and said.removeprefix(f"{name}: "),
         histogram=histogram(published, design_effect=design_effect),
         figures=figures(published, design_effect=design_effect),
+        segments=segments,
     )
 
 

@@ -74,10 +74,11 @@ class _Categories(_Spec, what="the domain spec of categories", refused=DomainErr
 class _Table(_Spec, what="the domain spec of a table", refused=DomainError):
     features: tuple[tuple[Text, dict[str, Any]], ...]
     interactions: tuple[tuple[Text, Text], ...]
+    by: Text | None
 
     def domain(self) -> Domain:
         features = {name: _rebuilt(spec, _OF_ONE) for name, spec in self.features}
-        return Table(features, self.interactions)
+        return Table(features, self.interactions, self.by)
 
 
 _OF_ONE: dict[str, type[_Spec]] = {

@@ -37,7 +37,9 @@ class Table(Domain):
     interactions : Sequence of (str, str)
         Pairs of features whose combinations are further columns, ``"age × job"``: drifts that no
         single column shows.
-
+    by : str, optional
+        A feature whose values are segments: sites, or regions. Its combinations with every other
+        feature are further columns, from which a check reads each segment by itself.
     left_out : Mapping[str, str]
         Columns of the frame that `from_frame` made the table of and that it leaves out, each with
         the reason. Not in the spec, as it says nothing about records.
@@ -46,7 +48,8 @@ class Table(Domain):
     ------
     DomainError
         If there is no feature, a name is not text or means two columns, a feature is itself a
-        table or ``Categories``, or an interaction does not name two features, each pair once.
+        table or ``Categories``, an interaction does not name two features, each pair once, or there
+        is no feature besides `by`.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class Table(Domain):
 
     features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
     interactions: Sequence[tuple[str, str]] = ()
+    by: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     kind: ClassVar[str] = "table"
 
@@ -77,6 +81,7 @@ class Table(Domain):
         pairs = tuple(_pair(pair, features) for pair in self.interactions)
         if len({frozenset(pair) for pair in pairs}) < len(pairs):
             raise DomainError("an interaction is named once, in one order")
+        pairs += _segmented(self.by, features, pairs)
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "interactions", pairs)
         if len(self.columns) < len(features) + len(pairs):
@@ -91,6 +96,7 @@ class Table(Domain):
         labels: int = 20,
         columns: Sequence[str] | None = None,
         interactions: Sequence[tuple[str, str]] = (),
+        by: str | None = None,
     ) -> Table:
         """Choose a domain for each column of public data.
 
@@ -110,6 +116,8 @@ class Table(Domain):
         columns : Sequence of str, optional
             Those that are looked at; by default all.
         interactions : Sequence of (str, str)
+            As of the table.
+        by : str, optional
             As of the table.
 
         Raises
@@ -131,7 +139,7 @@ class Table(Domain):
         if not features:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
             raise DomainError(f"no column of the frame is left ({reasons or 'it has none'})")
-        return cls(features, interactions, left_out=left_out)
+        return cls(features, interactions, by, left_out=left_out)
 
     @cached_property
     def columns(self) -> dict[str, Domain]:
@@ -139,6 +147,11 @@ class Table(Domain):
         features = {name: d for name, d in self.features.items() if isinstance(d, Domain)}
         pairs = {BY.join(p): Categories({n: features[n] for n in p}) for p in self.interactions}
         return {**features, **pairs}
+
+    @property
+    def by_segment(self) -> tuple[str, ...]:
+        """Columns whose segments are read by themselves: the interactions of `by`."""
+        return tuple(BY.join(pair) for pair in self.interactions if self.by in pair)
 
     @property
     def size(self) -> int:
@@ -206,10 +219,22 @@ class Table(Domain):
         raise DomainError("a symbol of no column")
 
     def spec(self) -> Spec:
-        """Return the features as ordered pairs of name and spec, and the interactions."""
+        """Return the features as ordered pairs of name and spec, the interactions, and `by`."""
         pairs = [[name, self.columns[name].spec()] for name in self.features]
         interactions = [list(pair) for pair in self.interactions]
-        return {**self._header(), "features": pairs, "interactions": interactions}
+        return {**self._header(), "features": pairs, "interactions": interactions, "by": self.by}
+
+
+def _segmented(
+    by: str | None, features: Mapping[str, Domain], pairs: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of `by` and each other feature that are not among the interactions yet."""
+    if by is None:
+        return ()
+    if by not in features or len(features) < 2:
+        raise DomainError("by= names a feature of the table, one of two or more")
+    named = {frozenset(pair) for pair in pairs}
+    return tuple((by, name) for name in features if name != by and {by, name} not in named)
 
 
 def require_one_symbol(domain: Domain, what: str) -> None:

@@ -15,13 +15,14 @@ Proof notes: ``docs/proofs/lower-bound.md``, ``docs/proofs/outside-share.md``,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.outside_share import OutsideShare
+from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.upper_limit import UpperLimit
 from flwr_kld.inference.verdict import Outcome, Verdict
 
@@ -209,6 +210,25 @@ def hold_to_estimates(
         outcome=Outcome.INCONCLUSIVE,
         reason=f"{above}: {verdict.reason}",
         resolve="more records or fewer cells, if it is chance; if not, a look at clients' records",
+    )
+
+
+def hold_to_segments(verdict: Verdict, segments: Sequence[Segment]) -> Verdict:
+    """Name the segments above the threshold, and take "no drift" back beside one.
+
+    Their limits are those of one check, for all segments at once: too little for an alarm.
+    """
+    said = moved_segments(segments, verdict.threshold)
+    if said is None:
+        return verdict
+    if verdict.outcome is not Outcome.NO_DRIFT:
+        return replace(verdict, reason=f"{verdict.reason}; {said}")
+    return replace(
+        verdict,
+        outcome=Outcome.INCONCLUSIVE,
+        reason=f"{said}, but of all segments together {verdict.reason}",
+        resolve="a look at these segments; or a lower threshold of this column, in which a segment "
+        "counts by its share of the records",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from flwr_kld.inference.decision import ranked
 from flwr_kld.inference.figures.figures import Figures
+from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.explanation.histogram import Histogram
 from flwr_kld.report.reading import Reading
@@ -30,6 +31,8 @@ class ColumnReport:
     figures : Figures or None
         How far the two lie apart, as other tools measure it. Like the histogram, None where there
         are no counts, or too much noise in them for an estimate.
+    segments : tuple[Segment, ...]
+        Of a column by segment: each of them, that with the largest lower limit first.
     """
 
     reading: Reading
@@ -37,6 +40,7 @@ class ColumnReport:
     sentence: str | None = None
     histogram: Histogram | None = None
     figures: Figures | None = None
+    segments: tuple[Segment, ...] = ()
 
     @property
     def outcome(self) -> Outcome | None:
