@@ -182,11 +182,12 @@ class ClientCounts(ClientVector):
     ) -> ClientScores:
         """Add up the scores of the records in each column, in steps that fit what is promised."""
         ends = np.cumsum([each.cells for each in scores]).tolist()
+        coins = bits.words(len(NUMBERS) * len(scores)).reshape(len(scores), len(NUMBERS))
         steps = [  # no variable holds a column's counts
-            each.answer(self._values[end - each.cells : end].astype(np.int64), guarantee, bits)
-            for each, end in zip(scores, ends, strict=True)
+            each.answer(self._values[end - each.cells : end].astype(np.int64), guarantee, thrown)
+            for each, end, thrown in zip(scores, ends, coins, strict=True)
         ]
-        return ClientScores(np.concatenate(steps).astype(np.int32), scores, guarantee)
+        return ClientScores(np.array(steps, dtype=np.int32).ravel(), scores, guarantee)
 
 
 class ClientScores(ClientVector):

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flwr_kld.arguments import real, whole
 from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
@@ -122,9 +124,11 @@ class Binned(Domain):
         DomainError
             If the records are not a sequence of one dimension, whatever they hold.
         """
-        numbers = numbers_in(as_column(records))
-        bins = np.searchsorted(np.asarray(self.edges), numbers, side="right")
-        return np.where(np.isnan(numbers), self.size - 1, bins).astype(np.int64)
+        plain = type(records) is np.ndarray and records.dtype == np.float64 and records.ndim == 1
+        numbers = records if plain else numbers_in(as_column(records))
+        bins = self._edges.searchsorted(numbers, side="right")
+        bins[numbers != numbers] = self.size - 1  # NaN
+        return bins.astype(np.int64, copy=False)
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the bin as ``"< a"``, ``"[a, b)"`` or ``">= b"``, or ``"missing"``."""
@@ -136,6 +140,10 @@ class Binned(Domain):
         if index == 0:
             return f"< {high}"
         return f">= {low}" if index == len(self.edges) else f"[{low}, {high})"
+
+    @cached_property
+    def _edges(self) -> NDArray[np.float64]:
+        return np.asarray(self.edges, dtype=np.float64)
 
     def spec(self) -> Spec:
         """Return the edges."""

@@ -22,7 +22,6 @@ from pydantic import Field
 
 from flwr_kld.arguments import Unfit, keep, whole
 from flwr_kld.codec.model import Model
-from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 
@@ -133,17 +132,28 @@ class Scores(Model, what="the scores"):
         return s, s * s, int(counts.sum()), out, out * out
 
     def answer(
-        self, counts: NDArray[np.int64], guarantee: Guarantee, bits: BitSource
-    ) -> NDArray[np.int64]:
+        self, counts: NDArray[np.int64], guarantee: Guarantee, coins: NDArray[np.uint64]
+    ) -> list[int]:
         """Compute a client's numbers in whole steps; shape [5].
 
         Rounded up or down at random so that the mean stays: what one record moves, it moves by as
-        many steps at most whatever the coin, so the coins of two neighbours can be the same.
+        many steps at most whatever the coins, so the coins of two neighbours can be the same.
+
+        Parameters
+        ----------
+        counts : NDArray[np.int64]
+            The client's, shape [cells].
+        guarantee : Guarantee
+            Which the steps fit.
+        coins : NDArray[np.uint64]
+            Random words of the client, shape [5].
         """
-        numbers, units = self.numbers(counts), _units(self, guarantee)
-        coins = [Fraction(int(word), 1 << 64) for word in bits.words(len(numbers))]
-        steps = [math.floor(x / u + c) for x, u, c in zip(numbers, units, coins, strict=True)]
-        return np.array(steps, dtype=np.int64)
+        parts = zip(self.numbers(counts), _units(self, guarantee), coins.tolist(), strict=True)
+        # floor(number / unit + coin / 2**64), in whole numbers
+        return [
+            (((x * u.denominator) << 64) + coin * u.numerator) // (u.numerator << 64)
+            for x, u, coin in parts
+        ]
 
     def _range(self, number: str) -> tuple[int, int]:
         """Least and largest value of a client's number, 0 included."""

@@ -35,7 +35,7 @@ def measured(plan, publish, law, rng, *, clients=200, size=50, by="client", **op
     witness = Witness.from_counts(first, deciding)
     counts = rng.multinomial(size, law, size=clients)
     bits = SeededBits(int(rng.integers(1 << 30)))
-    steps = np.sum([witness.scores.answer(c, GUARANTEE, bits) for c in counts], axis=0)
+    steps = np.sum([witness.scores.answer(c, GUARANTEE, bits.words(5)) for c in counts], axis=0)
     steps += NOISE[rng.integers(len(NOISE))]
     return witness, ClientSums(steps, clients, EVENT, witness.query_plan(), False)
 

@@ -43,7 +43,7 @@ def simulated(p, checks):
     for _ in range(checks):
         witness = Witness.from_counts(first_half(p, generator, bits), DECIDING)
         clients = generator.multinomial(EACH, p, HALF)
-        answers = [witness.scores.answer(own, TRUST.guarantee, bits) for own in clients]
+        answers = [witness.scores.answer(own, TRUST.guarantee, bits.words(5)) for own in clients]
         steps = np.sum(answers, axis=0) + sample(NOISE.table, len(answers[0]), bits)
         sums = ClientSums(steps, HALF, NOISE, witness.query_plan(), False)
         found.append(log_evidence(witness, sums))

@@ -129,7 +129,7 @@ def test_answers_are_whole_steps_beside_the_numbers_and_within_limits(scores, se
     low, high = scores.limits(guarantee)
     for counts in counts_of(_MOST):
         exact = np.array(scores.numbers(counts)) / scores.units(guarantee)
-        steps = scores.answer(counts, guarantee, SeededBits(seed))
+        steps = scores.answer(counts, guarantee, SeededBits(seed).words(5))
         assert (np.abs(steps - exact) < 1).all()
         assert (steps >= low).all()
         assert (steps <= high).all()
@@ -139,7 +139,7 @@ def test_rounding_keeps_the_mean():
     scores = Scores((7, -5, 1), (9, -1, -1), 100, _MOST, "client")
     guarantee, counts = Guarantee(1.0), np.array([1, 2, 0])
     bits, runs = SeededBits(3), 4000
-    mean = np.mean([scores.answer(counts, guarantee, bits) for _ in range(runs)], axis=0)
+    mean = np.mean([scores.answer(counts, guarantee, bits.words(5)) for _ in range(runs)], axis=0)
     exact = np.array(scores.numbers(counts)) / scores.units(guarantee)
     assert np.abs(mean - exact).max() < 6 * 0.5 / runs**0.5
 
@@ -149,7 +149,7 @@ def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
     scores = Scores((20, -20, 3), (9, -1, -1), 50, _MOST, "client")
     answers = {
         tuple(c): np.array(
-            [scores.answer(c, Guarantee(1.0), SeededBits(seed)) for seed in range(20)]
+            [scores.answer(c, Guarantee(1.0), SeededBits(seed).words(5)) for seed in range(20)]
         )
         for c in counts_of(_MOST)
     }
