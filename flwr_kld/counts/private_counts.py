@@ -150,17 +150,11 @@ class ClientCounts(ClientVector):
     def count(
         cls, symbols: NDArray[np.int64], cell_of: NDArray[np.int32], cells: int
     ) -> ClientCounts:
-        """Count a client's own records by cell; none at all are fine.
-
-        Symbols have shape [records], of a table [records, columns].
-        """
+        """Count own records by cell: symbols of shape [records], of a table [records, columns]."""
         if len(symbols) > LARGEST_CLIENT:
             raise InvalidReply("the client has more records than counts can carry")
-        return cls(
-            np.bincount(cell_of[symbols.ravel()], minlength=cells).astype(np.int32),
-            cells=cells,
-            most=symbols.size,  # in all columns together
-        )
+        counts = np.bincount(cell_of[symbols.ravel()], minlength=cells).astype(np.int32)
+        return cls(counts, cells=cells, most=symbols.size)  # in all columns together
 
     @classmethod
     def from_wire(
