@@ -3,8 +3,8 @@
 from flwr_kld.clients.aggregator import aggregate_drift_checks
 from flwr_kld.clients.aggregator_limits import AggregatorLimits
 from flwr_kld.clients.drift_queries import answer_drift_queries, host_drift_queries
+from flwr_kld.clients.node_records import node_records
 from flwr_kld.clients.predictor_queries import answer_predictor_queries
-from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sum_members import FirstUse, Pinned, PinnedByNode, SumMembers
 from flwr_kld.messages.sealing import AggregatorKey
 
@@ -19,5 +19,5 @@ __all__ = [
     "answer_drift_queries",
     "answer_predictor_queries",
     "host_drift_queries",
-    "is_aggregator",
+    "node_records",
 ]

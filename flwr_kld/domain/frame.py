@@ -91,6 +91,22 @@ def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str,
         raise DomainError(f"{_NOT_A_FRAME}; its columns' names must be distinct") from None
 
 
+def read_parquet(file: str) -> Any:
+    """Read a Parquet file with what is installed.
+
+    Raises
+    ------
+    ImportError
+        If neither pyarrow nor polars is.
+    """
+    for backend in ("pyarrow", "polars"):
+        try:
+            return nw.read_parquet(file, backend=backend).to_native()
+        except ModuleNotFoundError:
+            continue
+    raise ImportError("Parquet files need pyarrow or polars: pip install pyarrow")
+
+
 def joint(symbols: list[NDArray[np.int64]], sizes: list[int]) -> Symbols:
     """Return the number of each combination, in mixed radix, the last feature fastest."""
     total = symbols[0]
