@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.frame import read_parquet
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.rebuild import domain_from_spec
+from flwr_kld.domain.table import Table
 
 _COUNT, _SYMBOL = "count", "symbol"
 
@@ -79,8 +81,8 @@ def read_records(file: Path, domain: Domain) -> Any:
         If the file says something else.
     """
     if file.suffix == ".npz":
-        if isinstance(domain, Categories):
-            return _arrays(file, *domain.domains)
+        if isinstance(domain, Categories | Table):
+            return _arrays(file, *domain.features)
         held = _arrays(file)
         for name in ("records", "images"):
             if name in held:
@@ -91,10 +93,30 @@ def read_records(file: Path, domain: Domain) -> Any:
     return _as_records(_csv(file), domain, file)
 
 
+def read_frame(file: Path) -> Any:
+    """Read public rows of several columns: ``.csv``, where an empty field is missing, or Parquet.
+
+    Raises
+    ------
+    ValueError
+        If the file is neither.
+    """
+    if file.suffix == ".csv":
+        return {name: [text or None for text in own] for name, own in _csv(file).items()}
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}")
+    try:
+        return read_parquet(str(file))
+    except ImportError:
+        raise
+    except Exception as error:  # whatever the readers make of other bytes
+        raise ValueError(f"{file} is not a Parquet file") from error
+
+
 def _as_records(columns: dict[str, list[str]], domain: Domain, file: Path) -> Any:
     """Turn a table's text into records of a domain."""
     present = {name: [text or None for text in column] for name, column in columns.items()}
-    if isinstance(domain, Categories):
+    if isinstance(domain, Categories | Table):
         return present
     if not isinstance(domain, Labels | Binned):
         raise ValueError(f"records of {domain.kind!r} do not fit a table: use an .npz file")

@@ -13,12 +13,19 @@ from flwr_kld.cli.keys import check_key
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
 from flwr_kld.cli.options import AsJson, Ledger, Population, RunConfig, Timeout
 from flwr_kld.cli.output import print_json, results, say
-from flwr_kld.cli.public_files import read_counts, read_domain, read_records
+from flwr_kld.cli.public_files import read_counts, read_domain, read_frame, read_records
+from flwr_kld.domain.table import Table
 from flwr_kld.reference import Reference
 
 
 def build(
-    out: Annotated[Path, typer.Argument(help="File to write, .npz.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Reference to write, .npz; or public rows, .parquet or .csv, of which a table and "
+            "its reference are made."
+        ),
+    ],
     *,
     source: Annotated[
         Literal["files", "clients"],
@@ -40,6 +47,19 @@ def build(
     ] = None,
     records: Annotated[
         Path | None, typer.Option(help="Raw records, one a row: .csv, .json or .npz.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Reference that is made of public rows; by default FILE as .npz."),
+    ] = None,
+    bins: Annotated[int, typer.Option(min=2, help="Public rows: most bins of a number.")] = 20,
+    labels: Annotated[int, typer.Option(min=1, help="Public rows: most labels of a text.")] = 20,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Public rows: a column to look at; by default all.")
+    ] = None,
+    interaction: Annotated[
+        list[str] | None,
+        typer.Option(help="Public rows: two columns whose pairs are a column, as 'age,job'."),
     ] = None,
     floor: Annotated[
         float | None,
@@ -71,14 +91,28 @@ def build(
 
     Exit codes: 0 built, 3 refused (budget, cohort, guard), 4 error.
     """
+    rows = file if file.suffix in (".csv", ".parquet") else None
+    if rows is None and (out or column or interaction):
+        raise ValueError("--out, --column and --interaction go with public rows, .parquet or .csv")
+    out = file if rows is None else out or rows.with_suffix(".npz")
     if out.suffix != ".npz":
         raise ValueError(f"a reference is an .npz file, not {out.name}")
+    if source == "clients" and rows is not None:
+        raise ValueError(f"--from clients makes a reference, .npz, and reads no {rows.name}")
     if source == "files":
         _refuse(
             {"--key": key, "--app": app, "--connection": connection, "--run-config": run_config},
             "files need no deployment: give --from clients, or leave out",
         )
-        made = _of_files(domain, counts, records, floor or 0.0)
+        if rows is None:
+            made = _of_files(domain, counts, records, floor or 0.0)
+        else:
+            _refuse(
+                {"--counts": counts, "--records": records},
+                f"{rows.name} holds the records: leave out",
+            )
+            pairs = [_pair(text) for text in interaction or ()]
+            made = _of_rows(rows, domain, bins, labels, column, pairs, floor or 0.0)
         made.save(out)
         unlisted = made.unlisted
         if as_json:
@@ -119,6 +153,34 @@ def _of_files(
     if records is not None and counts is None:
         return Reference.from_samples(cells, read_records(records, cells), floor=floor)
     raise ValueError("give --counts or --records")
+
+
+def _of_rows(
+    rows: Path,
+    domain: Path | None,
+    bins: int,
+    labels: int,
+    columns: list[str] | None,
+    interactions: list[tuple[str, str]],
+    floor: float,
+) -> Reference:
+    frame = read_frame(rows)
+    if domain is not None:
+        return Reference.from_frame(read_domain(domain), frame, floor=floor)
+    table = Table.from_frame(
+        frame, bins=bins, labels=labels, columns=columns, interactions=interactions
+    )
+    for name, reason in table.left_out.items():
+        say(f"{name} is left out: {reason}")
+    say(f"{len(table.columns)} columns: {', '.join(table.columns)}")
+    return Reference.from_frame(table, frame, floor=floor)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    first, comma, second = text.partition(",")
+    if not comma:
+        raise ValueError(f"an interaction is two columns, as 'age,job', not {text!r}")
+    return first, second
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:

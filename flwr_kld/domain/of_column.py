@@ -56,7 +56,8 @@ def domain_of_column(values: Any, *, bins: int, labels: int) -> Domain | str:
     for by in ("hour", "weekday"):
         of_time = Times(by)
         symbols = of_time.encode(column)
-        if np.count_nonzero(symbols < of_time.size - 1) < len(present):
+        symbols = symbols[symbols < of_time.size - 1]
+        if len(symbols) < len(present):
             break  # not only times
         if len(np.unique(symbols)) > 1 or by == "weekday":
             return of_time

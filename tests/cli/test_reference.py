@@ -6,9 +6,10 @@ import json
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
-from flwr_kld import Binned, BlockPatterns, Categories, Labels, Reference
+from flwr_kld import Binned, BlockPatterns, Categories, Labels, Reference, Table
 
 LABELS = Labels(["bus", "car", "train"])
 TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65]), "year": [2025, 2026]})
@@ -271,3 +272,55 @@ def test_questions_without_an_answer(cli, folder):
     ):
         done = advice(cli, **options)
         assert (done.exit_code, why in done.stderr) == (4, True), done.output
+
+
+def test_a_table_and_its_reference_are_made_of_public_rows(cli, folder):
+    ages = [17, 30, 70, 20] * 50
+    rows = {
+        "age": ages,
+        "job": ["nurse", "clerk, chief"] * 100,
+        "id": list(range(200)),
+        "day": ["2024-01-01", None, "2024-01-07", "2024-02-01"] * 50,
+    }
+    parquet = folder.out.with_name("public.parquet")
+    pl.DataFrame(rows).write_parquet(parquet)
+    pl.DataFrame(rows).write_csv(parquet.with_suffix(".csv"))
+    table = Table.from_frame(rows, bins=3, interactions=[("age", "job")])
+    for file in (parquet, parquet.with_suffix(".csv")):
+        done = cli("reference", "build", file, "--bins", 3, "--interaction", "age,job")
+        assert done.exit_code == 0, done.output
+        assert "id is left out: its whole numbers are all different" in done.stderr
+        made = Reference.load(parquet.with_suffix(".npz"))
+        assert made.fingerprint == Reference.from_frame(table, rows).fingerprint
+    done = cli("reference", "build", parquet, "--out", folder.out, "--domain", folder.domain(table))
+    assert Reference.load(folder.out).fingerprint == made.fingerprint
+    picture = folder.out.with_name("columns.png")
+    shown = cli("reference", "show", folder.out, "--picture", picture)
+    assert "age × job" in shown.stdout
+    assert "categories" in shown.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    columns = json.loads(cli("reference", "show", folder.out, "--json").stdout)["columns"]
+    assert columns[2] == {"name": "day", "kind": "times", "symbols": 8, "unlisted": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "message"),
+    [
+        ("no.parquet", [], "there is no file"),
+        ("bytes.parquet", [], "is not a Parquet file"),
+        ("ids.csv", [], "no column of the frame is left"),
+        ("rows.csv", ["--interaction", "age"], "as 'age,job', not 'age'"),
+        ("rows.csv", ["--column", "x"], "no column 'x'"),
+        ("rows.csv", ["--records", "r.csv"], "leave out --records"),
+        ("rows.csv", ["--from", "clients"], "reads no rows.csv"),
+        ("rows.csv", ["--out", "x.json"], "not x.json"),
+        ("out.npz", ["--column", "age"], "go with public rows"),
+    ],
+)
+def test_no_table_of_public_rows(cli, folder, file, options, message):
+    folder.write("bytes.parquet", "PAR1")
+    folder.write("ids.csv", "id\n" + "".join(f"{i}\n" for i in range(200)))
+    folder.write("rows.csv", "age,job\n17,nurse\n20,clerk\n")
+    done = cli("reference", "build", folder.out.with_name(file), *options)
+    assert done.exit_code == 4
+    assert message in " ".join(done.stderr.split())
