@@ -9,12 +9,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from flwr_kld.privacy.ball import zcdp_sigma
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.privacy.hockey_stick import check_shifts, hockey_stick
-from flwr_kld.privacy.moves import Box
+from flwr_kld.privacy.moves import Box, moves_delta
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 Law = Callable[[float], NoiseTable]
@@ -118,6 +119,25 @@ def box_event(guarantee: Guarantee, corner: tuple[int, ...]) -> PrivacyEvent:
     if event.delta_at(guarantee.epsilon) > guarantee.delta:
         raise _unserved(guarantee.epsilon, guarantee.delta)
     return event
+
+
+def ball_event(guarantee: Guarantee, ball: Ball) -> PrivacyEvent:
+    """Least noise that hides every move of a ball, such as that of a whole client of a table.
+
+    Pure discrete Laplace, or discrete Gaussian noise that the law's own Rényi moments certify,
+    whichever has the smaller variance. Parameters and errors are those of `box_event`.
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if delta > 0:
+        start = zcdp_sigma(ball, epsilon, delta)
+        for sigma in start * 1.002 ** np.arange(1, 6):  # the ideal law's certificate, and a hair
+            if sigma >= math.sqrt(2) * ball.l1 / epsilon:
+                break
+            table = discrete_gaussian(sigma)
+            if moves_delta(table, ball, epsilon) <= delta:
+                return PrivacyEvent("discrete-gaussian", table, ball, guarantee)
+    laplace = pure_laplace(guarantee, ball.l1)
+    return replace(laplace, moves=ball, guarantee=guarantee)
 
 
 def pure_laplace(guarantee: Guarantee, norm: int) -> PrivacyEvent:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from flwr_kld.accounting import Cost
 from flwr_kld.accounting.pld import composed_epsilon
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import box_event, calibrated_laplace
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.calibrate import ball_event, box_event, calibrated_laplace
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
+from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below, hockey_stick
 from flwr_kld.privacy.moves import Box, log_concave, moves_delta
 from flwr_kld.privacy.shares import gaussian_share, skellam_share
@@ -137,6 +138,32 @@ def test_a_ball_counts_for_all_its_moves_at_any_epsilon():
     assert moves_delta(table, ball, 0.5) == 0
     worst = max(hockey_stick(table, move, 0.4) for move in [(3,), (2, 1), (1, 1, 1)])
     assert worst <= moves_delta(table, ball, 0.4) < 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "delta", "mechanism"),
+    [
+        (1, 1e-6, "discrete-laplace"),
+        (8, 1e-6, "discrete-laplace"),
+        (12, 1e-6, "discrete-gaussian"),
+        (50, 1e-6, "discrete-gaussian"),
+        (50, 0.0, "discrete-laplace"),
+    ],
+)
+def test_whole_clients_of_a_table_get_the_smaller_noise(columns, delta, mechanism):
+    """At most two rows a client: any move of l1 norm 2 d, and of at most 2."""
+    ball = Ball(1, 2 * columns, 2)
+    asked = Guarantee(1.0, delta, Adjacency.ADD_REMOVE, Unit.CLIENT)
+    event = ball_event(asked, ball)
+    assert (event.mechanism, event.moves, event.guarantee) == (mechanism, ball, asked)
+    assert event.delta_at(1.0) <= delta
+    if mechanism == "discrete-gaussian":
+        for move in ((2,) * columns, (1,) * 2 * columns, (2, 1, 1) * (columns // 2)):
+            assert hockey_stick(event.table, move, 1.0) <= delta
+        sigma = math.sqrt(event.table.variance)
+        assert sigma < math.sqrt(2) * 2 * columns  # pure Laplace on the same clients
+        worst = (2,) * columns
+        assert hockey_stick(discrete_gaussian(0.85 * sigma), worst, 1.0) > delta
 
 
 @pytest.mark.parametrize("corner", [(), (1, -1), (0.5,)])
