@@ -12,13 +12,19 @@ from hypothesis import strategies as st
 from flwr_kld.accounting import Cost
 from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.calibrate import ball_event, box_event, calibrated_laplace
+from flwr_kld.privacy.calibrate import (
+    ball_event,
+    box_event,
+    calibrated_gaussian,
+    calibrated_laplace,
+)
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below, hockey_stick
 from flwr_kld.privacy.moves import Box, log_concave, moves_delta
+from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.privacy.shares import gaussian_share, skellam_share
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 from flwr_kld.query.scores import MOVES
@@ -170,6 +176,20 @@ def test_whole_clients_of_a_table_get_the_smaller_noise(columns, delta, mechanis
 def test_a_box_needs_bounds(corner):
     with pytest.raises(ValueError, match=r"corner|shift"):
         Box(corner)
+
+
+@pytest.mark.parametrize("mechanism", ["skellam", "discrete-gaussian"])
+@pytest.mark.parametrize("moves", [(1, -1) * 11, Box(MOVES)], ids=["counts", "sums"])
+def test_shares_hide_the_moves_of_a_table(mechanism, moves):
+    """As much noise as one server would add; a tenth of the shares missing is noticed."""
+    share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=50, mechanism=mechanism, moves=moves)
+    shifts = moves.corner if isinstance(moves, Box) else moves
+    central = calibrated_gaussian(Guarantee(1.0, 1e-6), shifts=shifts).table.variance
+    assert share.noise(50).variance / share.grid**2 == pytest.approx(central, rel=0.01)
+    assert share.delivered_delta(50, 50) <= 1e-6 < share.delivered_delta(45, 45)
+    assert share.delivered_epsilon(50, 40) == pytest.approx(1.25**0.5, rel=0.02)
+    cost = Cost.of_shares(share, 50)
+    assert cost.shifts == tuple(share.grid * shift for shift in shifts)
 
 
 def test_the_ledger_composes_a_box_by_its_corner():
