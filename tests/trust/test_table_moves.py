@@ -1,0 +1,124 @@
+"""What is promised of a table is what its clients count: all small tables, through the real path.
+
+Every table of at most `MOST` rows in at most 3 columns of at most 3 symbols is encoded, counted by
+cell and scored as a client does it, and so is each of its neighbours.
+"""
+
+from collections import Counter
+from functools import lru_cache
+from itertools import combinations_with_replacement, product
+from math import sqrt
+
+import numpy as np
+import pytest
+from guard.files import question
+
+from flwr_kld import Labels, Reference, Table
+from flwr_kld.counts.private_counts import ClientCounts
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.clip import Ball
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.privacy.moves import l1_norm
+from flwr_kld.query.partition import Partition
+from flwr_kld.query.scores import MOVES, NUMBERS, Scores, sums_move
+from flwr_kld.trust.worst_move import worst_move
+
+MOST = 4
+FEATURES = {"a": ["x"], "b": ["y"], "c": ["z"]}
+"""One listed symbol, 'other' and 'missing': three of each."""
+RAW = {"x": ["x", "-", None], "y": ["y", "-", None], "z": ["z", "-", None]}
+
+
+@lru_cache
+def tables(columns: int, most: int):
+    """Each multiset of rows, encoded and counted; `most` rows at most."""
+    names = list(FEATURES)[:columns]
+    table = Table({name: Labels(FEATURES[name]) for name in names})
+    plan = Partition().draw(
+        Reference.from_counts(table, {name: [1, 1, 1] for name in names}), np.random.default_rng(0)
+    )
+    rows = list(product(*(RAW[FEATURES[name][0]] for name in names)))
+    encoded = table.encode({name: [row[i] for row in rows] for i, name in enumerate(names)})
+    counted = {}
+    for n in range(most + 1):
+        for chosen in combinations_with_replacement(range(len(rows)), n):
+            symbols = encoded[np.array(chosen, dtype=np.int64)]
+            counted[chosen] = ClientCounts.count(symbols, plan.cell_of, plan.cells)
+    return plan, counted
+
+
+def neighbours(counted, adjacency: Adjacency):
+    """Pairs of tables that differ in one row."""
+    rows = sum(len(one) == 1 for one in counted)
+    for one in counted:
+        if adjacency is Adjacency.ADD_REMOVE:
+            for i in range(len(one)):
+                yield one, one[:i] + one[i + 1 :]
+            continue
+        for i in range(len(one)):
+            rest = one[:i] + one[i + 1 :]
+            yield from ((one, tuple(sorted((*rest, row)))) for row in range(rows))
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(("columns", "most"), [(1, MOST), (2, MOST), (3, 2)])
+def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most, adjacency):
+    """Attained in all columns at once, and never by more than 1 in a cell."""
+    plan, counted = tables(columns, most)
+    claimed = worst_move(question(columns=columns, adjacency=str(adjacency)), None)
+    assert claimed == adjacency.table_shifts(columns)
+    moves = set()
+    for one, other in neighbours(counted, adjacency):
+        move = counted[one]._values.astype(int) - counted[other]._values
+        for part in plan.parts:
+            assert Counter(np.abs(move[part]).tolist()).keys() <= {0, 1}
+            assert abs(move[part].sum()) == (adjacency is Adjacency.ADD_REMOVE)
+        moves.add(tuple(sorted(np.abs(move[move != 0]).tolist())))
+    assert max(moves, key=len) == tuple(map(abs, claimed))
+    assert max(map(len, moves)) == l1_norm(claimed)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(("columns", "bound"), [(1, 3), (2, 3), (3, 2)])
+def test_a_whole_client_moves_within_the_ball_of_its_clipped_rows(columns, bound, adjacency):
+    """Rows are clipped, not counts: B d in the 1-norm, and twice it if they are replaced."""
+    _, counted = tables(columns, bound)
+    vectors = np.unique([v._values for v in counted.values()], axis=0).astype(int)
+    others = vectors if adjacency is Adjacency.REPLACE_ONE else vectors[:1] * 0
+    moves = vectors[:, None] - others[None]
+    vectors_there = 1 + (adjacency is Adjacency.REPLACE_ONE)
+    ball = Ball(1, columns * bound * vectors_there, bound)
+    assert np.abs(moves).sum(axis=2).max() == ball.power
+    assert np.abs(moves).max() == ball.largest
+    norm = np.sqrt((moves**2).sum(axis=2)).max()
+    assert norm <= bound * sqrt(columns * vectors_there) + 1e-9
+
+
+SCORES = [((5, -3, 1), (0, 1, -1)), ((-2, -2, 4), (3, 3, -1)), ((1, 0, -7), (0, 0, 0))]
+
+
+@pytest.mark.parametrize("by", ["client", "record"])
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(("columns", "most"), [(1, MOST), (2, 3), (3, 2)])
+def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency, unit, by):
+    """Whatever the coin, if both throw the same."""
+    _, counted = tables(columns, most)
+    scores = tuple(Scores(*one, 6, most, by) for one in SCORES[:columns])
+    guarantee = Guarantee(1.0, 0.0, adjacency, unit)
+    claimed = l1_norm(sums_move(columns))
+    for seed in range(2):
+        steps = {
+            chosen: counts.scored(scores, guarantee, SeededBits(seed))._values.astype(int)
+            for chosen, counts in counted.items()
+        }
+        if unit is Unit.CLIENT:
+            every = np.unique(list(steps.values()), axis=0)
+            others = every if adjacency is Adjacency.REPLACE_ONE else steps[()][None]
+            moves = np.abs(every[:, None] - others[None]).reshape(-1, columns, len(NUMBERS))
+        else:
+            pairs = [steps[a] - steps[b] for a, b in neighbours(counted, adjacency)]
+            moves = np.abs(pairs).reshape(-1, columns, len(NUMBERS))
+        assert (moves <= np.array(MOVES)).all()
+        assert moves.sum(axis=(1, 2)).max() <= claimed
