@@ -17,6 +17,7 @@ from flwr_kld.inference.decision import (
     contradicted,
     hold_to_estimates,
     hold_to_segments,
+    ranked,
     table_verdict,
 )
 from flwr_kld.inference.estimators.registry import Estimator
@@ -121,11 +122,16 @@ class Conclusions:
             for name, (_, decided) in found.items()
         }
         found = {name: _held(one, parts[name]) for name, one in found.items()}
+        verdicts = {name: d.verdict for name, (_, d) in found.items() if d.verdict is not None}
+        for name in ranked(verdicts)[:1]:  # of a table: of the column that its verdict shows
+            reading, decided = found[name]
+            decided = self._deciders[name].characterised(decided, measured_of[name])
+            found[name] = reading, decided
+            verdicts[name] = decided.verdict or verdicts[name]
         states = tuple(state for _, decided in found.values() for state in decided.states)
         if not self.reference.columns:
             ((reading, decided),) = found.values()
             return Concluded(reading, decided.verdict, states=states)
-        verdicts = {name: d.verdict for name, (_, d) in found.items() if d.verdict is not None}
         verdict = table_verdict(verdicts) if verdicts else None
         columns = in_rank(
             {

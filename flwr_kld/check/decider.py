@@ -208,13 +208,21 @@ class Decider:
             population=population,
         )
         deciding = witness.deciding
-        verdict = replace(
-            verdict,
-            holds=how_guarantees_hold(deciding.by, deciding.most_records),
-            alarm=self._characteristic(first, witness, sums, effect),
-        )
+        holds = how_guarantees_hold(deciding.by, deciding.most_records)
+        verdict = replace(verdict, holds=holds)
         self._recent = self._recent.with_check(first, bound.spread)
         return Decided(verdict, (self._remembered(budget),), effect)
+
+    def characterised(self, decided: Decided, measured: Measured) -> Decided:
+        """Say in a verdict that bounds something how the alarm works: forecasts take a while."""
+        first, sums, verdict = measured.first.values, measured.second, decided.verdict
+        if verdict is None or not verdict.holds or sums is None:
+            return decided
+        if not isinstance(first, NoisyCounts) or not isinstance(sums.values, ClientSums):
+            return decided
+        witness, effect = measured.witnesses[0], decided.design_effect
+        alarm = self._characteristic(first, witness, sums.values, effect)
+        return replace(decided, verdict=replace(verdict, alarm=alarm))
 
     def _characteristic(
         self, first: NoisyCounts, witness: Witness, sums: ClientSums, design_effect: float

@@ -12,6 +12,7 @@ from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate
+from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.verdict import Verdict
@@ -133,6 +134,7 @@ def column_report(
         sentence=said and said.removeprefix(f"{name}: "),
         histogram=histogram(published, design_effect=design_effect),
         figures=figures(published, design_effect=design_effect),
+        calibration=calibration(published, design_effect=design_effect),
         segments=segments,
     )
 

@@ -48,6 +48,8 @@ OF_COLUMN: dict[str, Callable[[Report], Any]] = {
     "total_variation": lambda r: _column(r, "figures.total_variation.value"),
     "hellinger": lambda r: _column(r, "figures.hellinger.value"),
     "wasserstein": lambda r: _column(r, "figures.ordered.wasserstein.value"),
+    "accuracy": lambda r: _column(r, "calibration.accuracy.value"),
+    "calibration_error": lambda r: _column(r, "calibration.error.value"),
 }
 """What there is besides of one column of a table."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flwr_kld.inference.decision import ranked
+from flwr_kld.inference.figures.calibration import Calibration
 from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
@@ -31,6 +32,8 @@ class ColumnReport:
     figures : Figures or None
         How far the two lie apart, as other tools measure it. Like the histogram, None where there
         are no counts, or too much noise in them for an estimate.
+    calibration : Calibration or None
+        Of a pair of columns that are a prediction and its outcome: how well they fit.
     segments : tuple[Segment, ...]
         Of a column by segment: each of them, that with the largest lower limit first.
     """
@@ -40,6 +43,7 @@ class ColumnReport:
     sentence: str | None = None
     histogram: Histogram | None = None
     figures: Figures | None = None
+    calibration: Calibration | None = None
     segments: tuple[Segment, ...] = ()
 
     @property

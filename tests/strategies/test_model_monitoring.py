@@ -8,7 +8,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 from sealed_federation import KEY, federation
 
-from flwr_kld import Binned, Reference, Table
+from flwr_kld import Binned, Reference, Report, Table
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.strategies import (
@@ -119,3 +119,26 @@ def test_beside_training_it_is_the_model_of_the_round():
     strategy.start(grid_of(nodes, NODES), model(0.1), num_rounds=2)
     found = [largest(report) for report in strategy.reports.values()]
     assert found == ["[0.25, 0.5)", "[0.5, 0.75)"]
+
+
+def test_the_report_says_how_well_predictions_fit():
+    """Every other record is an event, and the model says 0.9: right in half of them."""
+    table = Table(
+        {"prediction": Binned([0.2, 0.4, 0.6, 0.8]), "label": ["no", "yes"]},
+        interactions=[("prediction", "label")],
+    )
+
+    def predicted(context, arrays):
+        shown = arrays["prediction"].numpy().item()
+        return {"prediction": [shown] * EACH, "label": ["no", "yes"] * (EACH // 2)}
+
+    nodes = ClientApp()
+    answer_drift_queries(nodes, predicted, table, with_model=True)
+    reference = Reference.from_counts(table, np.ones(table.size), floor=0.1)
+    checks = KLDrift(reference, Trusted(50.0), with_model=True)
+    report = checks.check(grid_of(nodes, NODES), model=model(0.9))
+    found = report.columns["prediction × label"].calibration
+    assert found.accuracy.value == pytest.approx(0.5, abs=0.05)
+    assert found.error.value == pytest.approx(0.4, abs=0.05)
+    assert report.columns["label"].calibration is None
+    assert Report.from_json(report.to_json()) == report
