@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from io import StringIO
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -61,6 +60,8 @@ def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
 
 def columns_text(columns: Mapping[str, ColumnReport], *, width: int = 80) -> str:
     """Write the same table as text, at most this many characters wide."""
+    from rich.console import Console  # takes longer to load than all of rich that reports need
+
     text = StringIO()
     Console(file=text, width=width, color_system=None).print(columns_table(columns))
     return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())

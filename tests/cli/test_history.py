@@ -6,6 +6,7 @@ import json
 
 import pytest
 from report.samples import decided
+from report.tables import drifted
 
 from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
 from flwr_kld.privacy import Guarantee
@@ -39,6 +40,16 @@ def test_history_for_people_has_a_line_a_check_and_the_reasons(cli, url):
     assert "2026-11-03[red]" in text  # a key is not markup
     assert "check 2: nothing was released: too few answered" in text
     assert text.index("2026-11-01") < text.index("2026-11-03")
+
+
+def test_history_of_a_table_ends_with_the_columns_of_the_last_check(cli, url, settled):
+    settled("2026-11-01", drifted(1).to_dict())
+    settled("2026-11-02", drifted(2, tenure=0.15).to_dict())
+    checks, last = cli("history", "--ledger", url, COLUMNS="120").stdout.split("\nThe last check's")
+    assert "age <years>, tenure" in " ".join(checks.split())
+    rows = [line for line in last.splitlines() if line.startswith(("age", "tenure", "wage", "job"))]
+    assert ["▲ drift" in row for row in rows] == [True, True, False, False]
+    assert rows[0].startswith("age <years>")
 
 
 @pytest.mark.usefixtures("three_nights", "no_plots")
