@@ -40,7 +40,7 @@ def as_column(records: Any) -> Column:
         return list(records)
     if isinstance(records, str | bytes | bytearray | Mapping):
         raise DomainError(_NOT_A_COLUMN)
-    series = _series(records)
+    series = None if isinstance(records, np.ndarray) else _series(records)
     if series is not None:
         return _from_series(series)
     try:
