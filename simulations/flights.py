@@ -92,7 +92,7 @@ class Flights:
             interactions,
         )
 
-    @property
+    @cached_property
     def clients(self) -> int:
         """Number of aircraft."""
         return int(self.aircraft.max()) + 1

@@ -1,4 +1,4 @@
-"""``flwr-kld demo``: a federation of handwriters on Ray, eight checks, drift from the fifth."""
+"""``flwr-kld demo``: handwriters on Ray whose data drift from the fifth check on, and a table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from flwr_kld.cli.demo_table import check_flights, require_flights
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.report import Report
@@ -47,8 +48,9 @@ def require_simulation() -> None:
 def demo(
     *, out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out/demo")
 ) -> None:
-    """Run eight checks on simulated handwriters whose data drift; needs no network."""
+    """Run checks on simulated handwriters whose data drift, and on real flights; offline."""
     require_simulation()
+    require_flights()
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     console = Console()
@@ -71,7 +73,8 @@ def demo(
     for file in files:
         checks.save(file, title=title, subtitle=subtitle)
     CheckSeries(models).save(out / "models.csv")
-    for file in (*files, out / "models.csv"):
+    files += [out / "models.csv", *check_flights(out, console)]
+    for file in files:
         console.print(f"  {file}")
 
 

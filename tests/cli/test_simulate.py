@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +13,13 @@ import pytest
 from report.samples import REPORT
 
 from flwr_kld.cli import demo as demonstration
-from flwr_kld.simulations import local_superlink
+from flwr_kld.cli import demo_table
+from flwr_kld.cohort.cohort import Participant
+from flwr_kld.cohort.halves import Part
+from flwr_kld.query.selection import EVERYTHING
+from flwr_kld.report import Outcome, Verdict
+from flwr_kld.report.column_report import ColumnReport
+from flwr_kld.simulations import flights, local_superlink
 
 
 @pytest.fixture
@@ -60,6 +68,27 @@ def superlink(monkeypatch):
     return made
 
 
+@pytest.fixture
+def year(monkeypatch):
+    """Two months of flights: made-up reports about a few aircraft."""
+    drift = replace(REPORT.reading, estimate=0.2), Verdict(Outcome.DRIFT, "", None, 0.05, 0.1, 0.95)
+    columns = {"air_time": ColumnReport(*drift), "dest": ColumnReport(REPORT.reading)}
+    quiet = replace(REPORT, column="dest", columns=columns | {"air_time": columns["dest"]})
+    moved = replace(REPORT, column="air_time", columns=columns, verdict=drift[1])
+    few = flights.Flights.load()
+    own = few.aircraft < 9
+    columns_of_few = {name: column[own] for name, column in few.columns.items()}
+    few = flights.Flights(columns_of_few, few.month[own], few.aircraft[own])
+
+    def checks(_, monitor):
+        monitor.counted = Part([Participant(0, member) for member in range(9)], EVERYTHING)
+        yield from ((1, quiet), (2, moved))
+
+    monkeypatch.setattr(flights.Flights, "load", lambda: few)
+    monkeypatch.setattr(flights, "monthly_checks", checks)
+
+
+@pytest.mark.usefixtures("year")
 @pytest.mark.parametrize(("checks", "code"), [(8, 0), (7, 4)])
 def test_demo_shows_every_check_or_says_that_it_ended_early(cli, superlink, tmp_path, checks, code):
     superlink.checks = checks
@@ -69,8 +98,11 @@ def test_demo_shows_every_check_or_says_that_it_ended_early(cli, superlink, tmp_
     assert (superlink.config["checks"], superlink.config["compare-models"]) == (8, True)
     assert ("The run ended early" in done.output) == (code == 4)
     assert ("The trust models on the same clients" in done.output) == (code == 0)
+    (month,) = re.findall(r"\n +2  (\w+) +(\w+)", done.output) or [None]
+    assert month == (("drift", "air_time") if code == 0 else None)
     made = {path.name for path in tmp_path.iterdir()} - {"checks.jsonl", "models.jsonl"}
     files = {"report.html", "history.png", "checks.csv", "checks.json", "models.csv"}
+    files |= {"flights.html", "flights.png", "flights.csv", "flights.json"}
     assert made == (files if code == 0 else set())  # and the aggregator's key is gone
 
 
@@ -127,3 +159,9 @@ def test_without_the_extras_they_are_named(cli, monkeypatch, tmp_path):
         done = cli(command, "--out", tmp_path)
         assert done.exit_code == 4
         assert "simulations need ray: pip install 'flwr-kld[simulation,plots]'" in done.stderr
+
+
+def test_a_demo_without_the_flights_names_their_extra(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr(demo_table, "find_spec", lambda name: None)
+    done = cli("demo", "--out", tmp_path)
+    assert (done.exit_code, "pip install 'flwr-kld[flights]'" in done.stderr) == (4, True)
