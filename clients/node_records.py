@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from flwr.app import Context
-from sqlalchemy import create_engine
 
 from flwr_kld.domain.frame import read_parquet
 from flwr_kld.errors import QueryRefused
@@ -86,6 +85,8 @@ def _fields(rows: Iterator[list[str]], number: int) -> Iterator[list[str | None]
 
 
 def _of_database(url: str, query: str) -> dict[str, list[Any]]:
+    from sqlalchemy import create_engine  # imported here: an app starts anew for every message
+
     engine = create_engine(url, hide_parameters=True)
     try:
         with engine.connect() as connection:
