@@ -1,0 +1,138 @@
+"""A table is checked as a whole, whoever adds the noise: one event, one charge, right readings."""
+
+import math
+
+import numpy as np
+import pytest
+from federation import FAR, FRUIT, app_of, grid_of, keep_secrets
+from guard.files import guard_file
+from sealed_federation import KEY, federation
+from tables import FRUITS, REFERENCE, TABLE, rows, table_app
+
+from flwr_kld import Reference, Table
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.errors import CheckFailed
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.report import Outcome
+from flwr_kld.strategies import (
+    Clip,
+    Distributed,
+    KLDrift,
+    RotatingCohort,
+    RotatingRecords,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+)
+
+ADD_REMOVE = Adjacency.ADD_REMOVE
+EPSILON, NODES = 8.0, 12
+SHARES = {"min_survivors": 6, "delta": 1e-6}
+
+
+def sealed(**options):
+    return TrustedAggregator(EPSILON, aggregator=KEY.public, **options)
+
+
+TRUSTS = {
+    "Laplace": Trusted(EPSILON, noise="laplace"),
+    "Gaussian": Trusted(EPSILON, 1e-6, noise="gaussian"),
+    "least": Trusted(EPSILON, 1e-6),
+    "add-remove": Trusted(EPSILON, adjacency=ADD_REMOVE),
+    "clients": Trusted(EPSILON, adjacency=ADD_REMOVE, clip=50),
+    "aggregator": sealed(),
+    "aggregator, add-remove": sealed(adjacency=ADD_REMOVE),
+    "aggregator, clients": sealed(adjacency=ADD_REMOVE, clip=50),
+    "shares": Distributed(EPSILON, **SHARES),
+    "shares, add-remove": Distributed(EPSILON, adjacency=ADD_REMOVE, **SHARES),
+    "shares, Skellam": Distributed(EPSILON, noise="skellam", **SHARES),
+    "shares, Gaussian": Distributed(EPSILON, noise="discrete-gaussian", **SHARES),
+    "shares, clients": Distributed(EPSILON, clip=Clip(50), **SHARES),
+}
+CASES = [(name, "sum" if name.startswith("shares") else "plain") for name in TRUSTS]
+CASES += [("Laplace", "sum"), ("clients", "sum")]
+
+
+def grid_for(name, **options):
+    app = table_app(aggregator=KEY.public, record_ids=lambda context: np.arange(100), **options)
+    return federation(app) if name.startswith("aggregator") else grid_of(app, NODES)
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
+def test_a_table_is_one_release_of_all_its_columns(name, way, tmp_path):
+    trust, grid = TRUSTS[name], grid_for(name)
+    nodes = 20 if name.startswith("aggregator") else NODES
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    promised = trust.guarantee
+    ledger.set_budget(
+        Budget(
+            2.1 * EPSILON, 1e-4, window_days=30, adjacency=promised.adjacency, unit=promised.unit
+        )
+    )
+    monitor = KLDrift(
+        REFERENCE, trust, aggregation=SecureSum() if way == "sum" else None, ledger=ledger
+    )
+    report = monitor.check(grid, "monday")
+    assert report.guarantee == trust.guarantee
+    spread = FAR * math.sqrt(TABLE.size * monitor.trust.event(nodes).table.variance)
+    each = 50 if "clients" in name else 100
+    assert abs(report.reading.records - nodes * each) <= spread
+    assert set(report.columns) == set(TABLE.columns)
+    assert {c.reading.records for c in report.columns.values()} == {report.reading.records}
+    assert len(ledger.check("monday").releases) == 1
+    once = ledger.spent().epsilon
+    assert once <= EPSILON * (1 + 1e-6)
+    monitor.check(grid, "tuesday")
+    assert once < ledger.spent().epsilon <= 2 * EPSILON * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("unit", ["record", "client"])
+def test_a_guard_sees_one_check_of_one_epsilon(unit, tmp_path, monkeypatch):
+    """Three columns, two checks of ε: a third one of them would be beyond the budget."""
+    changes = [
+        ("max_epsilon = 1.0", "max_epsilon = 8.0"),
+        ("max_epsilon = 3.0", "max_epsilon = 17.0"),
+    ]
+    monkeypatch.setenv("FLWR_KLD_GUARD", str(guard_file(tmp_path, *changes)))
+    monitor = KLDrift(REFERENCE, TRUSTS["Laplace" if unit == "record" else "clients"])
+    grid = grid_of(table_app(), 5)
+    for _ in range(2):
+        assert monitor.check(grid).cohort.survivors == 5
+    with pytest.raises(CheckFailed, match="this client"):
+        monitor.check(grid)
+
+
+@pytest.mark.parametrize("nodes", [3, 12])
+def test_few_clients_are_halved_by_record(nodes):
+    """Each record is asked once, and with it all its columns."""
+    monitor = KLDrift(REFERENCE, TRUSTS["Laplace"], threshold=0.05)
+    report = monitor.check(grid_of(table_app(), nodes))
+    assert 0 < report.reading.records < 100 * nodes
+    assert report.verdict.outcome is not Outcome.NO_DRIFT
+    assert "half of the records" in report.columns["juice"].reading.counted
+
+
+@pytest.mark.parametrize("cohort", [RotatingRecords(2), RotatingCohort(NODES // 2)])
+def test_tables_rotate(cohort, tmp_path):
+    monitor = KLDrift(REFERENCE, TRUSTS["Laplace"], cohort=cohort)
+    grid = keep_secrets(grid_of(table_app(), NODES), tmp_path)
+    records = [monitor.check(grid).reading.records for _ in range(2)]
+    assert sum(records) == 100 * NODES
+    assert min(records) > 0
+
+
+@pytest.mark.parametrize("trust", ["Laplace", "Gaussian", "add-remove", "clients"])
+def test_a_table_of_one_column_is_that_column(trust):
+    """The same counts of the same seed: of noise, of the plan and of the readings."""
+    table = Table({"fruit": FRUIT})
+    alone = Reference.from_probabilities(FRUIT, FRUITS)
+    one = Reference.from_counts(table, {"fruit": [*FRUITS, 0, 0]})
+    columns = KLDrift(one, TRUSTS[trust], seed=1).check(grid_of(table_app(table=table), 5))
+
+    def fruit(context):
+        return rows(context)["fruit"]
+
+    only = KLDrift(alone, TRUSTS[trust], seed=1).check(grid_of(app_of(fruit), 5))
+    assert columns.protection.noise == only.protection.noise
+    if trust != "clients":  # a client's sample is its own
+        assert columns.columns["fruit"].reading.estimate == pytest.approx(only.reading.estimate)
