@@ -121,6 +121,7 @@ def box_event(guarantee: Guarantee, corner: tuple[int, ...]) -> PrivacyEvent:
     return event
 
 
+@lru_cache(maxsize=64)
 def ball_event(guarantee: Guarantee, ball: Ball) -> PrivacyEvent:
     """Least noise that hides every move of a ball, such as that of a whole client of a table.
 

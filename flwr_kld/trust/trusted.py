@@ -16,11 +16,13 @@ from flwr_kld.messages.question import MOST_COLUMNS
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.calibrate import (
+    ball_event,
     calibrated_gaussian,
     calibrated_laplace,
     least_noise,
     pure_laplace,
 )
+from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
@@ -176,9 +178,12 @@ class Trusted(Trust):
             calibrated = {"laplace": calibrated_laplace, "gaussian": calibrated_gaussian}
             shifts = self.adjacency.table_shifts(self.columns)
             return calibrated.get(self.noise, least_noise)(self.guarantee, shifts=shifts)
-        if self.noise == "gaussian" or self.delta > 0:
+        if self.noise == "gaussian":
             raise ValueError(
-                "client-level counts are protected by pure discrete Laplace noise only: "
-                "leave noise='laplace' and delta=0"
+                "client-level counts are protected by pure discrete Laplace noise, or by Gaussian "
+                "noise where that is less: leave noise='least'"
             )
-        return pure_laplace(self.guarantee, self.clip * self.columns)
+        ball = Clip(self.clip).moves(self.adjacency, self.columns)
+        if self.noise == "laplace":
+            return pure_laplace(self.guarantee, ball.l1)
+        return ball_event(self.guarantee, ball)
