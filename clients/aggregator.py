@@ -112,8 +112,8 @@ def _aggregate(
     if agreed.aggregator != key.public.hex():
         raise QueryRefused("WrongAggregator: the counts are sealed for another key")
     limits.hold(question)
-    trusted = _central(agreed)
     plan = plan_of(PlanMessage.from_config(records[PLAN]), question)
+    trusted = _central(agreed)  # calibrates for the columns that the plan was found to have
     boxes = _boxes(records[SEALED])
     limits.require(len(boxes), least, "sealed their counts")
     try:  # after a box is opened nothing may fail that depends on what is in it

@@ -107,7 +107,7 @@ DECIDING = {
     "guarantee": Guarantee(1.0), "noise": 30.0, "threshold": 0.1,
 }  # fmt: skip
 WITNESS = Witness.from_counts(COUNTS, Deciding(**DECIDING))
-SUMS = ClientSums(np.arange(6) + 9, 40, EVENT, WITNESS.query_plan(), True)
+SUMS = ClientSums(np.arange(5) + 9, 40, EVENT, WITNESS.query_plan(), True)
 BASE, BOX = integral.FiniteBase.uniform(DOMAIN), integral.Mollifier.symmetric(1.0)
 HYPOTHESES = predictors.Hypotheses({"even": EVEN, "odd": ODD})
 MIXTURE = predictors.BayesMixture(HYPOTHESES, 1.0)

@@ -38,6 +38,8 @@ LARGEST_SCORE = 2**15 - 1
 LARGEST_SUM = LARGEST_SCORE * MOST_RECORDS
 _PUBLIC = Fraction(1, 64)
 """Unit of a number that nobody moves: steps so fine that the noise is nothing."""
+_COLUMNS = 512
+"""Of which units are remembered at most: all those of a usual table, and not too many MB."""
 _MOST_STEPS = 2**30
 """Of any answer: it fits 32 bits, as a number that wraps would hide nothing."""
 
@@ -207,7 +209,7 @@ def _farthest(table: NDArray[np.int64], *, comes: bool) -> int:
     return max(int(np.ptp(table)), int(np.abs(table).max()) if comes else 0)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_COLUMNS)
 def _units(scores: Scores, guarantee: Guarantee) -> tuple[Fraction, ...]:
     if guarantee.unit is Unit.RECORD:
         moves = scores._record_moves(guarantee.adjacency)
@@ -222,7 +224,7 @@ def _units(scores: Scores, guarantee: Guarantee) -> tuple[Fraction, ...]:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_COLUMNS)
 def _limits(scores: Scores, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     ranges = zip(map(scores._range, NUMBERS), _units(scores, guarantee), strict=True)
     ends = [(math.floor(low / unit), math.ceil(high / unit)) for (low, high), unit in ranges]

@@ -54,12 +54,8 @@ def clear() -> ClearSum:
         ({"clip": 5}, r"client-level privacy \(clip=…\) needs Adjacency.ADD_REMOVE"),
         ({"clip": 5, "release": Scalar()}, "needs Adjacency.ADD_REMOVE"),
         (
-            {"clip": 5, "adjacency": ADD_REMOVE, "delta": 1e-6},
-            "pure discrete Laplace noise only: leave noise='laplace' and delta=0",
-        ),
-        (
             {"clip": 5, "adjacency": ADD_REMOVE, "delta": 1e-6, "noise": "gaussian"},
-            "pure discrete Laplace noise only",
+            "leave noise='least'",
         ),
         ({"release": Scalar(records=9.0)}, r"Scalar\(records=…\).*under add-remove.*only there"),
         ({"release": Scalar(), "adjacency": ADD_REMOVE}, r"give Scalar\(records=…\), a public"),
