@@ -207,3 +207,20 @@ def test_segments_add_a_column_for_every_other_feature():
 def test_segments_are_of_one_of_several_features(by):
     with pytest.raises(DomainError, match="one of two or more"):
         Table({"age": Binned([18, 65])}, by=by)
+
+
+def test_all_orders_of_six_columns_ask_the_same_of_each():
+    """720 orders: references, cells and weights of a column are its own, whatever stands beside."""
+    rng = np.random.default_rng(0)
+    features = {f"x{i}": Binned(np.arange(i + 2)) for i in range(6)}
+    counts = {name: rng.integers(1, 100, domain.size) for name, domain in features.items()}
+    alone = {
+        name: Partition(16).draw(Reference.from_counts(domain, counts[name]), rng)
+        for name, domain in features.items()
+    }
+    for order in itertools.permutations(features):
+        table = Table({name: features[name] for name in order})
+        plan = Partition(16).draw(Reference.from_counts(table, counts), rng)
+        for name, column in zip(order, plan.columns, strict=True):
+            assert column.fingerprint == alone[name].fingerprint
+            assert column.weight.tolist() == alone[name].weight.tolist()
