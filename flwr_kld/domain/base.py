@@ -85,14 +85,10 @@ class Domain(ABC):
         """
 
     def holds(self, symbols: Symbols) -> bool:
-        """Whether these are what `encode` is to give."""
-        if symbols.ndim not in (1, 2) or symbols.dtype != np.int64:
+        """Whether these are what `encode` is to give: int64 [n], each in 0 .. size-1."""
+        if symbols.ndim != 1 or symbols.dtype != np.int64:
             return False
-        if symbols.size != len(symbols) * self.per_record:
-            return False
-        columns = symbols.reshape(len(symbols), self.per_record).T
-        pairs = zip(columns, self.parts, strict=True)
-        return all(not len(c) or (c.min() >= p.start and c.max() < p.stop) for c, p in pairs)
+        return not len(symbols) or bool(symbols.min() >= 0 and symbols.max() < self.size)
 
     @abstractmethod
     def name_of(self, symbol: SupportsIndex) -> str:

@@ -209,6 +209,13 @@ class Table(Domain):
         offsets = [part.start for part in self.parts]
         return np.stack([c + at for c, at in zip(columns, offsets, strict=True)], axis=1)
 
+    def holds(self, symbols: Symbols) -> bool:
+        """Whether these are what `encode` is to give: int64 [n, columns], each of its column."""
+        if symbols.shape[1:] != (self.per_record,) or symbols.dtype != np.int64:
+            return False
+        pairs = zip(symbols.T, self.parts, strict=True)
+        return all(not len(c) or (c.min() >= p.start and c.max() < p.stop) for c, p in pairs)
+
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return column and symbol, as ``"hand=left"``."""
         index = self._index(symbol)

@@ -10,9 +10,9 @@ from flwr_kld.accounting import (
     BudgetExhausted,
     Ledger,
     LedgerError,
-    Remembered,
 )
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
+from flwr_kld.accounting.states import Remembered
 
 TRAINED = {
     "schema_version": 1,
