@@ -82,7 +82,9 @@ def answer_drift_queries(
         given to `aggregate_drift_checks`: each node's config says which of the two it is.
     with_model : bool
         Whether `records` takes the server's model as a second argument, an ``ArrayRecord``, for
-        columns that are its predictions. Checks that show none are refused then.
+        columns that are its predictions. Checks that show none are refused then. The model is the
+        server's choice: what is computed with it must not raise for some records only, as a
+        refusal would tell of them.
     """
 
     def load(context: Context, _: int) -> Any:

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from adversary.lying_server import watching
 from federation import grid_of
-from sealed_federation import KEY, federation
+from sealed_federation import KEY, federation, on_request
 from tables import REFERENCE, TABLE, rows, table_app
 
+from flwr_kld.clients import aggregator
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts, SumVector
 from flwr_kld.errors import CheckFailed, InvalidReply
@@ -233,6 +234,20 @@ def test_an_aggregator_that_would_add_less_noise_is_refused():
     terms = SETTINGS["sealed"][0].over(3).release_terms
     assert isinstance(terms, ReleaseTerms)
     terms.hold_to(question)
+
+
+def test_an_aggregator_reads_the_plan_before_it_calibrates(monkeypatch):
+    calibrated, wide = [], {"columns": 4096}  # noise for so many takes half a minute
+    monkeypatch.setattr(aggregator, "_central", calibrated.append)
+
+    def widen(content):
+        content["question"].update(wide)
+        content["terms"]["terms"] = compact(json.loads(content["terms"]["terms"]) | wide)
+
+    grid = federation(table_app(aggregator=KEY.public), meddle=on_request(widen))
+    with pytest.raises(CheckFailed, match="another reference"):
+        KLDrift(REFERENCE, SETTINGS["sealed"][0]).check(grid)
+    assert not calibrated
 
 
 def test_the_number_of_records_stays_in_the_ring():

@@ -170,8 +170,8 @@ def test_evidence_adds_up_only_under_what_it_was_gathered_for():
     other = {"rate": 0.01, "horizon": 2, "level": 0.9, "resolution": 0.2}
     names = [remembered_as(replace(ALONE, **{name: value})) for name, value in other.items()]
     names += [remembered_as(**{name: 0.1}) for name in ("theta", "threshold")]
-    names += [remembered_as(print="beef"), remembered_as()]
-    assert len(set(names)) == 8
+    names += [remembered_as(print="beef"), *(remembered_as(column=c) for c in (None, "a", "b"))]
+    assert len(set(names)) == 10
 
 
 def test_a_report_with_a_verdict_survives_json(ledger):

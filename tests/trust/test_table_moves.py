@@ -1,7 +1,7 @@
 """What is promised of a table is what its clients count: all small tables, through the real path.
 
-Every table of at most `MOST` rows in at most 3 columns of at most 3 symbols is encoded, counted by
-cell and scored as a client does it, and so is each of its neighbours.
+Every table of at most `MOST` rows in one or two columns of three symbols, and of fewer rows in
+three, is encoded, counted by cell and scored as a client does it, and so is each neighbour of it.
 """
 
 from collections import Counter
