@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-deployment test-postgres fuzz check clean
+.PHONY: demo test test-slow test-deployment test-postgres fuzz check docs clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -46,6 +46,17 @@ check: $(VENV)/ready
 	$(UV) --no-deps --target build/installed . 2>build/uv.log || $(PIP) --no-deps --target build/installed .
 	cp -r simulations/studies build/installed/flwr_kld/simulations/
 	cd build && MYPYPATH=installed ../$(BIN)/mypy --config-file ../pyproject.toml -p flwr_kld
+
+# The site, in build/site. The API reference is read from the package as it installs: the four
+# folders under one name.
+docs: $(VENV)/docs
+	rm -rf build/docs build/site && mkdir -p build/docs/flwr_kld
+	ln -s $(CURDIR)/flwr_kld/* $(CURDIR)/strategies $(CURDIR)/clients $(CURDIR)/simulations build/docs/flwr_kld/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+$(VENV)/docs: $(VENV)/ready
+	$(UV) --editable '.[docs]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[docs]'
+	touch $@
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

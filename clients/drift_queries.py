@@ -115,7 +115,8 @@ def host_drift_queries(
 ) -> None:
     """Answer for many virtual clients that one simulated node hosts.
 
-    Each member is sampled, counted and accounted for as a client of its own.
+    Each member is sampled, counted and accounted for as a client of its own. What is not listed
+    here is as in `answer_drift_queries`.
 
     Parameters
     ----------
@@ -129,8 +130,6 @@ def host_drift_queries(
     secret : Callable[[Context, int, Selection], bytes], optional
         Simulations only: what a member's record ids are salted with, for a simulation that has to
         know which records are in which bucket. By default the node's own secret.
-
-    The other parameters are those of `answer_drift_queries`.
     """
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
     own = OwnRecords(records, domain, record_ids, secret)

@@ -84,14 +84,12 @@ class WithDriftChecks(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFn | None = None,
     ) -> Result:
-        """Run the wrapped strategy's `start`, with checks.
+        """Run the wrapped strategy's `start`, with checks; all but `timeout` goes to it.
 
         Parameters
         ----------
         timeout : float
             For training. A check keeps its monitor's own.
-
-        The other parameters are Flower's, and go to the wrapped strategy.
 
         Returns
         -------

@@ -71,6 +71,8 @@ class Claim:
 class Receipt:
     """One row: a spend, its place in the chain, and the node's signature.
 
+    It has the fields of a `Claim`, and these:
+
     Parameters
     ----------
     number : int
@@ -81,8 +83,6 @@ class Receipt:
         `digest` of the previous receipt; of the node's public key for the first.
     signature : bytes
         Ed25519, over everything else.
-
-    The others are those of `Claim`.
     """
 
     number: int

@@ -1,5 +1,7 @@
 """Draws from private data that protect everybody in it at once.
 
+Examples
+--------
 >>> import numpy as np
 >>> from flwr_kld import Labels
 >>> from flwr_kld.integral import FiniteBase, Mollifier, Sampler, mollify

@@ -1,5 +1,7 @@
 """What checks will tell, find and cost, before anything is asked or spent.
 
+Examples
+--------
 >>> from flwr_kld import Labels, Reference
 >>> reference = Reference.from_probabilities(Labels(["cat", "dog"]), [0.5, 0.5])
 >>> from flwr_kld.trust.trusted import Trusted

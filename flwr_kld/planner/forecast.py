@@ -195,6 +195,8 @@ def plan(
 ) -> list[Forecast]:
     """Forecast every setting; the parameters are those of `forecast`.
 
+    Examples
+    --------
     >>> from flwr_kld import Labels, Reference
     >>> from flwr_kld.trust.trusted import Trusted
     >>> reference = Reference.from_probabilities(Labels(["cat", "dog"]), [0.5, 0.5])

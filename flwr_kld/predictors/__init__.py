@@ -3,6 +3,8 @@
 Clients report one privatised label each; every report is private by itself, whatever the server
 does with it. `BayesMixture` is the default, the paper's two algorithms are the baselines.
 
+Examples
+--------
 >>> from flwr_kld import Labels, Reference
 >>> from flwr_kld.predictors import BayesMixture, Hypotheses
 >>> from flwr_kld.predictors.intake import Intake

@@ -43,11 +43,6 @@ def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
 class Guarantee(Model, what="the guarantee"):
     """A promise of differential privacy: one value from where it is written to the report.
 
-    >>> Guarantee(0.5, 1e-9).covers(Guarantee(0.1))
-    True
-    >>> print(Guarantee(0.5, 1e-9))
-    ε = 0.5, δ = 1e-09 per record (replace-one)
-
     Parameters
     ----------
     epsilon : float
@@ -63,6 +58,13 @@ class Guarantee(Model, what="the guarantee"):
     ------
     ValueError
         If a number is out of range, or a relation is not of its type.
+
+    Examples
+    --------
+    >>> Guarantee(0.5, 1e-9).covers(Guarantee(0.1))
+    True
+    >>> print(Guarantee(0.5, 1e-9))
+    ε = 0.5, δ = 1e-09 per record (replace-one)
     """
 
     epsilon: float

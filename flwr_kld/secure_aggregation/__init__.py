@@ -4,6 +4,8 @@ The server opens a `Session`, sends it to each client, and then five times sends
 collects answers; `SumServer` and `SumClient` say which. Every message has `to_bytes`, and `decode`
 reads it.
 
+Examples
+--------
 >>> import numpy as np
 >>> from flwr_kld.privacy.private import Held
 >>> from flwr_kld.secure_aggregation.client import SumClient
