@@ -113,7 +113,7 @@ def composed_epsilon(parts: Parts, delta: float) -> float:
         found, slope = composition.delta(epsilon)
         low, high = (low, epsilon) if found <= delta else (epsilon, high)
         following, rounds = low, rounds + 1
-        if rounds % 4 and slope > 0 and found > 0 and delta > 0:
+        if rounds % 9 and slope > 0 and found > 0 and delta > 0:
             # Newton's step on the logarithm, and a hair further: to the other side of the root.
             beyond = _PRECISION / 3 * (1 if found > delta else -1)
             following = epsilon + math.log(found / delta) * float(found) / slope + beyond
