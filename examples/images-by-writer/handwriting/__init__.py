@@ -1,0 +1,1 @@
+"""Drift checks of images by writer."""

@@ -1,0 +1,1 @@
+"""Labels and predictions as columns of a drift check."""

@@ -1,0 +1,1 @@
+"""Drift checks of a table, beside training with scikit-learn."""

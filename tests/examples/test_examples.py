@@ -1,0 +1,78 @@
+"""The examples in this process; `test_readme_commands.py` runs them as their READMEs say.
+
+Their data are the same in each run. The noise is not, and none of the outcomes is near its reach.
+"""
+
+import importlib
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flwr.app import Context, RecordDict
+
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/pyproject.toml"))
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run an example as ``flwr run`` does, on so many nodes, and return what it prints."""
+
+    def to_its_end(name: str, nodes: int, **overrides: object) -> str:
+        project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text())
+        app = project["tool"]["flwr"]["app"]
+        changed = {key.replace("_", "-"): value for key, value in overrides.items()}
+        assert changed.keys() <= app["config"].keys()
+        monkeypatch.syspath_prepend(EXAMPLES / name)
+        server, client = (
+            importlib.import_module(app["components"][side].partition(":")[0]).app
+            for side in ("serverapp", "clientapp")
+        )
+        config = app["config"] | changed
+        grid = InProcessGrid(client, nodes)
+        grid.set_run_config(config)
+        server(grid, Context(1, 1, {}, RecordDict(), config))
+        return capsys.readouterr().out
+
+    return to_its_end
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_an_example_is_an_app_whose_readme_is_short(folder: Path):
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 25
+    assert f" examples/{folder.name} " in text  # in the command that runs it
+    app = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    assert app["components"].keys() == {"serverapp", "clientapp"}
+
+
+def test_a_table_beside_training(run: Run):
+    usual = run("table-beside-training", nodes=5)
+    assert usual.count("after round") == 2
+    assert "drift," not in usual.replace("no drift,", "")
+    assert float(usual.splitlines()[-1].removeprefix("accuracy ")) > 0.7
+    moved = run("table-beside-training", nodes=5, weight_gain=3.0, rounds=5)
+    assert "after round 5: drift" in moved
+    assert "bmi: drift" in moved
+    assert "age: drift" not in moved
+
+
+def test_model_monitoring(run: Run):
+    usual = run("model-monitoring", nodes=5, rounds=5)
+    assert "drift," not in usual.replace("no drift,", "")
+    moved = run("model-monitoring", nodes=5, crisis=2.0, rounds=5)
+    assert "label: drift" in moved
+    assert "income: drift" not in moved
+    usual_fit, moved_fit = (
+        float(text.partition("accuracy ")[2].partition("%")[0]) for text in (usual, moved)
+    )
+    assert moved_fit < usual_fit - 5
+
+
+def test_images_by_writer(run: Run):
+    assert not run("images-by-writer", nodes=4).startswith("drift")
+    assert run("images-by-writer", nodes=4, slant=0.5).startswith("drift: ")

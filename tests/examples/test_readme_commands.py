@@ -1,0 +1,39 @@
+"""What a newcomer types: each example's README, command by command, on Ray."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from patience import HANGS
+
+from flwr_kld.simulations.local_superlink import local_superlink
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
+
+
+def command(name: str) -> str:
+    """The one ``flwr run`` in an example's README."""
+    text = (ROOT / "examples" / name / "README.md").read_text(encoding="utf-8")
+    (found,) = re.findall(r"^flwr run (?:.*\\\n)*.*", text, re.MULTILINE)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("table-beside-training", r"after round 10: (no drift|inconclusive)\n"),
+        ("model-monitoring", r"  label: drift, 0\.1\d+ ± "),
+        ("images-by-writer", r"^(no drift|inconclusive): .* 400 of 400 clients"),
+    ],
+    ids=["table", "model", "images"],
+)
+def test_the_command_does_what_the_readme_says(name: str, said: str, tmp_path: Path):
+    with local_superlink(tmp_path / "flower.log") as superlink:
+        done = subprocess.run(
+            ["sh", "-c", command(name)], env=superlink.environment, cwd=ROOT,
+            capture_output=True, text=True, timeout=HANGS,
+        )  # fmt: skip
+    assert "Traceback" not in done.stdout, done.stdout[-5000:]
+    assert re.search(said, done.stdout, re.MULTILINE), done.stdout[-5000:]
