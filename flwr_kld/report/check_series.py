@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from pathlib import Path
 from typing import Any, ClassVar
 
 from flwr_kld._extras import require
@@ -19,7 +18,7 @@ from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.heat_map import draw_heat_map, rows_of
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.reading import Reading
-from flwr_kld.report.render import add_up, pictures, render
+from flwr_kld.report.render import LAYOUT, Picture, add_up, render
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import views, who_saw_what
@@ -73,34 +72,24 @@ class CheckSeries(Series[Report]):
         self.drift_from = None if drift_from is None else whole("drift_from", drift_from, least=1)
         self.models = tuple(models)
 
-    def to_html(self, *, title: str = "", subtitle: str = "") -> str:
-        """Return a self-contained page: the last decision first.
-
-        Raises
-        ------
-        ImportError
-            If jinja2 or matplotlib is not installed; names the extra.
-        """
+    def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
+        """Return a page with these pictures: the last decision first; see `Series.page`."""
         from flwr_kld.report.explanation.cells import pattern_svg
 
         markupsafe = require("markupsafe", extra="plots")
         shown = next((c for c in reversed(self.points) if c.report), None)
         last, reports = shown and shown.report, self.reports
-
-        def draw(file: Path, dark: bool, narrow: bool) -> None:
-            self.plot(file, dark=dark, narrow=narrow)
-
         return render(
             "page.html.j2",
-            title=title or self.heading,
-            subtitle=subtitle,
+            layout=layout,
+            **around,
             checks=self.points,
             shown=shown,
             last=last,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
             gauge=last and Gauge.of_report(last),
             columns=list(column_pictures(last)) if last else [],
-            plots=pictures(draw) if reports else [],
+            plots=plots,
             views=last and views(last),
             truths=any(c.population_truth is not None for c in self.points),
             highest=-math.log(last.reading.theta) if last and last.reading.theta else None,

@@ -146,7 +146,7 @@ class Envelope:
         ValueError
             If it is of a later schema or of another kind, or a value is missing or not of its type.
         """
-        return cls.from_json(json.dumps(values))
+        return cls._read(values)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -157,7 +157,11 @@ class Envelope:
         ValueError
             As from `from_dict`.
         """
-        values = brought_up(json.loads(text))
+        return cls._read(json.loads(text))
+
+    @classmethod
+    def _read(cls, stored: object) -> Self:
+        values = brought_up(stored)
         header = {"schema": SCHEMA, "kind": cls.kind, **cls._header}
         if any(values.pop(name, None) != said for name, said in header.items()):
             raise ValueError(f"not the report of a {cls.kind} in schema {SCHEMA} or an earlier one")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,15 @@ from flwr_kld._extras import require
 
 _TEMPLATES = Path(__file__).parent / "page"
 _DARK, _NARROW = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
+SCREENS = (
+    ("", False, False),
+    (f"{_DARK} and {_NARROW}", True, True),
+    (_DARK, True, False),
+    (_NARROW, False, True),
+)
+"""Media queries, the first for the rest; whether a screen is dark, and whether it is a phone's."""
+LAYOUT = "base.html.j2"
+"""What is around the content of a page that stands by itself."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class Picture:
     media : str
         Media query under which a browser takes it.
     data : str
-        The SVG, as a ``data:`` address.
+        The SVG's address; of a page that stands by itself, a ``data:`` address that holds it.
     """
 
     media: str
@@ -41,10 +51,15 @@ def render(template: str, **values: Any) -> str:
     ImportError
         If jinja2 is not installed; names the extra.
     """
+    return str(_environment().get_template(template).render(values))
+
+
+@cache
+def _environment() -> Any:
     jinja2 = require("jinja2", extra="plots")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True)
     environment.filters.update(nats=_nats, percent=_percent, sentence=_sentence, when=_when)
-    return str(environment.get_template(template).render(values))
+    return environment
 
 
 def pictures(draw: Callable[[Path, bool, bool], None]) -> list[Picture]:
@@ -58,12 +73,7 @@ def pictures(draw: Callable[[Path, bool, bool], None]) -> list[Picture]:
     drawn = []
     with TemporaryDirectory() as folder:
         file = Path(folder) / "plot.svg"
-        for media, dark, narrow in (
-            ("", False, False),
-            (f"{_DARK} and {_NARROW}", True, True),
-            (_DARK, True, False),
-            (_NARROW, False, True),
-        ):
+        for media, dark, narrow in SCREENS:
             draw(file, dark, narrow)
             data = base64.b64encode(file.read_bytes()).decode()
             drawn.append(Picture(media, f"data:image/svg+xml;base64,{data}"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, ClassVar
 
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.render import add_up, pictures, render
+from flwr_kld.report.render import LAYOUT, Picture, add_up, render
 from flwr_kld.report.round_plot import candidates_of, draw_rounds
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import LOCAL_VIEWS
@@ -36,29 +35,19 @@ class RoundSeries(Series[PredictorReport]):
     heading: ClassVar[str] = "Rounds of a predictor"
     _facts: ClassVar[tuple[str, ...]] = ("started", "ended", "failure")
 
-    def to_html(self, *, title: str = "", subtitle: str = "") -> str:
-        """Return a self-contained page: what clients follow, and how surely.
-
-        Raises
-        ------
-        ImportError
-            If jinja2 or matplotlib is not installed; names the extra.
-        """
+    def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
+        """Return a page with these pictures: what clients follow, and how surely."""
         shown = next((r for r in reversed(self.points) if r.report), None)
         reports = self.reports
-
-        def draw(file: Path, dark: bool, narrow: bool) -> None:
-            self.plot(file, dark=dark, narrow=narrow)
-
         return render(
             "predictor.html.j2",
-            title=title or self.heading,
-            subtitle=subtitle,
+            layout=layout,
+            **around,
             rounds=self.points,
             shown=shown,
             last=shown and shown.report,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
-            plots=pictures(draw) if self.points else [],
+            plots=plots,
             views=LOCAL_VIEWS,
             bounded=any(r.reading.risk_bound is not None for r in reports),
             ledger=any(r.cost.left is not None for r in reports),

@@ -23,6 +23,7 @@ from rich.table import Table
 from flwr_kld.messages.json_text import json_text
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
+from flwr_kld.report.render import LAYOUT, Picture, pictures
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 """Endings of the files that a series can be saved to."""
@@ -185,14 +186,38 @@ class Series(ABC, Generic[R]):
             started = {p.number: p.started for p in self.points if p.started is not None}
             label_numbers(below, [p.number for p in self.points], started, self.what, narrow)
 
-    @abstractmethod
     def to_html(self, *, title: str = "", subtitle: str = "") -> str:
-        """Return a self-contained page.
+        """Return a self-contained page: what is known now comes first.
 
         Raises
         ------
         ImportError
             If jinja2 or matplotlib is not installed; names the extra.
+        """
+
+        def draw(file: Path, dark: bool, narrow: bool) -> None:
+            self.plot(file, dark=dark, narrow=narrow)
+
+        plots = pictures(draw) if self.reports else []
+        return self.page(plots=plots, title=title or self.heading, subtitle=subtitle)
+
+    @abstractmethod
+    def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
+        """Return a page with these pictures of the series.
+
+        Parameters
+        ----------
+        plots : Sequence[Picture]
+            One for each kind of screen; none for a page without them.
+        layout : str
+            Template of what is around the content.
+        around
+            Its values: at least a title and a subtitle.
+
+        Raises
+        ------
+        ImportError
+            If jinja2 is not installed; names the extra.
         """
 
     # ------------------------------------------------------------------------------------ to keep

@@ -10,12 +10,16 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+
+_PACKAGE = find_spec("axe_core_python")
+AXE = Path(_PACKAGE.origin or "").with_name("axe.min.js") if _PACKAGE else Path("no axe-core")
 
 
 class Page:
@@ -64,6 +68,21 @@ class Page:
         answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def faults(self) -> list[str]:
+        """Return what axe-core's rules find wrong with the page, for those who cannot see it."""
+        if not self.ask("typeof axe == 'object'"):
+            self.ask(AXE.read_text(encoding="utf-8") + ";0")
+        answer = self.send(
+            "Runtime.evaluate", expression="axe.run(document)", awaitPromise=True,
+            returnByValue=True,
+        )  # fmt: skip
+        assert "exceptionDetails" not in answer, answer
+        return [
+            f"{fault['id']}: {node['html'][:200]}: {node.get('failureSummary', '')}"
+            for fault in answer["result"]["value"]["violations"]
+            for node in fault["nodes"]
+        ]
 
     def picture(self) -> bytes:
         """Return the whole page as a PNG."""

@@ -70,6 +70,15 @@ def test_the_page_fits_and_nothing_complains(page, file, dark, width):
 
 
 @pytest.mark.parametrize("dark", [False, True])
+def test_accessibility_rules_are_kept(page, file, dark):
+    page.open(file, dark=dark, width=1280)
+    page.ask("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert page.faults() == []
+    page.ask("document.documentElement.lang = ''")
+    assert "html-has-lang" in " ".join(page.faults())
+
+
+@pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_plot_is_the_one_for_this_screen(page, file, dark, width):
     """Four renderings; the ground of the chosen one is that of the card around it."""

@@ -37,7 +37,7 @@ def test_the_leader_comes_first_with_its_certified_odds():
             "<h2>The candidates</h2>",
             "<h2>What is protected, from whom</h2>",
             "<h2>Rounds</h2>",
-            '<h2 style="margin-top: 1rem">Clients left out, added up</h2>',
+            "<h3>Clients left out, added up</h3>",
         )
     ]
     assert order == sorted(order)
