@@ -9,14 +9,15 @@ from rich.text import Text
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry
-from flwr_kld.cli.ledgers import (
-    DEFAULT_LEDGER,
-    DEFAULT_POPULATION,
+from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
+from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
+from flwr_kld.cli.output import print_json, results, say
+from flwr_kld.cli.show import failures
+from flwr_kld.history.entries import (
     back_to,
     beside,
     checks_before,
     checks_of,
-    existing_ledger,
     is_check,
     latest_rounds,
     predictor_of,
@@ -24,9 +25,6 @@ from flwr_kld.cli.ledgers import (
     rounds_of,
     without_rounds,
 )
-from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
-from flwr_kld.cli.output import print_json, results, say
-from flwr_kld.cli.show import failures
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.columns_table import columns_table
 

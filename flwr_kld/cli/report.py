@@ -7,19 +7,17 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.ledgers import (
-    DEFAULT_LEDGER,
-    DEFAULT_POPULATION,
+from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
+from flwr_kld.cli.options import Last, Ledger, Population, Predictor
+from flwr_kld.cli.output import say
+from flwr_kld.history.entries import (
     back_to,
     checks_before,
     checks_of,
-    existing_ledger,
     is_check,
     latest_rounds,
     rounds_of,
 )
-from flwr_kld.cli.options import Last, Ledger, Population, Predictor
-from flwr_kld.cli.output import say
 from flwr_kld.report.series import FORMATS
 
 

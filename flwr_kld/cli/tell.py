@@ -11,9 +11,10 @@ from flwr_kld.alerts.command import Command
 from flwr_kld.alerts.delivery import Alert, send_alerts
 from flwr_kld.alerts.webhook import Webhook
 from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.ledgers import existing_ledger, report_of
+from flwr_kld.cli.ledgers import existing_ledger
 from flwr_kld.cli.one_check import CheckAnswer
 from flwr_kld.cli.output import complain
+from flwr_kld.history.entries import report_of
 from flwr_kld.report.prometheus import MonitorState, save_metrics
 
 

@@ -1,0 +1,1 @@
+"""What a ledger tells of checks and rounds: their series, and what has become of each."""

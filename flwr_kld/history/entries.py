@@ -1,0 +1,158 @@
+"""Entries of a ledger as the reports and series that they are, and words for what has no report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from flwr_kld.accounting import Kind, Ledger
+from flwr_kld.accounting.entry import Entry, FailureKind
+from flwr_kld.report import CheckSeries, RoundSeries
+from flwr_kld.report.predictor_report import PredictorReport, round_of
+from flwr_kld.report.reference_report import ReferenceReport
+from flwr_kld.report.report import Report
+from flwr_kld.report.series import Point, R
+
+NUMBERED = (Kind.CHECK, Kind.REFERENCE, Kind.DRAWS)
+"""What takes a number among checks; a predictor numbers its own rounds."""
+
+
+def report_of(entry: Entry) -> Report | None:
+    """Return the report that an entry holds, if this version can read it."""
+    if entry.kind is not Kind.CHECK or entry.report is None:
+        return None
+    try:
+        return Report.from_dict(entry.report)
+    except ValueError:
+        return None
+
+
+def predictor_of(entry: Entry) -> str | None:
+    """Return which predictor's round an entry is; None for anything else."""
+    return round_of(entry.key)[0] if entry.kind is Kind.ROUND else None
+
+
+def back_to(
+    newest_first: Iterable[Entry], last: int, wanted: Callable[[Entry], bool]
+) -> list[Entry]:
+    """Read entries until `last` of them are wanted, and return all that were read, oldest first."""
+    read: list[Entry] = []
+    left = last
+    for entry in newest_first:
+        read.append(entry)
+        left -= wanted(entry)
+        if not left:
+            break
+    return read[::-1]
+
+
+def is_check(entry: Entry) -> bool:
+    """Whether an entry is a check of drift, whatever became of it."""
+    return entry.kind is Kind.CHECK
+
+
+def checks_before(ledger: Ledger, entries: Sequence[Entry], population: str) -> int:
+    """Return how many entries of an earlier time count in the numbering of checks."""
+    if not entries:
+        return 0
+    return ledger.count_before(entries[0].number, population=population, kinds=NUMBERED)
+
+
+def without_rounds(entries: Iterable[Entry]) -> list[Entry]:
+    """Return what predictors' rounds stand between."""
+    return [entry for entry in entries if entry.kind is not Kind.ROUND]
+
+
+def latest_rounds(newest_first: Iterable[Entry], predictor: str, last: int) -> list[Entry]:
+    """Return one predictor's latest rounds, oldest first.
+
+    Raises
+    ------
+    ValueError
+        If there are none; names the predictors that there are.
+    """
+    entries = back_to(newest_first, last, lambda entry: predictor_of(entry) == predictor)
+    rounds = [entry for entry in entries if predictor_of(entry) == predictor]
+    if not rounds:
+        others = ", ".join(predictors_of(entries)) or "none"
+        raise ValueError(f"the ledger has no rounds of a predictor {predictor!r}; it has: {others}")
+    return rounds
+
+
+def predictors_of(entries: Iterable[Entry]) -> list[str]:
+    """Names of the predictors in a history."""
+    return list(dict.fromkeys(filter(None, map(predictor_of, entries))))
+
+
+def checks_of(entries: Iterable[Entry], before: int = 0) -> CheckSeries:
+    """Return the checks of a history; whatever else it holds is left out.
+
+    They are numbered from `before` + 1 on. References and draws take a number, rounds do not.
+    """
+    numbered = enumerate((entry for entry in entries if entry.kind in NUMBERED), before + 1)
+    return CheckSeries(
+        _point(number, entry, report_of(entry)) for number, entry in numbered if is_check(entry)
+    )
+
+
+def rounds_of(entries: Iterable[Entry]) -> RoundSeries:
+    """Return entries that are one predictor's rounds, numbered as it does."""
+    return RoundSeries(
+        _point(round_of(entry.key)[1], entry, round_report(entry)) for entry in entries
+    )
+
+
+def _point(number: int, entry: Entry, report: R | None) -> Point[R]:
+    return Point(
+        number,
+        report,
+        failure=None if report else why_no_report(entry),
+        started=entry.started.isoformat(),
+        ended=entry.state != "reserved",
+    )
+
+
+def round_report(entry: Entry) -> PredictorReport | None:
+    """Return the report of a round, if this version can read it."""
+    try:
+        return PredictorReport.from_dict(entry.report or {})
+    except ValueError:
+        return None
+
+
+def reference_report(entry: Entry) -> ReferenceReport | None:
+    """Return how a reference was made, if that is what a key is of, and it was made."""
+    if entry.kind is not Kind.REFERENCE:
+        return None
+    try:
+        return ReferenceReport.from_dict(entry.report or {})
+    except ValueError:
+        return None
+
+
+_HOW = {
+    FailureKind.COHORT: "refused before anybody was asked",
+    FailureKind.BUDGET: "refused before anybody was asked",
+    FailureKind.UNANSWERED: "nothing was released",
+    FailureKind.ERROR: "the ServerApp broke",
+}
+
+
+def why_no_report(entry: Entry) -> str:
+    """Say why a check or round has no report, in a clause."""
+    if entry.state == "reserved":
+        return "it has not ended: it runs, or was cut off; what it reserved is spent"
+    if entry.failure is not None:
+        return f"{_HOW[entry.failure.kind]}: {entry.failure.words}"
+    if entry.kind in (Kind.REFERENCE, Kind.DRAWS):
+        return f"it is not a drift check: {reference_report(entry) or entry.kind}"
+    return "its report was written by another version of flwr-kld"
+
+
+def beside(entry: Entry) -> str | None:
+    """Describe an entry that takes a number but is not a check; None for any other."""
+    if entry.kind not in (Kind.REFERENCE, Kind.DRAWS):
+        return None
+    if (made := reference_report(entry)) is not None:
+        return f"made of clients' counts: {made}"
+    became = "" if entry.state == "settled" else f": {why_no_report(entry)}"
+    return f"{entry.kind} {entry.key!r}{became}"
