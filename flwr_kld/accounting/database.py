@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -31,6 +32,9 @@ class Database:
         ``sqlite:///file.db`` or ``postgresql://user@host/name``.
     patience : float
         Seconds to wait for another process that writes, from 0.001 to 86,400.
+    read_only : bool
+        Whether it is only looked at: it is not made, not written and not brought up to date, and
+        its schema is looked at in every transaction, as others may bring it up to date meanwhile.
 
     Raises
     ------
@@ -40,7 +44,7 @@ class Database:
         If it cannot be opened and written, or another version of the package wrote it.
     """
 
-    def __init__(self, url: str, patience: float) -> None:
+    def __init__(self, url: str, patience: float, *, read_only: bool = False) -> None:
         # Not 0, which PostgreSQL takes for "for ever".
         self._patience = real("patience", patience, least=0.001, most=86_400, unit="seconds")
         try:
@@ -55,14 +59,19 @@ class Database:
                     "a ledger outlives its process: name a file, not memory, and no options: "
                     "sqlite:///drift.db"
                 )
+            path, sqlite = Path(parsed.database), parsed.set(drivername="sqlite")
+            if read_only:
+                uri = f"file:{quote(str(path.absolute()))}"
+                sqlite = sqlite.set(database=uri, query={"mode": "ro", "uri": "true"})
             self._engine = sa.create_engine(
-                parsed.set(drivername="sqlite"),
+                sqlite,
                 poolclass=NullPool,
                 connect_args={"timeout": self._patience, "isolation_level": None},
             )
-            with self._explained("opened"):
-                _make_private(Path(parsed.database))
-                self._write_ahead(parsed.database)
+            if not read_only:
+                with self._explained("opened"):
+                    _make_private(path)
+                    self._write_ahead()
         elif backend == "postgresql":
             require("psycopg", extra="postgres")
             self._engine = sa.create_engine(
@@ -72,7 +81,10 @@ class Database:
             )
         else:
             raise ValueError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}")
-        self._sqlite = backend == "sqlite"
+        self._sqlite, self._read_only = backend == "sqlite", read_only
+        if read_only:
+            with self.reading():
+                return
         with self.writing("opened", upgrading=True) as connection:
             self._bring_up_to_date(connection)
             done = connection.execute(
@@ -108,7 +120,10 @@ class Database:
             if self._sqlite:
                 connection.exec_driver_sql("BEGIN")
             else:
-                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                only = ", READ ONLY" if self._read_only else ""
+                connection.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ{only}")
+            if self._read_only and (found := _revision(connection)) != REVISION:
+                raise self._other_schema(found)
             yield connection
 
     @contextmanager
@@ -125,7 +140,7 @@ class Database:
         why = " ".join(str(error).split()) or type(error).__name__
         return LedgerUnavailable(f"the ledger {self.name} cannot be {doing}: {why}")
 
-    def _write_ahead(self, path: str) -> None:
+    def _write_ahead(self) -> None:
         """Switch the journal mode; SQLite does not itself wait for others to do so."""
         give_up = time.monotonic() + self._patience
         while True:
@@ -140,17 +155,11 @@ class Database:
                 return
 
     def _bring_up_to_date(self, connection: sa.Connection) -> None:
-        if sa.inspect(connection).has_table(VERSION_TABLE):
-            query = f"SELECT version_num FROM {VERSION_TABLE}"
-            found = connection.exec_driver_sql(query).scalar()
-            if found == REVISION:
-                return
-            if found not in EARLIER:
-                raise LedgerUnavailable(
-                    f"the ledger {self.name} has schema {found!r} and this version of flwr-kld "
-                    f"reads {REVISION!r}: upgrade flwr-kld if a newer version wrote it; otherwise "
-                    "restore it from a backup"
-                )
+        found = _revision(connection)
+        if found == REVISION:
+            return
+        if found not in (None, *EARLIER):
+            raise self._other_schema(found)
         # Imported here: an up-to-date ledger opens without it, in half the time.
         from alembic import command
         from alembic.config import Config
@@ -159,6 +168,24 @@ class Database:
         config.set_main_option("script_location", "flwr_kld.accounting:migrations")
         config.attributes["connection"] = connection
         command.upgrade(config, REVISION)
+
+    def _other_schema(self, found: object) -> LedgerUnavailable:
+        if found is None:
+            return LedgerUnavailable(f"the database {self.name} is not a ledger of flwr-kld")
+        mend = "upgrade flwr-kld if a newer version wrote it; otherwise restore it from a backup"
+        if found in EARLIER:
+            mend = "flwr-kld history, and whatever else opens it to write, brings it up to date"
+        return LedgerUnavailable(
+            f"the ledger {self.name} has schema {found!r} and this version of flwr-kld reads "
+            f"{REVISION!r}: {mend}"
+        )
+
+
+def _revision(connection: sa.Connection) -> object:
+    """Return the schema of a database; None if it has none of ours."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar() or ""
 
 
 def _make_private(path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_schema_that_no_version_wrote_is_refused(url, ledger, odd):
 
 def test_a_schema_without_a_version_is_refused(url, ledger):
     alter(ledger, f"DELETE FROM {VERSION_TABLE}")
-    with pytest.raises(LedgerUnavailable, match=r"has schema None .*restore it from a backup"):
+    with pytest.raises(LedgerUnavailable, match=r"has schema '' .*restore it from a backup"):
         Ledger(url)
 
 

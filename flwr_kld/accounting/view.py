@@ -1,0 +1,123 @@
+"""A ledger that is only looked at: nothing here writes, makes or upgrades one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from sqlalchemy import func, select, union
+
+from flwr_kld.accounting import books
+from flwr_kld.accounting.afford import spent_by
+from flwr_kld.accounting.budget import Spent
+from flwr_kld.accounting.database import Database
+from flwr_kld.accounting.entry import Entry, Kind, utc
+from flwr_kld.accounting.errors import NoBudget
+from flwr_kld.accounting.schema import budgets, checks
+from flwr_kld.accounting.window import Window
+
+_PAGE = 32
+"""Entries that are read at once, where not all are wanted."""
+
+
+class LedgerView:
+    """What a ledger holds, for those who may not change it. Every method is one transaction.
+
+    Parameters
+    ----------
+    url : str
+        As of a `Ledger`.
+    patience : float
+        Seconds to wait for another process, from 0.001 to 86,400.
+
+    Raises
+    ------
+    ValueError
+        If the URL is of no database that holds ledgers.
+    LedgerUnavailable
+        If there is no ledger, or its schema is not that of this version. The methods raise it as
+        well: the ledger may be moved, replaced or upgraded at any time.
+    """
+
+    def __init__(self, url: str, *, patience: float = 5.0) -> None:
+        self._database = Database(url, patience, read_only=True)
+
+    def populations(self) -> list[str]:
+        """Names of all that have a budget or an entry, sorted."""
+        query = union(select(budgets.c.population), select(checks.c.population))
+        with self._database.reading() as connection:
+            return sorted(connection.execute(query).scalars())
+
+    def spent(self, population: str, *, now: float | None = None) -> Spent | None:
+        """Return what `Ledger.spent` does; None if no budget was set."""
+        with self._database.reading() as connection:
+            seconds = books.time_seen(connection, time.time() if now is None else now)
+            try:
+                budget = books.budget_of(connection, population)
+            except NoBudget:
+                return None
+            return spent_by(Window(connection, budget, seconds), budget)
+
+    def leaving(
+        self, population: str, most: int, *, now: float | None = None
+    ) -> list[tuple[datetime, Entry]]:
+        """Return what leaves the budget's window next, and when (UTC), soonest first."""
+        with self._database.reading() as connection:
+            seconds = books.time_seen(connection, time.time() if now is None else now)
+            try:
+                budget = books.budget_of(connection, population)
+            except NoBudget:
+                return []
+            query = select(checks).where(
+                checks.c.population == population, checks.c.started >= seconds - budget.seconds
+            )
+            oldest = query.order_by(checks.c.started, checks.c.number).limit(4 * most)
+            spent = [e for e in books.entries(connection, oldest) if e.releases][:most]
+        after = budget.seconds + 1
+        return [(utc(int(entry.started.timestamp()) + after), entry) for entry in spent]
+
+    def newest_first(
+        self, population: str, kinds: Iterable[Kind], *, before: int | None = None
+    ) -> Iterator[Entry]:
+        """Yield entries of some kinds, newest first, from the one before a number on."""
+        query = select(checks).where(
+            checks.c.population == population, checks.c.kind.in_(list(map(str, kinds)))
+        )
+        query = query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(_PAGE)
+        while True:
+            older = query if before is None else query.where(checks.c.number < before)
+            with self._database.reading() as connection:
+                page = books.entries(connection, older)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            before = page[-1].number
+
+    def count_before(self, population: str, number: int, kinds: Iterable[Kind]) -> int:
+        """Count the entries of some kinds before an entry."""
+        with self._database.reading() as connection:
+            return books.count_before(connection, population, number, kinds)
+
+    def entry(self, number: int) -> Entry | None:
+        """Return an entry by its number."""
+        with self._database.reading() as connection:
+            found = books.entries(connection, select(checks).where(checks.c.number == number))
+        return found[0] if found else None
+
+    def round_keys(self, population: str) -> list[str]:
+        """Keys of all rounds of predictors, oldest first."""
+        query = select(checks.c.key).where(
+            checks.c.population == population, checks.c.kind == str(Kind.ROUND)
+        )
+        with self._database.reading() as connection:
+            return list(connection.execute(query.order_by(checks.c.number)).scalars())
+
+    def stamp(self) -> str:
+        """Return what is another text after any change of budgets and entries."""
+        numbers = (func.count(), func.max(checks.c.number), func.count(checks.c.ended))
+        query = select(*numbers, func.max(checks.c.ended))
+        with self._database.reading() as connection:
+            entries = connection.execute(query).one()
+            budget = connection.execute(select(func.max(budgets.c.number))).scalar()
+        return "-".join(str(value or 0) for value in (*entries, budget))
