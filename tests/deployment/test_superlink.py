@@ -1,4 +1,4 @@
-"""A real SuperLink with SuperNodes over loopback: the README's recipe, FedAvg with checks."""
+"""A real SuperLink with SuperNodes over loopback: the docs' recipe, FedAvg with checks."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from flower_deployment import Deployment
-from readme import recipe_text
+from recipes import recipe_text
 
 NODES = 2
 AVERAGING = Path(__file__).parent / "apps" / "averaging"
@@ -21,7 +21,7 @@ build-backend = "hatchling.build"
 [project]
 name = "recipe"
 version = "1.0.0"
-description = "the README's recipe"
+description = "the docs' recipe"
 license = "Apache-2.0"
 dependencies = ["flwr"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flower_deployment import Deployment
-from readme import recipe_text
+from recipes import recipe_text
 
 NODES, PATIENTS, MOST_ADDED = 3, 4000, 10
 BEFORE = Path(__file__).parent / "apps" / "analytics"

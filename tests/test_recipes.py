@@ -1,11 +1,14 @@
-"""The README's drop-in recipe runs as it stands."""
+"""The recipes of README and docs run as they stand."""
 
-import re
+import sys
+from types import ModuleType
 
+import numpy as np
+import pandas as pd
 import pytest
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp.strategy import Strategy
-from readme import README, recipe_text
+from recipes import recipe_text
 
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, Ledger
@@ -15,7 +18,7 @@ from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 
 def recipe(name: str) -> dict[str, object]:
-    """Run one of the README's files and return its names."""
+    """Run one of the files and return its names."""
     names: dict[str, object] = {}
     exec(compile(recipe_text(name), name, "exec"), names)
     return names
@@ -39,12 +42,6 @@ def test_the_server_recipe_checks_the_clients_of_the_client_recipe(grid, capsys)
 def test_the_client_recipe_still_trains(grid):
     (reply,) = grid.send_and_receive([Message(RecordDict(), 1000, "train")])
     assert reply.content["metrics"]["loss"] == 0.1
-
-
-def test_every_command_names_a_file_that_exists():
-    text = README.read_text()
-    for path in set(re.findall(r"simulations/[\w/]+(?:\.py)?", text)):
-        assert (README.parent / path).exists(), path
 
 
 TOWNS = ("ayr", "bern", "como", "delft")
@@ -127,3 +124,38 @@ def test_the_predictor_recipe_learns(capsys):
     context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
     names["server_app"](grid, context)
     assert "300 of 300 reports" in capsys.readouterr().out.splitlines()[-1]
+
+
+def people(rng: np.random.Generator, rows: int, of_60: float) -> pd.DataFrame:
+    shares = [0.15, 0.25, 0.85 - 0.25 - of_60, of_60 * 0.6, of_60 * 0.4]
+    bins = rng.choice(5, size=rows, p=np.array(shares) / sum(shares))
+    wards = rng.choice(["surgery", "medicine", "icu"], size=rows, p=[0.4, 0.5, 0.1])
+    return pd.DataFrame({"age": np.array([20, 35, 50, 65, 80])[bins], "ward": wards})
+
+
+def test_the_readmes_table_is_checked_column_by_column(tmp_path, monkeypatch, capsys):
+    """Of 60 nodes with 200 rows each; 0.2 nats beyond the threshold, so both verdicts are sure."""
+    rng = np.random.default_rng(1)
+    people(rng, 100_000, of_60=0.25).to_csv(tmp_path / "public.csv", index=False)
+    client = recipe("client.py")
+    module = ModuleType("hospital.client_app")
+    module.table = client["table"]
+    monkeypatch.setitem(sys.modules, "hospital", ModuleType("hospital"))
+    monkeypatch.setitem(sys.modules, "hospital.client_app", module)
+    for node in range(60):
+        people(rng, 200, of_60=0.55).to_csv(tmp_path / f"{node}.csv", index=False)
+
+    def dispatch(message, context):
+        file = tmp_path / f"{context.node_config['partition-id']}.csv"
+        context.node_config["drift-records"] = str(file)
+        return client["app"](message, context)
+
+    text = recipe_text("server.py").replace("/srv/hospital", str(tmp_path))
+    names: dict[str, object] = {}
+    exec(compile(text, "server.py", "exec"), names)
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
+    names["app"](InProcessGrid(dispatch, nodes=60), context)
+    age, ward = capsys.readouterr().out.splitlines()
+    assert age.startswith("age: drift, 0.")
+    assert "higher, 25 % → 5" in age
+    assert ward.startswith(("ward: no drift, ", "ward: inconclusive, "))
