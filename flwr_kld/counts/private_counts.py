@@ -139,10 +139,10 @@ class ClientCounts(ClientVector):
             raise InvalidReply("counts have the wrong shape: one number a cell is expected")
         if (values < 0).any():
             raise InvalidReply("counts must not be negative")
-        totals = {int(values[part].sum(dtype=np.int64)) for part in parts}
-        if max(totals) > most:
+        totals = np.add.reduceat(values, [part.start or 0 for part in parts], dtype=np.int64)
+        if totals.max() > most:
             raise InvalidReply("counts exceed the most records that a client may have")
-        if len(totals) > 1:
+        if (totals != totals[0]).any():
             raise InvalidReply("counts of a table have another number of records in each column")
         self._values = values
 

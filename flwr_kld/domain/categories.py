@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols
-from flwr_kld.domain.frame import encode_features, joint
+from flwr_kld.domain.frame import Features, joint
 from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
 
@@ -61,6 +62,10 @@ class Categories(Domain):
         if self.size > _LARGEST:
             raise DomainError("the joint domain has too many combinations; use fewer features")
 
+    @cached_property
+    def _read(self) -> Features:
+        return Features(self.domains)
+
     @property
     def domains(self) -> dict[str, Domain]:
         """Domain of each feature, in order."""
@@ -106,9 +111,8 @@ class Categories(Domain):
             If there is no column for a feature or it is not a column (the message names the
             feature), or columns differ in length, whatever they hold.
         """
-        symbols = encode_features(records, self.domains)
         sizes = [domain.size for domain in self.domains.values()]
-        return joint(list(symbols.values()), sizes)
+        return joint(self._read.encode(records), sizes)
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the combination as ``"sex=f, hand=left"``."""

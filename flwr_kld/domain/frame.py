@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Symbols
+from flwr_kld.domain.binned import Binned, BinnedColumns, plain_numbers
 from flwr_kld.errors import DomainError
 
 _NOT_A_FRAME = (
@@ -18,40 +19,59 @@ _NOT_A_FRAME = (
 )
 
 
-def encode_features(records: Any, features: Mapping[str, Domain]) -> dict[str, Symbols]:
-    """Map the rows of a frame to one symbol in each feature.
+class Features:
+    """Features of a frame, and the domain of each.
 
     Parameters
     ----------
-    records : data frame, mapping of feature to array [n], structured array [n], or list of dicts
-        Other columns are ignored. In a list, a row without a key is 'missing' there, and so is,
-        in every feature, a row that is no dict: a refusal would tell of it.
-    features : Mapping[str, Domain]
-        What is read, at least one.
-
-    Returns
-    -------
-    dict[str, Symbols]
-        int64 [n] of each feature.
-
-    Raises
-    ------
-    DomainError
-        If there is no column for a feature or it is not a column (the message names the feature),
-        or columns differ in length, whatever they hold.
+    domains : Mapping[str, Domain]
+        Of what is read, at least one. Other columns are ignored.
     """
-    columns = columns_of(records, features)
-    symbols: dict[str, Symbols] = {}
-    for name, domain in features.items():
-        if name not in columns:
-            raise DomainError(f"records have no column {name!r}, which the domain needs")
-        try:
-            symbols[name] = domain.encode(columns[name])
-        except DomainError as error:
-            raise DomainError(f"feature {name!r}: {error}") from None
-    if len({len(column) for column in symbols.values()}) > 1:
-        raise DomainError("every feature must hold the same number of records")
-    return symbols
+
+    def __init__(self, domains: Mapping[str, Domain]) -> None:
+        self._read: dict[str, Callable[[Any], NDArray[Any]]] = {}
+        binned: dict[int, Binned] = {}
+        for row, (name, domain) in enumerate(domains.items()):
+            self._read[name] = domain.encode
+            if isinstance(domain, Binned) and len(domain.edges) <= BinnedColumns.MOST_EDGES:
+                self._read[name], binned[row] = plain_numbers, domain
+        self._binned, self._bins = list(binned), BinnedColumns(list(binned.values()))
+
+    def encode(self, records: Any) -> Symbols:
+        """Map the rows of a frame to one symbol in each feature.
+
+        Parameters
+        ----------
+        records : data frame, mapping of feature to array [n], structured array [n], list of dicts
+            In a list, a row without a key is 'missing' there, and so is, in every feature, a row
+            that is no dict: a refusal would tell of it.
+
+        Returns
+        -------
+        Symbols
+            int64 [features, n].
+
+        Raises
+        ------
+        DomainError
+            If there is no column for a feature or it is not a column (the message names the
+            feature), or columns differ in length, whatever they hold.
+        """
+        columns, read = columns_of(records, self._read), []
+        for name, reader in self._read.items():
+            if name not in columns:
+                raise DomainError(f"records have no column {name!r}, which the domain needs")
+            try:
+                read.append(reader(columns[name]))
+            except DomainError as error:
+                raise DomainError(f"feature {name!r}: {error}") from None
+        if len({len(column) for column in read}) > 1:
+            raise DomainError("every feature must hold the same number of records")
+        if self._binned:
+            bins = self._bins.encode([read[row] for row in self._binned])
+            for row, symbols in zip(self._binned, bins, strict=True):
+                read[row] = symbols
+        return np.array(read)
 
 
 def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str, Any]:
@@ -107,9 +127,17 @@ def read_parquet(file: str) -> Any:
     raise ImportError("Parquet files need pyarrow or polars: pip install pyarrow")
 
 
-def joint(symbols: list[NDArray[np.int64]], sizes: list[int]) -> Symbols:
-    """Return the number of each combination, in mixed radix, the last feature fastest."""
-    total = symbols[0]
+def joint(symbols: Symbols, sizes: list[int]) -> Symbols:
+    """Return the number of each combination, in mixed radix, the last feature fastest.
+
+    Parameters
+    ----------
+    symbols : Symbols
+        int64 [features, n].
+    sizes : list[int]
+        Symbols of each feature.
+    """
+    total: Symbols = symbols[0]
     for own, size in zip(symbols[1:], sizes[1:], strict=True):
         total = total * size + own
     return total

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flwr_kld.arguments import whole
 from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.frame import columns_of, encode_features, joint
+from flwr_kld.domain.frame import Features, columns_of, joint
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.of_column import domain_of_column
 from flwr_kld.errors import DomainError
@@ -202,19 +202,32 @@ class Table(Domain):
             If there is no column for a feature or it is not a column (the message names the
             feature), or columns differ in length, whatever they hold.
         """
-        own = encode_features(records, {name: self.columns[name] for name in self.features})
-        columns = list(own.values())
-        for pair in self.interactions:
-            columns.append(joint([own[n] for n in pair], [self.columns[n].size for n in pair]))
-        offsets = [part.start for part in self.parts]
-        return np.stack([c + at for c, at in zip(columns, offsets, strict=True)], axis=1)
+        symbols = self._read.encode(records)
+        if self.interactions:
+            own = dict(zip(self.features, symbols, strict=True))
+            pairs = [
+                joint(np.array([own[n] for n in pair]), [self.columns[n].size for n in pair])
+                for pair in self.interactions
+            ]
+            symbols = np.concatenate([symbols, pairs])
+        symbols += self._ends[0][:, None]
+        return symbols.T
 
     def holds(self, symbols: Symbols) -> bool:
         """Whether these are what `encode` is to give: int64 [n, columns], each of its column."""
         if symbols.shape[1:] != (self.per_record,) or symbols.dtype != np.int64:
             return False
-        pairs = zip(symbols.T, self.parts, strict=True)
-        return all(not len(c) or (c.min() >= p.start and c.max() < p.stop) for c, p in pairs)
+        starts, stops = self._ends
+        return bool((symbols >= starts).all() and (symbols < stops).all())
+
+    @cached_property
+    def _read(self) -> Features:
+        return Features({name: self.columns[name] for name in self.features})
+
+    @cached_property
+    def _ends(self) -> Symbols:
+        """First symbol of each column, and the first one after it; shape [2, columns]."""
+        return np.array([(part.start, part.stop) for part in self.parts]).T
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return column and symbol, as ``"hand=left"``."""
