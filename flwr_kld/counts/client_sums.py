@@ -78,11 +78,11 @@ class ClientSums:
         """Return the standard deviation of the noise in a number, in the same units."""
         return math.sqrt(self.noise.variance) * self.unit(number)
 
-    @property
+    @cached_property
     def records(self) -> float:
         """Records in the sums, exact or estimated, at least 1; in a table the columns' mean."""
         return max(mean(column.value("records") for column in self.columns), 1.0)
 
-    @property
+    @cached_property
     def _units(self) -> NDArray[np.float64]:
         return self.scores.units(self.event.guarantee)

@@ -103,14 +103,15 @@ class ScoreSum:
         self, p_value: Callable[[float], float], low: float, high: float, at: float
     ) -> float:
         """Return where a falling p-value comes down to a level; the upper end if nowhere."""
-        if p_value(high) > at:
-            return high
-        if p_value(low) <= at:
-            return low
 
+        @lru_cache  # `root` begins at both ends
         def beyond(x: float) -> float:
             return math.log(max(p_value(x), _TINY) / at)
 
+        if beyond(high) > 0:
+            return high
+        if beyond(low) <= 0:
+            return low
         close = (high - low) * _CLOSE
         return min(root(beyond, low, high, within=close) + 2 * close, high)
 
