@@ -1,0 +1,186 @@
+"""How many years of monthly checks of a table bring a false alarm, where nothing drifts.
+
+Run ``python simulations/studies/quiet_tables.py [--runs 200] [--workers 2] [--out DIR]``. The table
+is that of ``flights.py``: eleven columns, one release, .05 nats tolerated in each. The clients of a
+month are as many aircraft, drawn with replacement, each with its flights of January: columns depend
+on each other, clients are clustered and of unequal size. In one world January is the reference; in
+the other each column's reference has more of the rarest symbol, so that D_θ is exactly what is
+tolerated. In at most 5 % of the years may any column alarm, by evidence over checks or by a single
+one. Twenty years share their first halves, hence their witnesses: each has a cohort and noise of
+its own in the half that decides.
+Writes ``quiet_tables.csv``, ``quiet_tables.json`` and ``quiet_tables.png``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from scipy.optimize import brentq
+from scipy.stats import beta
+
+from flwr_kld._extras import require
+from flwr_kld.check.decider import Alarm
+from flwr_kld.inference.bets import log_evidence
+from flwr_kld.inference.deciding import default_most_records
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.flights import MONTHS, Flights
+from flwr_kld.simulations.studies.checks import Checks
+from flwr_kld.simulations.studies.drifts import THETA
+from flwr_kld.simulations.studies.null_worlds import THRESHOLD
+from flwr_kld.simulations.studies.records import Integers, Records
+from flwr_kld.simulations.studies.runner import Row, generator, in_processes, options, save, show
+from flwr_kld.trust.trusted import Trusted
+
+ALARM = Alarm(horizon=len(MONTHS))
+WORLDS = {"like January": 0.0, "at the threshold": THRESHOLD}
+"""D_θ of every column, in nats."""
+_TOGETHER = 20
+"""Years that share their first halves."""
+_SURE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class January:
+    """The aircraft of January, and what they did.
+
+    Parameters
+    ----------
+    names : tuple[str, ...]
+        Of the columns.
+    references : tuple[Reference, ...]
+        January's law in each column.
+    symbols : Integers
+        Of each flight within each column, shape [flights, columns], one aircraft's after another's.
+    sizes : Integers
+        Flights of each aircraft, >= 1.
+    """
+
+    names: tuple[str, ...]
+    references: tuple[Reference, ...]
+    symbols: Integers
+    sizes: Integers
+
+    @classmethod
+    @lru_cache(maxsize=1)
+    def load(cls) -> January:
+        """Read the flights once a process."""
+        flights = Flights.load()
+        columns, parts = flights.reference.columns, flights.table.parts
+        symbols = flights.table.encode(flights.of(None, 1)) - np.array([p.start for p in parts])
+        sizes = np.bincount(flights.aircraft[flights.month == 1])
+        return cls(tuple(columns), tuple(columns.values()), symbols, sizes[sizes > 0])
+
+    def half(self, rng: np.random.Generator) -> tuple[Integers, Integers]:
+        """Draw half as many aircraft; return their flights' symbols, and how many each has."""
+        who = rng.integers(len(self.sizes), size=len(self.sizes) // 2)
+        sizes = self.sizes[who]
+        first = (np.cumsum(self.sizes) - self.sizes)[who] - (np.cumsum(sizes) - sizes)
+        return self.symbols[np.arange(sizes.sum()) + np.repeat(first, sizes)], sizes
+
+
+def live(item: tuple[str, int, int]) -> Counter[tuple[int, str]]:
+    """Live some years of a world; count the alarms of each year and column."""
+    world, seed, years = item
+    january, rng = January.load(), generator(world, seed)
+    trust = Trusted(1.0, 1e-6).over(len(january.names))
+    alarm = ALARM.shared(len(january.names))
+    most = default_most_records(len(january.symbols) // 2, len(january.sizes) // 2)
+    checks = [
+        Checks(_moved(reference, WORLDS[world]), trust, THRESHOLD, most)
+        for reference in january.references
+    ]
+    detectors = [[alarm.detector for _ in checks] for _ in range(years)]
+    alarms: Counter[tuple[int, str]] = Counter()
+    for _ in MONTHS:
+        halves = [january.half(rng) for _ in range(1 + years)]
+        for k, (name, column) in enumerate(zip(january.names, checks, strict=True)):
+            plan = column.plan(rng)
+            first, *rest = (
+                Records(plan.cell_of[symbols[:, k]].astype(np.int64), sizes)
+                for symbols, sizes in halves
+            )
+            counted = column.counted(plan, first, rng)
+            witness = column.learnt(counted, rest[0], by_client=True)
+            for year, other in enumerate(rest):
+                sums = column.summed(witness, other, rng)
+                evidence = detectors[year][k].update(log_evidence(witness, sums))
+                if evidence.alarmed or column.found_at_once(witness, sums, alarm):
+                    alarms[year, name] += 1
+    return alarms
+
+
+@lru_cache(maxsize=64)
+def _moved(reference: Reference, nats: float) -> Reference:
+    """Return a reference from which this one's law is so many nats of D_θ away."""
+    law = reference.probabilities
+    rarest = np.arange(len(law)) == np.where(law > 0, law, 1).argmin()
+
+    def excess(amount: float) -> float:
+        return skewed_divergence((1 - amount) * law + amount * rarest, law, THETA) - nats
+
+    amount = float(brentq(excess, 0.0, 0.99, xtol=1e-13)) if nats else 0.0
+    moved = (1 - amount) * law + amount * rarest
+    return Reference.from_probabilities(reference.domain, moved)
+
+
+def jobs(years: int) -> list[tuple[str, int, int]]:
+    """Cut each world's years into pieces of work."""
+    together = min(_TOGETHER, years)
+    pieces = range(math.ceil(years / together))
+    return [(world, seed, together) for world in WORLDS for seed in pieces]
+
+
+def row(world: str, found: Sequence[tuple[tuple[str, int, int], Counter[tuple[int, str]]]]) -> Row:
+    """Count a world's years with a false alarm of any column."""
+    own = [(item[2], alarms) for item, alarms in found if item[0] == world]
+    years = sum(number for number, _ in own)
+    false = sum(len({year for year, _ in alarms}) for _, alarms in own)
+    columns = Counter(name for _, alarms in own for _, name in alarms)
+    most = float(beta.ppf(_SURE, false + 1, years - false)) if false < years else 1.0
+    return {
+        "world": world,
+        "D": WORLDS[world],
+        "years": years,
+        "false_alarm": false / years,
+        "at_most": most,
+        "columns": ", ".join(f"{name} {number}" for name, number in columns.most_common()),
+    }
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw the share of years with a false alarm in each world."""
+    figure = require("matplotlib.figure", extra="plots").Figure((7, 2.4), layout="constrained")
+    axes = figure.subplots()
+    place = range(len(rows))[::-1]
+    axes.barh(place, [row["false_alarm"] for row in rows], color="C0", height=0.5)
+    axes.plot([row["at_most"] for row in rows], place, "|", color="#444444", label="95 % limit")
+    axes.axvline(ALARM.rate, color="C3", linewidth=1, label="promised")
+    axes.set_yticks(place, [row["world"] for row in rows])
+    axes.set(xlabel="share of years in which any column alarmed", xlim=(0, None))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    """Run the study."""
+    chosen = options(__doc__, runs=200, what="years of each world", out="quiet_tables")
+    console, work = Console(), jobs(chosen.runs)
+    found = list(zip(work, in_processes(live, work, chosen.workers, "living years"), strict=True))
+    rows = [row(world, found) for world in WORLDS]
+    show(f"false alarms of a table in {len(MONTHS)} monthly checks", rows, console)
+    save(rows, chosen.out, "quiet_tables", {"promised": ALARM.rate})
+    plot(rows, chosen.out / "quiet_tables.png")
+    console.print(f"written to {chosen.out}")
+
+
+if __name__ == "__main__":
+    main()
