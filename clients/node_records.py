@@ -11,13 +11,15 @@ from typing import Any
 
 from flwr.app import Context
 
-from flwr_kld.domain.frame import read_parquet
+from flwr_kld.domain.frame import columns_of, read_parquet
 from flwr_kld.errors import QueryRefused
 
 logger = logging.getLogger("flwr_kld")
 
 RECORDS, QUERY = "drift-records", "drift-query"
 """Keys of the node config."""
+SAMPLE = "drift-sample"
+"""Key of the run config: a public file whose rows simulated nodes share out."""
 
 
 def node_records(context: Context) -> Any:
@@ -26,6 +28,10 @@ def node_records(context: Context) -> Any:
     ``drift-records`` is the absolute path of a ``.csv`` or ``.parquet`` file, or the SQLAlchemy URL
     of a database, of which ``drift-query`` selects the rows. In CSV, an empty field is missing, and
     so are those that a row lacks; Parquet needs pyarrow or polars on the node.
+
+    The nodes of a simulation have no such config. They share out the rows of the public file that
+    the run config names under ``drift-sample``: node i of n takes the rows i, n + i, 2n + i, …
+    A real node refuses a run that names a sample.
 
     Parameters
     ----------
@@ -44,6 +50,8 @@ def node_records(context: Context) -> Any:
         they should be nor anything in them: a URL may hold a password, an error may quote data.
     """
     place, query = context.node_config.get(RECORDS), context.node_config.get(QUERY)
+    if sample := context.run_config.get(SAMPLE):
+        return _part_of(str(sample), context)
     try:
         if not isinstance(place, str):
             raise ValueError
@@ -54,7 +62,7 @@ def node_records(context: Context) -> Any:
         # A relative path could lead into the app's own folder, which the server fills.
         if not Path(place).is_absolute():
             raise ValueError
-        return {".csv": _of_csv, ".parquet": read_parquet}[Path(place).suffix](place)
+        return _of_file(place)
     except Exception as error:
         logger.error(
             "records cannot be loaded (%s): the node config names them under %s, by the absolute "
@@ -63,6 +71,38 @@ def node_records(context: Context) -> Any:
             type(error).__name__, RECORDS, QUERY,
         )  # fmt: skip
         raise QueryRefused("the records cannot be loaded: the operator's log says why") from None
+
+
+def _part_of(sample: str, context: Context) -> dict[str, Any]:
+    """Return a simulated node's share of public rows.
+
+    Raises
+    ------
+    QueryRefused
+        If the node is none of a simulation: a server must not name the file that a real node reads.
+    """
+    number, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
+    if RECORDS in context.node_config or number is None or nodes is None or not _is_simulated():
+        raise QueryRefused(
+            f"this run simulates nodes on a public sample, and this node is a real one: run it with "
+            f"{SAMPLE} = '' in its run config"
+        )
+    try:
+        columns = columns_of(_of_file(sample))
+        return {name: column[int(number) :: int(nodes)] for name, column in columns.items()}
+    except Exception as error:
+        kind = type(error).__name__
+        raise QueryRefused(f"the sample of the simulation cannot be read ({kind})") from None
+
+
+def _is_simulated() -> bool:
+    """Whether Ray runs this node, as Flower's simulations do."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+def _of_file(place: str) -> Any:
+    return {".csv": _of_csv, ".parquet": read_parquet}[Path(place).suffix](place)
 
 
 def _of_csv(place: str) -> dict[str, list[Any]]:

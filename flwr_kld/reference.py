@@ -180,8 +180,13 @@ class Reference:
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` file (no pickle)."""
+        """Write an ``.npz`` file (no pickle), or ``.json``, which Flower ships inside an app."""
         spec = json.dumps(self.domain.spec(), sort_keys=True)
+        if Path(path).suffix == ".json":
+            p = self.probabilities.tolist()
+            content = {"format": _FORMAT, "domain": json.loads(spec), "probabilities": p}
+            Path(path).write_text(json.dumps(content) + "\n", encoding="utf-8")
+            return
         with Path(path).open("wb") as file:
             np.savez_compressed(
                 file, format=_FORMAT, domain=np.array(spec), probabilities=self.probabilities
@@ -197,8 +202,11 @@ class Reference:
             If the file is not a reference of this version.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
-                read = _File.from_file({name: _as_value(file[name]) for name in file.files})
+            if Path(path).suffix == ".json":
+                read = _File.from_file(_as_arrays(json.loads(Path(path).read_text("utf-8"))))
+            else:
+                with np.load(path, allow_pickle=False) as file:
+                    read = _File.from_file({name: _as_value(file[name]) for name in file.files})
         except FileNotFoundError:
             raise
         except Exception as error:  # whatever numpy, zipfile and zlib make of other bytes
@@ -222,6 +230,15 @@ def _as_value(array: NDArray[Any]) -> object:
     if array.ndim == 1 and array.dtype == np.float64:
         return array.astype("<f8").tobytes()
     return array.item() if array.ndim == 0 and array.dtype.kind in "iU" else None
+
+
+def _as_arrays(content: dict[str, Any]) -> dict[str, Any]:
+    """Put the fields of a JSON file in the form that those of an ``.npz`` file have."""
+    return {
+        **content,
+        "domain": json.dumps(content["domain"]),
+        "probabilities": np.array(content["probabilities"], dtype="<f8").tobytes(),
+    }
 
 
 def _of_all(domain: Domain, given: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -135,12 +135,13 @@ def test_normalising_twice_changes_no_bit(counts):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_saving_and_loading_keeps_the_fingerprint(tmp_path, seed):
+@pytest.mark.parametrize("suffix", ["npz", "json"])
+def test_saving_and_loading_keeps_the_fingerprint(tmp_path, seed, suffix):
     rng = np.random.default_rng(seed)
     domain = Labels(list(range(int(rng.integers(2, 500)))))
     saved = Reference.from_counts(domain, rng.integers(1, 100, domain.size))
-    saved.save(tmp_path / "reference.npz")
-    loaded = Reference.load(tmp_path / "reference.npz")
+    saved.save(tmp_path / f"reference.{suffix}")
+    loaded = Reference.load(tmp_path / f"reference.{suffix}")
     assert loaded.fingerprint == saved.fingerprint
     assert loaded.domain == saved.domain
 

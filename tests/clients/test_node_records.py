@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+import sys
 
 import numpy as np
 import polars as pl
@@ -117,3 +118,40 @@ def test_an_app_needs_one_line(tmp_path):
     assert report.cohort.survivors == 20
     checked = KLDrift(reference, Trusted(2.0, 1e-6), seed=0).check(grid)
     assert checked.columns.keys() == {"age", "job", "at"}
+
+
+class Ray:
+    @staticmethod
+    def is_initialized() -> bool:
+        return True
+
+
+def simulated(sample, number=0, nodes=2, **config) -> Context:
+    own = {"partition-id": number, "num-partitions": nodes, **config}
+    return Context(0, 1, own, RecordDict(), {"drift-sample": str(sample)})
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_simulated_nodes_share_out_the_sample(places, monkeypatch, source):
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    (file,) = places[source].values()
+    parts = [TABLE.encode(node_records(simulated(file, i, 3))).tolist() for i in range(3)]
+    every = TABLE.encode(ROWS).tolist()
+    assert parts == [every[i::3] for i in range(3)]
+
+
+@pytest.mark.parametrize("ray", [None, Ray])
+def test_a_real_node_reads_no_file_that_the_server_names(places, monkeypatch, ray):
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    own = {"drift-records": str(places["csv"]["drift_records"])} if ray else {}
+    with pytest.raises(QueryRefused, match="real one: run it with drift-sample = ''"):
+        node_records(simulated(places["csv"]["drift_records"], **own))
+    nowhere = Context(0, 1, {}, RecordDict(), {"drift-sample": "/etc/rows.csv"})
+    with pytest.raises(QueryRefused, match="real one"):
+        node_records(nowhere)
+
+
+def test_a_sample_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    with pytest.raises(QueryRefused, match=r"sample of the simulation cannot be read \(FileNotF"):
+        node_records(simulated(tmp_path / "gone.csv"))
