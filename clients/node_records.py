@@ -84,7 +84,7 @@ def _part_of(sample: str, context: Context) -> dict[str, Any]:
     number, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
     if RECORDS in context.node_config or number is None or nodes is None or not _is_simulated():
         raise QueryRefused(
-            f"this run simulates nodes on a public sample, and this node is a real one: run it with "
+            "this run simulates nodes on a public sample, and this node is a real one: run it with "
             f"{SAMPLE} = '' in its run config"
         )
     try:

@@ -20,6 +20,7 @@ from flwr_kld.cli.check import check
 from flwr_kld.cli.demo import demo
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.history import history
+from flwr_kld.cli.init import init
 from flwr_kld.cli.ledgers import no_budget
 from flwr_kld.cli.output import complain
 from flwr_kld.cli.plan import plan
@@ -100,7 +101,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
 )
-for command in (demo, simulate, plan, check, watch, history, report, budget):
+for command in (init, demo, simulate, plan, check, watch, history, report, budget):
     app.command()(command)
 app.add_typer(reference, name="reference")
 

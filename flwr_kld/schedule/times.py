@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Protocol
@@ -11,6 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR = timedelta(days=366)
+_MOST_SLOTS = 2_000
+"""Slots that are looked at to count those of a window."""
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
@@ -98,6 +102,35 @@ class Cron:
         while slot <= moment:  # a wall-clock time that comes twice has had its slot
             slot = next(slots).astimezone(UTC)
         return slot
+
+
+def most_in_window(schedule: Schedule, days: float) -> int:
+    """Return the most slots of a schedule in any window of so many days, both ends counted.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Cron expressions are looked at over a year, from the start of this one.
+    days : float
+        Length of the window, > 0.
+    """
+    window = timedelta(days=days)
+    if isinstance(schedule, Every):
+        return window // schedule.period + 1
+    slot = datetime(datetime.now(UTC).year, 1, 1, tzinfo=UTC)
+    end, inside, most = slot + _YEAR + window, deque[datetime](), 1
+    for _ in range(_MOST_SLOTS):
+        slot = schedule.next_after(slot)
+        inside.append(slot)
+        while inside[0] < slot - window:
+            inside.popleft()
+        most = max(most, len(inside))
+        if slot > end:
+            break
+    else:  # dense: as many as so far, for as long as the window is
+        seen = (inside[-1] - inside[0]) / (len(inside) - 1)
+        most = max(most, window // seen + 1)
+    return most
 
 
 def _zone(name: str) -> tzinfo:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.schedule.times import Cron, Every, parse_schedule
+from flwr_kld.schedule.times import Cron, Every, most_in_window, parse_schedule
 
 MINUTE = timedelta(minutes=1)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -123,3 +123,15 @@ def test_seconds_and_unknown_zones_are_refused():
         for text in ("0 3 * * *", "every 6h"):
             with pytest.raises(ValueError, match="no time zone"):
                 parse_schedule(text, zone=zone)
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "most"),
+    [
+        ("0 3 * * *", 30, 31), ("every 1d", 30, 31), ("every 6h", 1, 5), ("0 3 * * 1", 30, 5),
+        ("0 3 1 * *", 27, 1), ("0 3 1 * *", 30, 2), ("*/5 * * * *", 1, 289),
+        ("*/5 * * * *", 30, 8641), ("0 3 29 2 *", 30, 1),
+    ],
+)  # fmt: skip
+def test_the_fullest_window_is_counted(text, days, most):
+    assert most_in_window(parse_schedule(text), days) == most

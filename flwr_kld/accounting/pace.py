@@ -1,0 +1,128 @@
+"""How often a budget lets checks come: checks in a window × epsilon, and what rotation saves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.composition import Spend, worst
+from flwr_kld.accounting.cost import Cost
+from flwr_kld.privacy.amounts import NANO
+from flwr_kld.privacy.guarantee import Guarantee
+
+FEW = 40
+"""Clients in a check below which halves are split by record: a rotation of clients needs more."""
+_MOST_COMPOSED = 10_000
+"""Releases to one person beyond which epsilons are added up."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Whom a check asks so that as many as wanted in a row touch different people.
+
+    Parameters
+    ----------
+    clients : int or None
+        Asked in each check, in rotation; None for all.
+    buckets : int
+        Of each client's records, one of which is asked in each check; 1 for all records.
+    """
+
+    clients: int | None = None
+    buckets: int = 1
+
+    @classmethod
+    def among(cls, clients: int, checks: int) -> Turns:
+        """Return the rotation in which so many checks in a row ask each person once."""
+        if checks == 1:
+            return cls()
+        if clients // checks >= FEW:
+            return cls(clients=clients // checks)
+        return cls(buckets=checks)
+
+    def length(self, clients: int) -> int:
+        """Return how many checks in a row touch different people, of so many clients."""
+        return self.buckets if self.clients is None else max(clients // self.clients, 1)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Checks of a schedule, held against a budget.
+
+    Parameters
+    ----------
+    checks : int
+        Most that any window of the budget has.
+    epsilon : float
+        Of a check, in nats.
+    rotation : int
+        Checks in a row that touch different people; 1 where each asks everybody for everything.
+    budget : Budget
+        What they are held against.
+    """
+
+    checks: int
+    epsilon: float
+    rotation: int
+    budget: Budget
+
+    @property
+    def times(self) -> int:
+        """Checks that touch the same person in a window."""
+        return math.ceil(self.checks / self.rotation)
+
+    @property
+    def needed(self) -> float:
+        """Epsilon that the budget has to have for all of them."""
+        return self._spent(self.times)
+
+    @property
+    def fits(self) -> bool:
+        """Whether no check of the schedule will be refused for lack of budget."""
+        return self.needed <= self.budget.epsilon
+
+    @property
+    def affordable(self) -> int:
+        """Checks that the budget has room for in a window."""
+        low, high = 0, self.times
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._spent(middle) <= self.budget.epsilon:
+                low = middle
+            else:
+                high = middle - 1
+        return min(low * self.rotation, self.checks)
+
+    def _spent(self, times: int) -> float:
+        """Return what so many checks of the same person come to."""
+        added = times * self.epsilon
+        if times < 2 or added <= self.budget.epsilon or times > _MOST_COMPOSED:
+            return added
+        hides = Guarantee(self.epsilon, adjacency=self.budget.adjacency, unit=self.budget.unit)
+        spend = Spend(Cost.claimed("discrete-laplace", hides), "everyone", np.zeros(1, int), times)
+        composed: float = worst([spend], self.budget).epsilon / 10**NANO
+        return min(composed, added)
+
+    def __str__(self) -> str:
+        return (
+            f"{_checks(self.checks)} in any {self.budget.window_days:g} days, each person in "
+            f"{self.times} of them × ε {self.epsilon:g} = {self.needed:.3g}; the budget has "
+            f"{self.budget.epsilon:g}"
+        )
+
+    @property
+    def advice(self) -> str:
+        """What fits, if this does not."""
+        smaller = self.budget.epsilon / self.times
+        return (
+            f"the budget has room for {_checks(self.affordable)} in a window: ask less often, "
+            f"rotate among {_checks(self.checks)} (RotatingCohort, or RotatingRecords for few "
+            f"clients), take ε = {smaller:.2g} a check, or raise the budget to {self.needed:.3g}"
+        )
+
+
+def _checks(number: int) -> str:
+    return "1 check" if number == 1 else f"{number:,} checks"

@@ -1,0 +1,178 @@
+"""``flwr-kld init``: from public rows to a Flower app that checks for drift."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.accounting.errors import NoBudget
+from flwr_kld.cli.into_app import checks_into
+from flwr_kld.cli.new_app import SIMULATED, Terms, app_files
+from flwr_kld.cli.output import results, say
+from flwr_kld.cli.sample import Sample, read_sample
+from flwr_kld.cli.schedules import Scheduler, check_command, schedule_files
+from flwr_kld.schedule.times import Cron, most_in_window
+
+_NIGHTLY = "0 3 * * *"
+_PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
+"""For simulated checks: they touch nobody."""
+
+
+def init(
+    sample: Annotated[
+        str,
+        typer.Argument(
+            help="PUBLIC rows, .csv or .parquet, or a database's URL with --query. Clients and "
+            "server see some of their values, as edges and labels."
+        ),
+    ],
+    *,
+    out: Annotated[Path | None, typer.Option(help="New folder for the app.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="Add checks to this Flower app; shows the changes first.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Change the app without asking.")] = False,
+    query: Annotated[str | None, typer.Option(help="SQL that selects a database's rows.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="A column to check; by default all.")
+    ] = None,
+    bins: Annotated[int, typer.Option(min=2, help="Most bins of a number.")] = 20,
+    labels: Annotated[int, typer.Option(min=1, help="Most labels of a text.")] = 20,
+    identifier: Annotated[
+        str | None, typer.Option("--id", help="Column that identifies a row for good.")
+    ] = None,
+    clients: Annotated[int, typer.Option(min=2, help="Nodes of the deployment.")] = 4,
+    epsilon: Annotated[
+        float, typer.Option(help="Budget of each person in a window, in nats.")
+    ] = 1.0,
+    days: Annotated[float, typer.Option(help="Length of the budget's rolling window.")] = 30.0,
+    threshold: Annotated[float, typer.Option(min=0, help="Nats that are tolerated.")] = 0.1,
+    schedule: Annotated[Scheduler, typer.Option(help="For whom the schedule is written.")] = "cron",
+    at: Annotated[
+        str, typer.Option(help="When checks come: a cron expression, in UTC.")
+    ] = _NIGHTLY,
+    connection: Annotated[
+        str, typer.Option(help="SuperLink connection that the schedule names.")
+    ] = "prod",
+    ledger: Annotated[
+        str | None, typer.Option(help="Database of the ledger; by default drift.db in the app.")
+    ] = None,
+    wheel: Annotated[
+        str | None,
+        typer.Option(
+            help="Path or URL of flwr-kld's wheel, which SuperLink and SuperNodes install for each "
+            "run; by default they have it."
+        ),
+    ] = None,
+    index: Annotated[
+        str | None, typer.Option(help="The same, from a package index: its URL.")
+    ] = None,
+) -> None:
+    """Write a Flower app that checks the columns of a table; or add checks to an app.
+
+    No line of Python is needed for a first check on simulated clients.
+    """
+    if (out is None) == (into is None):
+        raise ValueError("give --out, a new folder, or --into, a Flower app: one of them")
+    if wheel is not None and index is not None:
+        raise ValueError("give --wheel or --index, not both")
+    budget = Budget(epsilon, 1e-6, days)
+    terms = Terms(clients, most_in_window(Cron(at), days), budget, threshold)
+    rows = read_sample(
+        sample, query, columns=column, identifier=identifier, bins=bins, labels=labels
+    )
+    folder = (out or into or Path()).absolute()
+    if out is not None:
+        _require_new(folder)
+    ledger = ledger or f"sqlite:///{folder / 'drift.db'}"
+    public = rows.file or folder / "public.csv"
+    if into is not None:
+        written = checks_into(
+            folder, terms, ledger=ledger, sample=public, identifier=identifier, wheel=wheel,
+            index=index, yes=yes,
+        )  # fmt: skip
+        if not written:
+            raise typer.Exit(0)
+        package = written
+    else:
+        files = app_files(
+            folder.name, rows.reference, terms, ledger=ledger, sample=public,
+            identifier=identifier, wheel=wheel, index=index,
+        )  # fmt: skip
+        check = check_command(folder, connection, at, terms.nodes)
+        for name, text in schedule_files(
+            schedule, at, check, ledger=ledger, name=folder.name
+        ).items():
+            files[f"deploy/{name}"] = text
+        _write(folder, files)
+        package = folder / folder.name.replace("-", "_")
+    rows.reference.save(package / "reference.json")
+    if rows.file is None:
+        rows.save_rows(public)
+    _open(ledger, budget)
+    _tell(rows, terms, folder, ledger)
+
+
+def _require_new(folder: Path) -> None:
+    """Refuse a folder that holds something: nothing of anybody's is written over."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(
+            f"{folder} exists: give another --out, or add checks to the app in it with --into"
+        )
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def _open(url: str, budget: Budget) -> None:
+    """Put the budgets in force; one that is in force stays."""
+    if not url.startswith("sqlite"):
+        say(f"set the budget: flwr-kld budget --ledger {url} --set {budget.epsilon:g}")
+        return
+    ledger = Ledger(url)
+    for own in (budget, _PLAY):
+        try:
+            ledger.budget(own.population)
+        except NoBudget:
+            ledger.set_budget(own)
+
+
+def _tell(rows: Sample, terms: Terms, folder: Path, ledger: str) -> None:
+    """Say what was chosen, and what comes next."""
+    table, rotation = rows.table, terms.rotation
+    say(
+        f"{rows.place} is taken for public: some of its values are edges and labels that clients "
+        "and server see."
+    )
+    say(f"checked: {', '.join(table.columns)}")
+    for name, reason in table.left_out.items():
+        say(f"left out: {name}: {reason}")
+    if rotation.clients is not None:
+        say(f"each check asks {rotation.clients} of {terms.clients:,} clients, in rotation")
+    elif rotation.buckets > 1:
+        say(
+            f"each check asks all {terms.clients} clients for one of {rotation.buckets} parts of "
+            "their rows, in rotation"
+        )
+    say(f"budget: {terms.pace}")
+    results.print("next:", markup=False)
+    for command, why in (
+        (
+            f"cd {folder} && flwr run . --stream",
+            "a check of two simulated nodes, which share out the sample: node i of n has the rows "
+            "i, n + i, 2n + i, …",
+        ),
+        (
+            f"flwr-kld report drift.html --ledger {ledger} --population {SIMULATED}",
+            "its report as a page",
+        ),
+        (f"flwr-kld doctor {folder} CONNECTION", "before the first check of a deployment"),
+    ):
+        results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)

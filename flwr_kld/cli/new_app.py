@@ -1,0 +1,231 @@
+"""A Flower app that checks a table: its files, as a team would write them by hand."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from textwrap import indent
+
+from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.pace import FEW, Pace, Turns
+from flwr_kld.cli.templates import fill, quoted
+from flwr_kld.reference import Reference
+
+SIMULATED = "simulated"
+"""Population whose budget simulated checks are charged to."""
+LEDGER, SAMPLE = "drift-ledger", "drift-sample"
+"""Names in the run config of the apps that ``init`` writes."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
+_FLOWER = "flwr>=1.41,<1.43"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What checks cost, and whom they ask.
+
+    Parameters
+    ----------
+    clients : int
+        Of the deployment.
+    checks : int
+        Most that any window of the budget has.
+    budget : Budget
+        Of the deployment's clients; a check takes all of its epsilon, of each person once.
+    threshold : float
+        Nats that are tolerated.
+    """
+
+    clients: int
+    checks: int
+    budget: Budget
+    threshold: float
+
+    @property
+    def rotation(self) -> Turns:
+        """Whom a check asks."""
+        return Turns.among(self.clients, self.checks)
+
+    @property
+    def pace(self) -> Pace:
+        """The schedule, held against the budget."""
+        length = self.rotation.length(self.clients)
+        return Pace(self.checks, self.budget.epsilon, length, self.budget)
+
+    @property
+    def cohort(self) -> str:
+        """The rotation in Python."""
+        clients, buckets = self.rotation.clients, self.rotation.buckets
+        if clients is not None:
+            return f"RotatingCohort({clients})"
+        return f"RotatingRecords({buckets})" if buckets > 1 else "UniformCohort()"
+
+    @property
+    def asked(self) -> int:
+        """Clients in one exchange of a check: halves of a cohort that is large enough."""
+        asked = self.rotation.clients or self.clients
+        return asked if asked < FEW else asked // 2
+
+    @property
+    def least(self) -> int:
+        """Clients in one exchange with which a check still goes on."""
+        return max(self.asked * 3 // 4, 2)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that a check waits for: a rotation of clients needs a whole cohort."""
+        return self.rotation.clients or max(self.clients * 3 // 4, 2)
+
+    def names(self) -> str:
+        """Names that the monitor's code imports."""
+        cohorts = {"UniformCohort", self.cohort.partition("(")[0]}
+        return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts))
+
+    def monitor(self, config: str = "config") -> str:
+        """Return the code of a monitor; `config` names the run config in it."""
+        either = f"UniformCohort() if simulated else {self.cohort}"
+        return fill(
+            "monitor",
+            config=config,
+            epsilon=self.budget.epsilon,
+            cohort="UniformCohort()" if self.cohort == "UniformCohort()" else either,
+            threshold=self.threshold,
+        )
+
+    def guard(self, reference: Reference) -> str:
+        """Return a node's guard file that lets these checks in, and no more."""
+        by_record = self.rotation.buckets > 1
+        # Halves of few clients are two buckets of their records, asked for one after the other.
+        times = 1 if by_record or self.asked >= FEW // 2 else 2
+        stable = "stable_record_ids = true  # rows keep their place, or their id (init --id)"
+        return (
+            fill(
+                "guard.toml.txt",
+                domain=reference.domain.fingerprint,
+                reference=reference.fingerprint,
+                epsilon=self.budget.epsilon,
+                cohort=self.least,
+                days=self.budget.window_days,
+                budget=times * self.budget.epsilon,
+                stable=stable if by_record else "",
+            ).rstrip()
+            + "\n"
+        )
+
+
+def package_of(name: str) -> str:
+    """Return the Python package of an app's name.
+
+    Raises
+    ------
+    ValueError
+        If Flower or Python does not take it, or something else is imported by it.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is not a valid name of a Flower app: give --out a folder of at most 32 "
+            "letters, digits and hyphens, starting with a letter"
+        )
+    package = name.replace("-", "_")
+    taken = package in sys.stdlib_module_names or package in packages_distributions()
+    if taken or keyword.iskeyword(package) or package in ("flwr_kld", "deploy"):
+        raise ValueError(f"{name!r} is taken by another Python package: give another --out")
+    return package
+
+
+def dependencies(wheel: str | None) -> list[str]:
+    """Return the app's dependencies: by default, flwr-kld is installed beside Flower on each node.
+
+    Parameters
+    ----------
+    wheel : str or None
+        Absolute path or URL of flwr-kld's wheel, which each node installs for a run; or
+        ``"flwr-kld"``, of an index.
+    """
+    return [_FLOWER] if wheel is None else [_FLOWER, requirement(wheel)]
+
+
+def requirement(wheel: str) -> str:
+    """Return what pip and uv call a wheel, or a package of an index.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if re.fullmatch(r"flwr-kld([=<>~! ][=<>~!. \w,]*)?", wheel):
+        return wheel
+    if not wheel.endswith(".whl"):
+        raise ValueError(f"{wheel} is not a wheel: give the path or URL of flwr_kld-….whl")
+    place = wheel if "://" in wheel else Path(wheel).absolute().as_uri()
+    return f"flwr-kld @ {place}"
+
+
+def app_files(
+    name: str,
+    reference: Reference,
+    terms: Terms,
+    *,
+    ledger: str,
+    sample: Path,
+    identifier: str | None = None,
+    wheel: str | None = None,
+    index: str | None = None,
+) -> dict[str, str]:
+    """Return the app's text files, without its reference, by their paths in it.
+
+    Parameters
+    ----------
+    identifier : str, optional
+        Column that identifies a row.
+    wheel, index : str, optional
+        Where the nodes get flwr-kld for a run; by default it is installed there.
+    """
+    package = package_of(name)
+    ids = f",\n    record_ids=lambda context: node_records(context)[{identifier!r}],\n"
+    wheel = wheel or ("flwr-kld" if index else None)
+    listed = ", ".join(quoted(one) for one in dependencies(wheel))
+    told = "# flwr-kld is installed beside flwr on the SuperLink and on every SuperNode.\n"
+    call = fill(
+        "client_app.py.txt", package=package, records="node_records", ids=ids if identifier else ""
+    )
+    if identifier:  # as the formatter would break the line
+        call = call.replace(
+            "(app, node_records, reference.domain, reference=reference,",
+            "(\n    app,\n    node_records,\n    reference.domain,\n    reference=reference,",
+        )
+    return {
+        f"{package}/__init__.py": "",
+        f"{package}/drift.py": fill("drift.py.txt"),
+        f"{package}/client_app.py": call,
+        f"{package}/server_app.py": fill(
+            "server_app.py.txt",
+            package=package,
+            names=terms.names(),
+            monitor=indent(terms.monitor(), "    ").rstrip(),
+        ),
+        "pyproject.toml": fill(
+            "pyproject.toml.txt",
+            name=name,
+            package=package,
+            publisher="flwr-kld",
+            dependencies=f"{'' if wheel else told}dependencies = [{listed}]",
+            ledger=quoted(ledger),
+            sample=quoted(str(sample)),
+            index="" if index is None else index_of(index),
+        ).rstrip()
+        + "\n",
+        "deploy/guard.toml": terms.guard(reference),
+        ".gitignore": "drift.db*\n",
+    }
+
+
+def index_of(url: str) -> str:
+    """Return lines of pyproject.toml by which uv takes flwr-kld from an index of one's own."""
+    return (
+        f'\n[[tool.uv.index]]\nname = "flwr-kld"\nurl = {quoted(url)}\n'
+        '\n[tool.uv.sources]\nflwr-kld = { index = "flwr-kld" }\n'
+    )

@@ -1,0 +1,93 @@
+"""What a scheduler reads: a cron line, systemd units, or a Kubernetes CronJob."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from flwr_kld.cli.templates import fill
+
+Scheduler = Literal["cron", "systemd", "kubernetes"]
+_FIELD = re.compile(r"\*|(\*/)?\d+|\d+-\d+|\d+(,\d+)+")
+_DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def check_command(app: Path, connection: str, at: str, nodes: int) -> list[str]:
+    """Return the command that checks on a deployment.
+
+    Parameters
+    ----------
+    app : Path
+        Its folder.
+    connection : str
+        Name of the SuperLink connection.
+    at : str
+        Cron expression, in UTC.
+    nodes : int
+        That a check waits for.
+    """
+    return [
+        "flwr-kld", "check", str(app), connection, "--schedule", at,
+        "--run-config", f'drift-sample="" drift-nodes={nodes}',
+    ]  # fmt: skip
+
+
+def schedule_files(
+    scheduler: Scheduler, at: str, check: Sequence[str], *, ledger: str, name: str
+) -> dict[str, str]:
+    """Return the files of a scheduler that runs one idempotent check in each slot.
+
+    Parameters
+    ----------
+    at : str
+        Cron expression, in UTC.
+    check : Sequence[str]
+        The command.
+    ledger : str
+        URL of the ledger.
+    name : str
+        Of the app.
+
+    Raises
+    ------
+    ValueError
+        If the scheduler has no such times.
+    """
+    if scheduler == "cron":
+        line = shlex.join(check).replace("%", r"\%")  # a bare % ends a line of cron
+        return {"kld.cron": fill("cron", at=at, check=line, ledger=ledger)}
+    if scheduler == "kubernetes":
+        return {"cronjob.yaml": fill("cronjob.yaml", at=at, check=shlex.join(check), name=name)}
+    line = shlex.join(check).replace("%", "%%").replace("$", "$$")
+    unit = fill("service", check=line, ledger=ledger.replace("%", "%%"))
+    return {"kld.service": unit, "kld.timer": fill("timer", calendar=on_calendar(at))}
+
+
+def on_calendar(at: str) -> str:
+    """Write a cron expression as systemd's OnCalendar.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be: names, steps in a range, or a day of the month or else of the week.
+    """
+    fields = at.split()
+    minute, hour, day, month, weekday = fields
+    if not all(_FIELD.fullmatch(field) for field in fields) or "*" not in (day, weekday):
+        raise ValueError(
+            f"systemd cannot express {at!r}: take --schedule cron, or run flwr-kld watch"
+        )
+    minute, hour = (field.replace("*/", "0/").replace("-", "..") for field in (minute, hour))
+    day, month = (field.replace("*/", "1/").replace("-", "..") for field in (day, month))
+    moments = f"*-{_padded(month)}-{_padded(day)} {_padded(hour)}:{_padded(minute)}:00"
+    if weekday == "*":
+        return moments
+    days = re.sub(r"\d+", lambda number: _DAYS[int(number[0])], weekday).replace("-", "..")
+    return f"{days} {moments}"
+
+
+def _padded(field: str) -> str:
+    return re.sub(r"\b\d\b", lambda digit: f"0{digit[0]}", field)

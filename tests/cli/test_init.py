@@ -1,0 +1,262 @@
+"""``flwr-kld init``: apps as a team would write them, whatever the sample's columns are called."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from flwr_kld import Reference
+from flwr_kld.accounting import Ledger
+from flwr_kld.cli.schedules import on_calendar
+from flwr_kld.guard.limits import read_limits
+
+HOSTILE = [
+    '"""', "'''", "a'b\"c", "$package", "${ledger}", "{x}", "%s", "\\", "import os", "../../etc",
+    "</script>", "ä 日本 🦆", "[bold]", "class", "a,b", " × ", "--id", "x" * 300, "a\tb",
+]  # fmt: skip
+"""Names that would break code, paths, TOML, templates or markup if they came there."""
+
+
+def write(file: Path, names: list[str], rows: int = 60) -> Path:
+    columns = {name: [(i * (j + 3)) % 37 for i in range(rows)] for j, name in enumerate(names)}
+    pl.DataFrame(columns).write_csv(file)
+    return file
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    return write(tmp_path / "sample.csv", ["age", "job"])
+
+
+def made(app: Path) -> dict[str, str]:
+    files = [file for file in app.rglob("*") if file.is_file() and file.suffix != ".db"]
+    return {str(f.relative_to(app)): f.read_text() for f in files if "drift.db" not in f.name}
+
+
+def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
+    done = cli("init", sample, "--out", tmp_path / "app")
+    assert done.exit_code == 0, done.output
+    files = made(tmp_path / "app")
+    code = "".join(text for name, text in files.items() if name.endswith(".py"))
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 40
+    ruff = [
+        Path(sys.executable).with_name("ruff"),
+        "check",
+        "--isolated",
+        "--select",
+        "E,F,W,B,UP,D1",
+    ]
+    options = ["--ignore", "D103,D104", "--line-length", "100", tmp_path / "app"]
+    assert subprocess.run([*ruff, *options], check=False, stdout=subprocess.DEVNULL).returncode == 0
+    shape = [ruff[0], "format", "--isolated", "--check", "--line-length", "100", tmp_path / "app"]
+    assert subprocess.run(shape, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    assert "is taken for public" in done.stderr
+    assert "31 checks in any 30 days, each person in 1 of them × ε 1 = 1; the budget has 1" in (
+        done.stderr
+    )
+    assert "flwr run . --stream" in done.stdout
+    assert "two simulated nodes, which share out the sample" in done.stdout
+
+
+def test_the_files_fit_together(cli, sample, tmp_path):
+    cli("init", sample, "--out", tmp_path / "app")
+    app = tmp_path / "app"
+    reference = Reference.load(app / "app" / "reference.json")
+    limits = read_limits(app / "deploy" / "guard.toml")
+    assert limits.references == {reference.fingerprint}
+    assert limits.domains == {reference.domain.fingerprint}
+    project = tomllib.loads((app / "pyproject.toml").read_text())
+    assert project["project"]["dependencies"] == ["flwr>=1.41,<1.43"]
+    config = project["tool"]["flwr"]["app"]["config"]
+    assert config["drift-sample"] == str(sample)
+    ledger = Ledger(config["drift-ledger"])
+    assert ledger.budget().epsilon == 1
+    assert ledger.budget("simulated").epsilon == 1000
+
+
+@pytest.mark.parametrize(
+    ("clients", "cohort", "smallest"),
+    [
+        (4, "RotatingRecords(31)", 3), (50, "RotatingRecords(31)", 18),
+        (10_000, "RotatingCohort(322)", 120),
+    ],
+)  # fmt: skip
+def test_budgets_hold_for_few_clients_and_for_many(
+    cli, sample, tmp_path, clients, cohort, smallest
+):
+    done = cli("init", sample, "--out", tmp_path / "app", "--clients", clients)
+    assert "each person in 1 of them × ε 1 = 1; the budget has 1" in done.stderr
+    assert cohort in (tmp_path / "app" / "app" / "server_app.py").read_text()
+    assert read_limits(tmp_path / "app" / "deploy" / "guard.toml").min_cohort == smallest
+
+
+def test_hostile_names_of_columns_stay_data(cli, tmp_path):
+    write(tmp_path / "sample.csv", HOSTILE)
+    done = cli("init", tmp_path / "sample.csv", "--out", tmp_path / "app", "--id", HOSTILE[0])
+    assert done.exit_code == 0, done.output
+    files = made(tmp_path / "app")
+    for name, text in files.items():
+        if name.endswith(".py"):
+            ast.parse(text)
+    tomllib.loads(files["pyproject.toml"])
+    reference = Reference.load(tmp_path / "app" / "app" / "reference.json")
+    assert set(HOSTILE[1:]) == set(reference.columns)
+    assert repr(HOSTILE[0]) in files["app/client_app.py"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty"),
+        ("age,job\n", "it has no values"),
+        ("age,job\n30,nurse\n", "no column of the frame is left"),
+        ("age,age\n30,nurse\n", "distinct names"),
+        ("age,\n30,nurse\n31,clerk\n", "a column without a name"),
+        ("age,job\n30\n", "rows as long as it"),
+        ("age\n\xff", "not UTF-8"),
+        ("age\n" + "x" * 200_000, "not readable as CSV"),
+    ],
+)
+def test_a_sample_that_does_not_serve_is_refused_and_nothing_is_written(
+    cli, tmp_path, content, words
+):
+    (tmp_path / "sample.csv").write_bytes(content.encode("latin-1"))
+    done = cli("init", tmp_path / "sample.csv", "--out", tmp_path / "app")
+    assert done.exit_code == 4
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "app").exists()
+
+
+def test_a_column_may_be_called_nan(cli, tmp_path):
+    write(tmp_path / "sample.csv", ["NaN", "None", "null", "age"])
+    done = cli("init", tmp_path / "sample.csv", "--out", tmp_path / "app")
+    assert done.exit_code == 0, done.output
+    reference = Reference.load(tmp_path / "app" / "app" / "reference.json")
+    assert set(reference.columns) == {"NaN", "None", "null", "age"}
+
+
+def test_rows_of_a_database_are_kept_for_the_simulation(cli, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "public.db")) as database:
+        database.execute("CREATE TABLE people (age, job)")
+        rows = [(20 + i % 9, "clerk" if i % 3 else "nurse") for i in range(90)]
+        database.executemany("INSERT INTO people VALUES (?, ?)", rows)
+        database.commit()
+    url, query = f"sqlite:///{tmp_path / 'public.db'}", "SELECT * FROM people"
+    done = cli("init", url, "--query", query, "--out", tmp_path / "app")
+    assert done.exit_code == 0, done.output
+    config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
+    file = Path(config["tool"]["flwr"]["app"]["config"]["drift-sample"])
+    assert file == tmp_path / "app" / "public.csv"
+    assert len(file.read_text().splitlines()) == 91
+    wrong = cli("init", url, "--query", "SELECT * FROM nobody", "--out", tmp_path / "other")
+    assert "no such table: nobody" in wrong.stderr
+    assert "needs --query" in cli("init", url, "--out", tmp_path / "other").stderr
+
+
+def test_nothing_of_anybodys_is_written_over(cli, sample, tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "mine.txt").write_text("mine")
+    done = cli("init", sample, "--out", tmp_path / "app")
+    assert done.exit_code == 4
+    assert "exists: give another --out, or add checks to the app in it with --into" in done.stderr
+    assert made(tmp_path / "app") == {"mine.txt": "mine"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_folder_that_cannot_be_written_is_said(cli, sample, tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    done = cli("init", sample, "--out", tmp_path / "closed" / "app")
+    assert done.exit_code == 4
+    assert "Permission denied" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["numpy", "json", "class", "a_b", "1st", "x" * 33, "flwr-kld", "ä"]
+)
+def test_names_that_flower_or_python_do_not_take_are_refused(cli, sample, tmp_path, name):
+    done = cli("init", sample, "--out", tmp_path / name)
+    assert done.exit_code == 4
+    assert "another --out" in done.stderr or "give --out" in done.stderr
+    assert not (tmp_path / name).exists()
+
+
+def test_wheels_and_indexes_reach_the_nodes_by_the_apps_dependencies(cli, sample, tmp_path):
+    def dependencies(*options: object) -> dict:
+        shutil.rmtree(tmp_path / "app", ignore_errors=True)
+        done = cli("init", sample, "--out", tmp_path / "app", *options)
+        assert done.exit_code == 0, done.output
+        return tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
+
+    flower = "flwr>=1.41,<1.43"
+    own = dependencies("--wheel", "/srv/a b/flwr_kld-1.0-py3-none-any.whl")
+    uri = "file:///srv/a%20b/flwr_kld-1.0-py3-none-any.whl"
+    assert own["project"]["dependencies"] == [flower, f"flwr-kld @ {uri}"]
+    private = dependencies("--index", "https://pypi.example.org/simple")
+    assert private["project"]["dependencies"] == [flower, "flwr-kld"]
+    assert private["tool"]["uv"]["sources"] == {"flwr-kld": {"index": "flwr-kld"}}
+    assert private["tool"]["uv"]["index"][0]["url"] == "https://pypi.example.org/simple"
+    shutil.rmtree(tmp_path / "app")
+    bad = cli("init", sample, "--out", tmp_path / "app", "--wheel", "flwr_kld.zip")
+    assert "is not a wheel" in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "files"),
+    [
+        ("cron", {"kld.cron"}), ("systemd", {"kld.service", "kld.timer"}),
+        ("kubernetes", {"cronjob.yaml"}),
+    ],
+)  # fmt: skip
+def test_every_scheduler_runs_the_one_command(cli, sample, tmp_path, scheduler, files):
+    app = tmp_path / "my-app"
+    done = cli("init", sample, "--out", app, "--schedule", scheduler, "--at", "30 2 * * 1")
+    assert done.exit_code == 0, done.output
+    assert {f.name for f in (app / "deploy").iterdir()} == files | {"guard.toml"}
+    text = "".join((app / "deploy" / name).read_text() for name in files)
+    assert f"flwr-kld check {app} prod --schedule '30 2 * * 1'" in text
+    assert "--run-config 'drift-sample=\"\" drift-nodes=3'" in text
+
+
+@pytest.mark.parametrize(
+    ("at", "calendar"),
+    [
+        ("0 3 * * *", "*-*-* 03:00:00"), ("*/15 8-17 * * 1-5", "Mon..Fri *-*-* 08..17:00/15:00"),
+        ("5 4 1,15 * *", "*-*-01,15 04:05:00"), ("0 0 * 6 0", "Sun *-06-* 00:00:00"),
+    ],
+)  # fmt: skip
+def test_systemd_has_the_same_times(at, calendar):
+    assert on_calendar(at) == calendar
+
+
+@pytest.mark.parametrize("at", ["0 3 1 * 1", "0 3 * * mon", "0-30/10 3 * * *"])
+def test_what_systemd_cannot_express_is_said(at):
+    with pytest.raises(ValueError, match="take --schedule cron"):
+        on_calendar(at)
+
+
+def test_init_needs_one_place(cli, sample, tmp_path):
+    for options in ([], ["--out", tmp_path / "a", "--into", tmp_path / "b"]):
+        assert "give --out, a new folder, or --into" in cli("init", sample, *options).stderr
+
+
+def test_a_budget_in_force_stays(cli, sample, tmp_path):
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    cli("budget", "--ledger", url, "--set", 3)
+    done = cli("init", sample, "--out", tmp_path / "app", "--ledger", url)
+    assert done.exit_code == 0, done.output
+    assert Ledger(url).budget().epsilon == 3
+    config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
+    assert json.dumps(url) in (tmp_path / "app" / "pyproject.toml").read_text()
+    assert config["tool"]["flwr"]["app"]["config"]["drift-ledger"] == url

@@ -1,0 +1,156 @@
+"""``flwr-kld init --into``: few lines more, shown first, and training as it was to the bit."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli.apps import ANALYTICS, TRAINING, write_app
+from patience import HANGS
+
+from flwr_kld.accounting import Ledger
+from flwr_kld.cli.ledgers import report_of
+from flwr_kld.report import Outcome
+from flwr_kld.simulations.local_superlink import LocalSuperLink, local_superlink
+
+MOST_CHANGED = 20
+APPS = {"sklearnexample": TRAINING, "federatedanalytics": ANALYTICS}
+FLWR = Path(sys.executable).with_name("flwr")
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    rows = (f"{20 + i % 40},{'clerk' if i % 3 else 'nurse'}" for i in range(1200))
+    file = tmp_path / "sample.csv"
+    file.write_text("\n".join(["age,job", *rows]))
+    return file
+
+
+def texts(app: Path) -> dict[str, str]:
+    files = (*app.rglob("*.py"), app / "pyproject.toml")
+    return {str(file.relative_to(app)): file.read_bytes().decode() for file in files}
+
+
+def changed_lines(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Lines of files that were there which are now others."""
+    found = []
+    for name, text in before.items():
+        diff = difflib.ndiff(text.splitlines(), after[name].splitlines())
+        found += [line for line in diff if line[:1] in "+-" and line[2:].strip()]
+    return found
+
+
+def results(printed: str) -> list[str]:
+    return re.findall(r"^(?:RESULT|LOSSES|NORMS) .*$", printed, re.MULTILINE)
+
+
+def run(superlink: LocalSuperLink, app: Path) -> str:
+    command = [FLWR, "run", app, "--stream"]
+    done = subprocess.run(
+        command,
+        env=superlink.environment,
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["sklearnexample", pytest.param("federatedanalytics", marks=pytest.mark.slow)]
+)
+def test_an_app_gets_checks_and_does_what_it_did_to_the_bit(cli, sample, tmp_path, name):
+    plain = write_app(tmp_path / name, name, APPS[name])
+    checked = shutil.copytree(plain, tmp_path / f"{name}-checked")
+    done = cli("init", sample, "--into", checked, "--yes")
+    assert done.exit_code == 0, done.output
+    changed = changed_lines(texts(plain), texts(checked))
+    assert not [line for line in changed if line.startswith("-")]
+    assert len(changed) <= MOST_CHANGED, changed
+    with local_superlink(tmp_path / "superlink.log") as superlink:
+        before, after = run(superlink, plain), run(superlink, checked)
+    assert results(before) == results(after) != []
+    (entry,) = Ledger(f"sqlite:///{checked / 'drift.db'}").history("simulated")
+    report = report_of(entry)
+    assert report is not None, entry
+    assert report.outcome is not Outcome.DRIFT
+    assert report.cohort.survivors == 2
+
+
+def test_the_diff_is_shown_and_asked_for(cli, sample, tmp_path):
+    app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
+    before = texts(app)
+    done = cli("init", sample, "--into", app)  # standard input is empty
+    assert done.exit_code != 0
+    assert texts(app) == before
+    assert "+    strategy = WithDriftChecks(strategy, monitor, every=num_rounds)" in done.stdout
+    assert "+drift-sample" in done.stdout
+    assert "write this?" in done.stdout
+    assert not (app / "drift.db").exists()
+
+
+def test_what_has_checks_gets_no_second_ones(cli, sample, tmp_path):
+    app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
+    assert cli("init", sample, "--into", app, "--yes").exit_code == 0
+    before = texts(app)
+    again = cli("init", sample, "--into", app, "--yes")
+    assert again.exit_code == 4
+    assert "has drift checks already: flwr-kld doctor" in again.stderr
+    assert texts(app) == before
+
+
+def test_names_and_line_ends_of_the_app_are_kept(cli, sample, tmp_path):
+    taken = TRAINING["server_app"].replace("    # Read run config", "    monitor = simulated = 1")
+    files = {**TRAINING, "server_app": taken}
+    app = write_app(tmp_path / "app", "sklearnexample", files)
+    client = app / "sklearnexample" / "client_app.py"
+    client.write_bytes(client.read_bytes().replace(b"\n", b"\r\n"))
+    before = texts(app)
+    assert cli("init", sample, "--into", app, "--yes").exit_code == 0
+    after = texts(app)
+    assert "drift_monitor = KLDrift(" in after["sklearnexample/server_app.py"]
+    assert "WithDriftChecks(strategy, drift_monitor, " in after["sklearnexample/server_app.py"]
+    assert after["sklearnexample/client_app.py"].count("\r\n") == (
+        after["sklearnexample/client_app.py"].count("\n")
+    )
+    assert not [line for line in changed_lines(before, after) if line.startswith("-")]
+
+
+SERVER, CLIENT = "sklearnexample/server_app.py", "sklearnexample/client_app.py"
+ODD = {
+    "no package": ("pyproject.toml", "sklearnexample.client_app:app", "client_app:app"),
+    "no component": ("pyproject.toml", 'clientapp = "sklearnexample.client_app:app"', ""),
+    "no Flower": ("pyproject.toml", "[tool.flwr.app.components]", "[tool.other]"),
+    "no TOML": ("pyproject.toml", "[project]", "[project"),
+    "an inline config": (
+        "pyproject.toml", "[tool.flwr.app.config]\nnum-server-rounds = 2",
+        "[tool.flwr]\napp.config.num-server-rounds = 2",
+    ),
+    "another name": (CLIENT, "app = ClientApp()", "client = ClientApp()\napp = client"),
+    "the older client API": (CLIENT, "ClientApp()", "ClientApp(client_fn=print)"),
+    "the older server API": (SERVER, "@app.main()", "@app.lifespan()"),
+    "two strategies": (SERVER, "    print(\"RES", "    strategy.start(grid=grid)\n    print(\"RES"),
+    "an unnamed strategy": (SERVER, "strategy.start(", "FedAvg().start("),
+    "no Python": (SERVER, "def main", "def main main"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_other_layouts_are_refused_untouched_with_what_to_do(cli, sample, tmp_path, odd):
+    app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
+    name, old, new = ODD[odd]
+    text = (app / name).read_text()
+    assert old in text
+    (app / name).write_text(text.replace(old, new))
+    before = texts(app)
+    done = cli("init", sample, "--into", app, "--yes")
+    assert done.exit_code == 4, done.output
+    assert "Traceback" not in done.stderr
+    assert re.search("by hand|flwr-kld init|mend|not a valid TOML", done.stderr), done.stderr
+    assert texts(app) == before
