@@ -35,6 +35,15 @@ def test_columns_are_those_of_their_own_domains():
         assert (own - part.start).tolist() == domain.encode(records).tolist()
 
 
+def test_a_column_of_a_users_own_kind_is_read_by_it():
+    class Fahrenheit(Binned):
+        def encode(self, records):
+            return super().encode((np.asarray(records) - 32) / 1.8)
+
+    table = Table({"plain": Binned([0, 20]), "heat": Fahrenheit([0, 20])})
+    assert table.encode({"plain": [50.0], "heat": [50.0]}).tolist() == [[2, 5]]
+
+
 def test_symbols_are_named_by_column():
     names = [TABLE.name_of(symbol) for symbol in range(TABLE.size)]
     assert names[:8] == [
