@@ -30,7 +30,7 @@ test-deployment: $(VENV)/ready
 
 # The ledger's tests on a PostgreSQL server of their own; Debian's package is installed if missing.
 test-postgres: $(VENV)/ready
-	tests/accounting/postgres.sh $(BIN)/pytest tests/accounting
+	tests/accounting/postgres.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/examples/test_nightly.py
 
 # A lying server's messages, on all cores: some ten minutes on two. `make fuzz LIES=5000000` asks more,
 # `make fuzz FROM=400` goes on where the last line of an earlier run says.

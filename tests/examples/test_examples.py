@@ -4,13 +4,17 @@ Their data are the same in each run. The noise is not, and none of the outcomes 
 """
 
 import importlib
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from example_trips import write_trips
 from flwr.app import Context, RecordDict
 
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -22,7 +26,9 @@ Run = Callable[..., str]
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run an example as ``flwr run`` does, on so many nodes, and return what it prints."""
 
-    def to_its_end(name: str, nodes: int, **overrides: object) -> str:
+    def to_its_end(
+        name: str, nodes: int, records: Callable[[int], Path] | None = None, **overrides: object
+    ) -> str:
         project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text())
         app = project["tool"]["flwr"]["app"]
         changed = {key.replace("_", "-"): value for key, value in overrides.items()}
@@ -35,6 +41,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         config = app["config"] | changed
         grid = InProcessGrid(client, nodes)
         grid.set_run_config(config)
+        if records is not None:
+            for node in grid._contexts.values():
+                path = records(int(node.node_config["partition-id"]))
+                node.node_config["drift-records"] = str(path)
         server(grid, Context(1, 1, {}, RecordDict(), config))
         return capsys.readouterr().out
 
@@ -45,7 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_an_example_is_an_app_whose_readme_is_short(folder: Path):
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 25
-    assert f" examples/{folder.name} " in text  # in the command that runs it
+    assert re.search(rf"^[a-z-]+ .*\bexamples/{folder.name}\b", text, re.MULTILINE)  # a command
     app = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
     assert app["components"].keys() == {"serverapp", "clientapp"}
 
@@ -76,3 +86,20 @@ def test_model_monitoring(run: Run):
 def test_images_by_writer(run: Run):
     assert not run("images-by-writer", nodes=4).startswith("drift")
     assert run("images-by-writer", nodes=4, slant=0.5).startswith("drift: ")
+
+
+def test_a_nightly_check_reads_each_nodes_file_and_runs_once(
+    run: Run, ledger_at: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    url = ledger_at(tmp_path / "drift.db")
+    monkeypatch.setenv("FLWR_KLD_LEDGER", url)
+    Ledger(url).set_budget(Budget(8.0, 1e-5, window_days=30))
+    night = {"nodes": 4, "records": lambda node: write_trips(tmp_path, node)}
+    run("nightly-postgresql", **night, drift_check="2026-11-23")
+    kept = Ledger(url).check("2026-11-23")
+    assert kept.state == "settled"
+    assert kept.report["cohort"]["survivors"] == 4
+    assert kept.report["verdict"]["outcome"] == "no drift"
+    with pytest.raises(AlreadyChecked):
+        run("nightly-postgresql", **night, drift_check="2026-11-23")
+    assert 0.2 < Ledger(url).spent().epsilon <= 0.25

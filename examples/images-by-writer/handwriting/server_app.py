@@ -17,7 +17,7 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     while len(list(grid.get_node_ids())) < int(context.run_config["nodes"]):
         time.sleep(0.2)
-    public = np.concatenate([images(writer) for writer in range(10_000, 11_000)])
+    public = np.concatenate([images(writer) for writer in range(10_000, 10_500)])
     monitor = KLDrift(
         Reference.from_samples(DOMAIN, public),
         Trusted(epsilon=1.0),

@@ -1,0 +1,28 @@
+"""The check that `flwr-kld check` starts, on the ledger that the environment names."""
+
+import os
+import time
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from flwr_kld import Reference
+from flwr_kld.strategies import Alarm, KLDrift, Trusted
+from nightly.client_app import TRIPS
+
+app = ServerApp()
+survey = {"mode": [310, 250, 120, 320], "km": [300, 210, 260, 140, 70, 20]}  # public
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    while len(list(grid.get_node_ids())) < int(context.run_config["nodes"]):
+        time.sleep(1)
+    monitor = KLDrift(
+        Reference.from_counts(TRIPS, survey),
+        Trusted(epsilon=0.25, delta=1e-7),
+        threshold=0.1,
+        alarm=Alarm(rate=0.05, horizon=365),  # any false alarm in a year of nights: 5 %
+        ledger=os.environ["FLWR_KLD_LEDGER"],
+    )
+    monitor.check(grid, key=str(context.run_config["drift-check"]) or None)

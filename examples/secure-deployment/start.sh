@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# A SuperLink and four SuperNodes on this machine, until Ctrl-C. Like SuperNodes, this SuperLink
+# installs nothing that an app lists as a dependency: what runs is what its operator installed.
+set -euo pipefail
+keys=$PWD/keys port=${PORT:-8000}
+export FLWR_HOME=$keys/flower
+mkdir -p "$FLWR_HOME"
+cat >"$FLWR_HOME/config.toml" <<TOML
+[superlink]
+default = "hospitals"
+[superlink.hospitals]
+address = "127.0.0.1:$port"
+root-certificates = "$keys/ca.crt"
+TOML
+trap 'kill $(jobs -p)' EXIT
+flower-superlink --port "$port" --database "$keys/superlink.db" --enable-supernode-auth \
+    --ssl-ca-certfile "$keys/ca.crt" --ssl-certfile "$keys/superlink.crt" \
+    --ssl-keyfile "$keys/superlink.key" --disable-runtime-dependency-installation &
+until curl --silent --fail --cacert "$keys/ca.crt" "https://127.0.0.1:$port/health" >/dev/null; do
+    sleep 1
+done
+for i in 1 2 3 4; do
+    flwr supernode register "$keys/hospital-$i.auth.pub" hospitals
+    flower-supernode --superlink "127.0.0.1:$port" --port $((port + i)) \
+        --root-certificates "$keys/ca.crt" --auth-supernode-private-key "$keys/hospital-$i.auth" \
+        --node-config "hospital=$i drift-identity=\"$keys/hospital-$i.sign\" drift-roster=\"$keys/roster.json\"" &
+done
+wait

@@ -1,0 +1,48 @@
+"""What the README of the secure deployment says, in a copy of its folder."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from flower_deployment import BIN, wait_for
+from patience import HANGS
+
+from flwr_kld.simulations.local_superlink import reserved_port, stop_family
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "secure-deployment"
+pytestmark = pytest.mark.slow
+
+
+def test_four_hospitals_answer_a_server_that_they_need_not_trust(tmp_path: Path):
+    folder = shutil.copytree(EXAMPLE, tmp_path / "app", ignore=shutil.ignore_patterns("keys"))
+    with reserved_port() as port:
+        environment = {
+            **os.environ,
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_HOME": str(folder / "keys" / "flower"),
+            "PORT": str(port),
+        }
+        subprocess.run(["./make_keys.sh"], cwd=folder, env=environment, check=True)
+        log = tmp_path / "start.log"
+        with log.open("wb") as output:
+            started = subprocess.Popen(
+                ["./start.sh"], cwd=folder, env=environment, stdout=output, stderr=output
+            )
+        try:
+            wait_for(
+                lambda: log.read_text().count("SuperNode ID") == 4 or started.poll() is not None,
+                HANGS, "SuperNodes are connected",
+            )  # fmt: skip
+            roster = f'roster="{folder}/keys/roster.json"'
+            done = subprocess.run(
+                ["flwr", "run", ".", "hospitals", "--stream", "--run-config", roster],
+                cwd=folder, env=environment, capture_output=True, text=True, timeout=HANGS,
+            )  # fmt: skip
+        finally:
+            stop_family(started)
+    assert "4 of 4 clients, 8000 records" in done.stdout, done.stdout[-5000:] + log.read_text()
+    assert "nobody saw a clean one" in done.stdout
