@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -146,6 +147,18 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
         if any(each.most_records != self.clip for each in self.scores or ()):
             raise Unfit("clip", "the most records of the scores", self.clip)
 
+    @classmethod
+    def from_config(cls, config: object) -> Question:
+        """Read a ConfigRecord; the error is a `QueryRefused`.
+
+        Nodes of one process are sent the same question, which is public: it is read once.
+        """
+        values = dict(config) if isinstance(config, Mapping) else {}
+        try:
+            return _read(tuple((name, *_frozen(value)) for name, value in values.items()))
+        except TypeError:  # holds what no ConfigRecord does
+            return super().from_config(values)
+
     @property
     def length(self) -> int:
         """Length of a client's vector: one number a cell, or its sums."""
@@ -162,6 +175,19 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
             self.selection,
             self.scores,
         )
+
+
+def _frozen(value: Any) -> tuple[Any, Any]:
+    """Return a value that can be hashed, and its type: True is not 1."""
+    if type(value) is list:
+        return tuple(value), tuple(map(type, value))
+    return value, type(value)
+
+
+@lru_cache(maxsize=4)
+def _read(items: tuple[tuple[str, Any, Any], ...]) -> Question:
+    values = {name: list(v) if type(kind) is tuple else v for name, v, kind in items}
+    return super(Question, Question).from_config(values)
 
 
 @dataclass(frozen=True)

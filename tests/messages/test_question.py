@@ -92,6 +92,24 @@ def test_an_integer_epsilon_is_not_a_float():
         Question.from_config({**QUESTION.to_config(), "epsilon": 1})
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"members": [False, 4]},
+        {"members": [0.0, 4]},
+        {"clip": False},
+        {"asked": 20.0},
+        {"wire": []},
+    ],
+)
+def test_a_question_that_was_read_is_not_taken_for_one_that_equals_it(change):
+    """It is kept, and Python takes True for 1."""
+    config = QUESTION.to_config()
+    assert Question.from_config(config) == Question.from_config(config) == QUESTION
+    with pytest.raises(QueryRefused, match=f"{next(iter(change))} is not of its type"):
+        Question.from_config({**config, **change})
+
+
 def test_a_field_that_is_not_ours_is_refused_and_not_repeated():
     with pytest.raises(QueryRefused, match="a field that is not known") as refusal:
         Question.from_config({**QUESTION.to_config(), "secret-8675309": 1})
