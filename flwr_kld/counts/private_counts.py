@@ -21,6 +21,7 @@ from flwr_kld.privacy.private import Held, Private
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.score_columns import answer_of, limits_of
 from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
@@ -175,13 +176,9 @@ class ClientCounts(ClientVector):
         self, scores: tuple[Scores, ...], guarantee: Guarantee, bits: BitSource
     ) -> ClientScores:
         """Add up the scores of the records in each column, in steps that fit what is promised."""
-        ends = np.cumsum([each.cells for each in scores]).tolist()
-        coins = bits.words(len(NUMBERS) * len(scores)).reshape(len(scores), len(NUMBERS))
-        steps = [  # no variable holds a column's counts
-            each.answer(self._values[end - each.cells : end].astype(np.int64), guarantee, thrown)
-            for each, end, thrown in zip(scores, ends, coins, strict=True)
-        ]
-        return ClientScores(np.array(steps, dtype=np.int32).ravel(), scores, guarantee)
+        coins = bits.words(len(NUMBERS) * len(scores))
+        steps = answer_of(scores, self._values, guarantee, coins)
+        return ClientScores(steps, scores, guarantee)
 
 
 class ClientScores(ClientVector):
@@ -207,7 +204,7 @@ class ClientScores(ClientVector):
     def __init__(
         self, steps: NDArray[Any], scores: tuple[Scores, ...], guarantee: Guarantee
     ) -> None:
-        low, high = np.concatenate([each.limits(guarantee) for each in scores], axis=1)
+        low, high = limits_of(scores, guarantee)
         if (steps < low).any() or (steps > high).any():
             raise InvalidReply("sums are beyond what a client may answer")
         self._values = steps

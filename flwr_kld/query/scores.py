@@ -92,6 +92,13 @@ class Scores(Model, what="the scores"):
         if self.by not in ("client", "record"):
             raise ValueError(f"scores count by 'client' or 'record', got {self.by!r}")
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.divergence, self.outside, self.ceiling, self.most_records, self.by))
+
     @property
     def cells(self) -> int:
         """Number of cells."""
@@ -115,47 +122,17 @@ class Scores(Model, what="the scores"):
 
         In steps of scores, their squares, records, and again steps and their squares. The smallest
         units with which nothing that the guarantee protects moves a number by more than `MOVES`,
-        and no answer has more than 2**30 steps. Clients compute with them as fractions, and readers
-        in float64.
+        and no answer has more than 2**30 steps.
         """
-        return np.array([float(unit) for unit in _units(self, guarantee)])
+        return np.array([float(unit) for unit in self.fractions(guarantee)])
+
+    def fractions(self, guarantee: Guarantee) -> tuple[Fraction, ...]:
+        """Return `units` exactly: clients compute with these."""
+        return _units(self, guarantee)
 
     def limits(self, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the least and the largest number of steps that an honest client can answer."""
         return _limits(self, guarantee)
-
-    def numbers(self, counts: NDArray[np.int64]) -> tuple[int, ...]:
-        """Compute a client's numbers from its counts, shape [cells]: whole, and exact."""
-        divergence, outside = self.tables
-        if self.by == "record":
-            tables = (divergence, divergence**2, np.ones_like(outside), outside, outside**2)
-            return tuple(int(counts @ table) for table in tables)
-        s, out = min(int(counts @ divergence), self.ceiling), int(counts @ outside)
-        return s, s * s, int(counts.sum()), out, out * out
-
-    def answer(
-        self, counts: NDArray[np.int64], guarantee: Guarantee, coins: NDArray[np.uint64]
-    ) -> list[int]:
-        """Compute a client's numbers in whole steps; shape [5].
-
-        Rounded up or down at random so that the mean stays: what one record moves, it moves by as
-        many steps at most whatever the coins, so the coins of two neighbours can be the same.
-
-        Parameters
-        ----------
-        counts : NDArray[np.int64]
-            The client's, shape [cells].
-        guarantee : Guarantee
-            Which the steps fit.
-        coins : NDArray[np.uint64]
-            Random words of the client, shape [5].
-        """
-        parts = zip(self.numbers(counts), _units(self, guarantee), coins.tolist(), strict=True)
-        # floor(number / unit + coin / 2**64), in whole numbers
-        return [
-            (((x * u.denominator) << 64) + coin * u.numerator) // (u.numerator << 64)
-            for x, u, coin in parts
-        ]
 
     def _range(self, number: str) -> tuple[int, int]:
         """Least and largest value of a client's number, 0 included."""

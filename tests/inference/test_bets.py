@@ -14,6 +14,7 @@ from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.query.score_columns import numbers_of
 from flwr_kld.query.scores import MOVES, NUMBERS, Scores
 
 TOTAL, SQUARES = NUMBERS.index("total"), NUMBERS.index("squares")
@@ -33,7 +34,7 @@ def mean_of_evidence(scores, epsilon, clients, deviation):
         return math.exp(slope * low) * (1 - up + up * math.exp(slope))
 
     def of_client(counts):
-        numbers = scores.numbers(counts)
+        numbers = numbers_of((scores,), counts)
         return of_coin(numbers[TOTAL], units[TOTAL], slopes[0]) * of_coin(
             numbers[SQUARES], units[SQUARES], slopes[1]
         )

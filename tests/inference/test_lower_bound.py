@@ -16,6 +16,7 @@ from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.sampler import sample
+from flwr_kld.query.score_columns import answer_of
 from flwr_kld.query.scores import MOVES, NUMBERS
 
 GUARANTEE = Guarantee(1.0)
@@ -35,7 +36,9 @@ def measured(plan, publish, law, rng, *, clients=200, size=50, by="client", **op
     witness = Witness.from_counts(first, deciding)
     counts = rng.multinomial(size, law, size=clients)
     bits = SeededBits(int(rng.integers(1 << 30)))
-    steps = np.sum([witness.scores.answer(c, GUARANTEE, bits.words(5)) for c in counts], axis=0)
+    steps = np.sum(
+        [answer_of((witness.scores,), c, GUARANTEE, bits.words(5)) for c in counts], axis=0
+    )
     steps += NOISE[rng.integers(len(NOISE))]
     return witness, ClientSums(steps, clients, EVENT, witness.query_plan(), False)
 

@@ -17,6 +17,7 @@ from flwr_kld.planner.drift import Drift
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.score_columns import answer_of
 from flwr_kld.trust.trusted import Trusted
 
 K, HALF, EACH, THRESHOLD = 100, 100, 50, 0.05
@@ -43,7 +44,9 @@ def simulated(p, checks):
     for _ in range(checks):
         witness = Witness.from_counts(first_half(p, generator, bits), DECIDING)
         clients = generator.multinomial(EACH, p, HALF)
-        answers = [witness.scores.answer(own, TRUST.guarantee, bits.words(5)) for own in clients]
+        answers = [
+            answer_of((witness.scores,), own, TRUST.guarantee, bits.words(5)) for own in clients
+        ]
         steps = np.sum(answers, axis=0) + sample(NOISE.table, len(answers[0]), bits)
         sums = ClientSums(steps, HALF, NOISE, witness.query_plan(), False)
         found.append(log_evidence(witness, sums))

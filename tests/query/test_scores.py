@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.score_columns import answer_of, limits_of, numbers_of
 from flwr_kld.query.scores import (
     LARGEST_SCORE,
     LARGEST_SUM,
@@ -66,7 +67,7 @@ def neighbours(adjacency, unit):
 @given(scores=any_scores())
 def test_nothing_protected_moves_a_number_further_than_is_said(adjacency, unit, scores):
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
-    numbers = {tuple(counts): scores.numbers(counts) for counts in counts_of(_MOST)}
+    numbers = {tuple(counts): numbers_of((scores,), counts) for counts in counts_of(_MOST)}
     pairs = [(numbers[tuple(a)], numbers[tuple(b)]) for a, b in neighbours(adjacency, unit)]
     moved = [max(abs(a[i] - b[i]) for a, b in pairs) for i in range(len(NUMBERS))]
     for move, step, most in zip(moved, _units(scores, guarantee), MOVES, strict=True):
@@ -84,7 +85,7 @@ def test_large_scores_that_hardly_differ_move_no_further(by, ceiling, adjacency)
         one = np.array([kept, MOST_RECORDS - 1 - kept])
         other = one + ([1, 0] if adjacency is Adjacency.ADD_REMOVE else [1, -1])
         for a, b, step, most in zip(
-            scores.numbers(one), scores.numbers(other), units, MOVES, strict=True
+            numbers_of((scores,), one), numbers_of((scores,), other), units, MOVES, strict=True
         ):
             assert abs(a - b) <= most * step
 
@@ -112,7 +113,9 @@ def test_the_units_are_the_smallest(adjacency, unit):
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
     units = scores.units(guarantee)
     pairs = neighbours(adjacency, unit)
-    numbers = [(np.array(scores.numbers(a)), np.array(scores.numbers(b))) for a, b in pairs]
+    numbers = [
+        (np.array(numbers_of((scores,), a)), np.array(numbers_of((scores,), b))) for a, b in pairs
+    ]
     moved = [np.abs(one - other) / units for one, other in numbers]
     reached = np.max(moved, axis=0)
     still = adjacency is Adjacency.REPLACE_ONE and unit is Unit.RECORD
@@ -128,8 +131,8 @@ def test_answers_are_whole_steps_beside_the_numbers_and_within_limits(scores, se
     guarantee = Guarantee(1.0)
     low, high = scores.limits(guarantee)
     for counts in counts_of(_MOST):
-        exact = np.array(scores.numbers(counts)) / scores.units(guarantee)
-        steps = scores.answer(counts, guarantee, SeededBits(seed).words(5))
+        exact = np.array(numbers_of((scores,), counts)) / scores.units(guarantee)
+        steps = answer_of((scores,), counts, guarantee, SeededBits(seed).words(5))
         assert (np.abs(steps - exact) < 1).all()
         assert (steps >= low).all()
         assert (steps <= high).all()
@@ -139,8 +142,10 @@ def test_rounding_keeps_the_mean():
     scores = Scores((7, -5, 1), (9, -1, -1), 100, _MOST, "client")
     guarantee, counts = Guarantee(1.0), np.array([1, 2, 0])
     bits, runs = SeededBits(3), 4000
-    mean = np.mean([scores.answer(counts, guarantee, bits.words(5)) for _ in range(runs)], axis=0)
-    exact = np.array(scores.numbers(counts)) / scores.units(guarantee)
+    mean = np.mean(
+        [answer_of((scores,), counts, guarantee, bits.words(5)) for _ in range(runs)], axis=0
+    )
+    exact = np.array(numbers_of((scores,), counts)) / scores.units(guarantee)
     assert np.abs(mean - exact).max() < 6 * 0.5 / runs**0.5
 
 
@@ -149,7 +154,10 @@ def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
     scores = Scores((20, -20, 3), (9, -1, -1), 50, _MOST, "client")
     answers = {
         tuple(c): np.array(
-            [scores.answer(c, Guarantee(1.0), SeededBits(seed).words(5)) for seed in range(20)]
+            [
+                answer_of((scores,), c, Guarantee(1.0), SeededBits(seed).words(5))
+                for seed in range(20)
+            ]
         )
         for c in counts_of(_MOST)
     }
@@ -168,9 +176,10 @@ def test_records_are_each_a_client_of_one_record():
     alone = Scores(table, other, 100, 1, "client")
     counts = np.array([2, 1, 1])
     sums = sum(
-        count * np.array(alone.numbers(row)) for count, row in zip(counts, np.eye(3), strict=True)
+        count * np.array(numbers_of((alone,), row))
+        for count, row in zip(counts, np.eye(3, dtype=int), strict=True)
     )
-    np.testing.assert_allclose(each.numbers(counts), sums)
+    np.testing.assert_allclose(numbers_of((each,), counts), sums)
 
 
 @pytest.mark.parametrize(
@@ -192,3 +201,32 @@ def test_odd_scores_are_refused(changed, words):
               "by": "client"} | changed  # fmt: skip
     with pytest.raises(ValueError, match=words):
         Scores(**fields)
+
+
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_columns_together_answer_as_each_by_itself(data, seed):
+    rule = data.draw(st.sampled_from(["client", "record"]))
+    ceilings = st.integers(0, LARGEST_SUM)
+    scores = tuple(
+        Scores(data.draw(tables), data.draw(tables), data.draw(ceilings), MOST_RECORDS, rule)
+        for _ in range(3)
+    )
+    counts = np.random.default_rng(seed).integers(0, MOST_RECORDS // 3, (3, _CELLS), dtype=np.int32)
+    coins = SeededBits(seed).words(15).reshape(3, 5)
+    alone = [
+        answer_of((own,), count, Guarantee(1.0), thrown)
+        for own, count, thrown in zip(scores, counts, coins, strict=True)
+    ]
+    together = answer_of(scores, counts.ravel(), Guarantee(1.0), coins.ravel())
+    assert together.tolist() == np.concatenate(alone).tolist()
+    low, high = limits_of(scores, Guarantee(1.0))
+    assert ((low <= together) & (together <= high)).all()
+
+
+@pytest.mark.parametrize("by", ["client", "record"])
+def test_numbers_beyond_64_bits_are_exact(by):
+    scores = Scores((LARGEST_SCORE, -1), (-LARGEST_SCORE, 1), LARGEST_SUM, MOST_RECORDS, by)
+    most, s = MOST_RECORDS, LARGEST_SCORE
+    square = most * s**2 if by == "record" else (most * s) ** 2
+    counts = np.array([most, 0], dtype=np.int32)
+    assert numbers_of((scores,), counts) == [most * s, square, most, -most * s, square]

@@ -14,6 +14,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.score_columns import numbers_of
 from flwr_kld.query.scores import MOVES, NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.strategies import (
@@ -89,7 +90,7 @@ def test_sums_are_those_of_the_records_but_for_the_noise(way, by, tmp_path):
     assert sums.clients == NODES
     each = np.array(SHARES) * EACH
     counts = np.bincount(plan.cell_of, each, plan.cells).astype(np.int64)
-    exact = NODES * np.array(plan.scores[0].numbers(counts))
+    exact = NODES * np.array(numbers_of(plan.scores, counts))
     for number, value in zip(NUMBERS, exact, strict=True):
         margin = FAR * sums.deviation(number) + NODES * sums.unit(number)
         assert abs(sums.value(number) - value) < margin

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.privacy import Guarantee
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.score_columns import numbers_of
 from flwr_kld.query.scores import Scores
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.client_sums import answers, numbers
@@ -116,7 +117,7 @@ def test_all_clients_at_once_answer_as_each_of_them(seed, by):
     records = Clients(np.append(PI, [0.0, 0.0]), Geometric(3)).draw(PLAN, 7, rng)
     records = records.at_most(8, rng)
     one_by_one = [
-        scores.numbers(np.bincount(records.cells[records.client == i], minlength=PLAN.cells))
+        numbers_of((scores,), np.bincount(records.cells[records.client == i], minlength=PLAN.cells))
         for i in range(7)
     ]
     together = numbers(scores, records)
