@@ -52,7 +52,7 @@ check: $(VENV)/ready
 docs: $(VENV)/docs
 	rm -rf build/docs build/site && mkdir -p build/docs/flwr_kld
 	ln -s $(CURDIR)/flwr_kld/* $(CURDIR)/strategies $(CURDIR)/clients $(CURDIR)/simulations build/docs/flwr_kld/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 $(VENV)/docs: $(VENV)/ready
 	$(UV) --editable '.[docs]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[docs]'

@@ -13,7 +13,7 @@ PAGES = [
 """Every page that a reader sees."""
 
 _BLOCK = re.compile(
-    r"^(?:<!-- (?P<tag>recipe|example): (?P<name>\S+) -->\n)?```(?P<language>\w*)\n"
+    r"^(?:<!-- (?P<tag>recipe|example|lines): (?P<name>\S+) -->\n)?```(?P<language>\w*)\n"
     r"(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
@@ -23,8 +23,8 @@ _BLOCK = re.compile(
 class Block:
     """What stands between two fences.
 
-    A *recipe* is a file of an app, and a test runs it with what it needs; an *example* runs by
-    itself and prints what the page's next block says, unless a test has it, too.
+    A *recipe* is a file of an app, and a test runs it with what it needs; *lines* are part of one.
+    An *example* runs by itself and prints what the page's next block says, unless a test has it.
     """
 
     page: Path

@@ -1,5 +1,6 @@
 """Every fenced block of README and docs runs, or is held to what would run it."""
 
+import ast
 import configparser
 import importlib
 import json
@@ -30,13 +31,13 @@ TESTS = {
     for path in (ROOT / "tests").rglob("*.py")
     if path != Path(__file__)
 }
-SHELL = ("sh", "console", "cron", "ini", "yaml")
+SHELL = ("", "sh", "console", "cron", "ini", "yaml")
 DATA = {
     "json": json.loads,
     "toml": tomllib.loads,
     "yaml": lambda text: list(yaml.safe_load_all(text)),
 }
-KNOWN = {"", "text", "python", *SHELL, *DATA}
+KNOWN = {"text", "python", *SHELL, *DATA}
 
 
 def of(*languages: str, tag: str | None = None) -> pytest.MarkDecorator:
@@ -61,6 +62,15 @@ def test_no_two_files_share_a_name():
 def test_a_test_runs_each_recipe(block):
     if block.page.name != "trust-models.md":  # whose test runs whatever recipe is there
         assert named_in_tests(block.name)
+
+
+@of("python", tag="lines")
+def test_lines_import_what_there_is(block):
+    """They stand in somebody's app, which is not here."""
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("flwr_kld"):
+            module = importlib.import_module(str(node.module))
+            assert all(hasattr(module, alias.name) for alias in node.names)
 
 
 @of("python", tag="example")
@@ -174,7 +184,7 @@ def typed_lines(block: Block) -> Iterator[str]:
     """Lines that are typed, without their continuations, comments and prompts."""
     for line in block.text.replace("\\\n", " ").splitlines():
         if block.language != "console" or line.startswith("$ "):
-            yield re.sub(r"\s+# .*|^#.*", "", line.removeprefix("$ "))
+            yield re.sub(r"\s+# .*|^#.*|…", "", line.removeprefix("$ "))
 
 
 def invocations(block: Block, program: str) -> Iterator[list[str]]:

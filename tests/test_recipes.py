@@ -141,7 +141,7 @@ def test_the_recipe_for_few_clients_asks_for_another_bucket_each_night(tmp_path)
     names: dict[str, object] = {}
     exec(compile(text, "small_server.py", "exec"), names)
     grid = InProcessGrid(dispatch, nodes=3)
-    for night in range(2):  # the budget of 1 holds both
+    for night in range(2):  # the budget of 1 has room for both
         report = names["monitor"].check(grid, key=str(night))
         assert report.cohort.survivors == 3
         assert report.verdict is not None
