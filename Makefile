@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-deployment test-postgres fuzz check docs clean
+.PHONY: demo test test-slow test-deployment test-postgres fuzz check docs release test-lowest clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -38,6 +38,27 @@ LIES ?= 1000000
 FROM ?= 0
 fuzz: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python tests/adversary/fuzz.py --lies $(LIES) --first $(FROM)
+
+# sdist, and a wheel from it, in dist/; their metadata is checked, and the wheel alone runs a check.
+# The version is that of the tag that is checked out: `git tag v1.0.0rc1`.
+release: $(VENV)/ready
+	rm -rf dist build
+	$(BIN)/uv build --quiet --out-dir dist .
+	$(BIN)/uv tool run --quiet twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/uv venv --quiet --python $(PYTHON) build/release
+	$(BIN)/uv pip install --quiet --python build/release/bin/python dist/*.whl
+	build/release/bin/python -P tests/wheel_check.py
+
+# The fast tests with the oldest versions that pyproject.toml accepts of what it lists, and with the
+# newest; `make test-lowest PYTHON=python3.13 TESTS=tests/domain` for another Python, or fewer tests.
+TESTS ?= tests
+test-lowest: $(VENV)/ready
+	for versions in lowest-direct highest; do \
+		environment=build/$$versions && \
+		$(BIN)/uv venv --quiet --clear --python $(PYTHON) $$environment && \
+		$(BIN)/uv pip install --quiet --python $$environment/bin/python --resolution $$versions --editable '.[dev]' && \
+		$$environment/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS) || exit; \
+	done
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

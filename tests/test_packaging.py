@@ -105,8 +105,10 @@ def test_the_wheel_has_everything_under_one_name(installed, loaded):
     assert loaded["places"] == {str(installed / "flwr_kld/strategies/__init__.py"), str(app)}
     assert (app / "pyproject.toml").exists()
     assert (installed / "flwr_kld/py.typed").exists()
-    assert not (installed / "tests").exists()
-    assert not (installed / "strategies").exists()
+    (info,) = installed.glob("*.dist-info")
+    files = [line.split(",")[0] for line in (info / "RECORD").read_text().splitlines()]
+    top = {file.split("/")[0] for file in files if not file.endswith("bin/flwr-kld")}
+    assert top == {"flwr_kld", info.name}
 
 
 def test_studies_and_benchmarks_are_beside_the_wheel(installed):
