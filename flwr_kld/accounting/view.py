@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from sqlalchemy import func, select, union
+from sqlalchemy import func, null, select, union
 
 from flwr_kld.accounting import books
 from flwr_kld.accounting.afford import spent_by
@@ -19,6 +19,10 @@ from flwr_kld.accounting.window import Window
 
 _PAGE = 32
 """Entries that are read at once, where not all are wanted."""
+_LIGHT = select(
+    *(column for column in checks.c if column is not checks.c.report), null().label("report")
+)
+"""Entries without their reports, which are most of a ledger's size."""
 
 
 class LedgerView:
@@ -42,6 +46,8 @@ class LedgerView:
 
     def __init__(self, url: str, *, patience: float = 5.0) -> None:
         self._database = Database(url, patience, read_only=True)
+        self.name = self._database.name
+        """Of the ledger, without a password."""
 
     def populations(self) -> list[str]:
         """Names of all that have a budget or an entry, sorted."""
@@ -62,14 +68,14 @@ class LedgerView:
     def leaving(
         self, population: str, most: int, *, now: float | None = None
     ) -> list[tuple[datetime, Entry]]:
-        """Return what leaves the budget's window next, and when (UTC), soonest first."""
+        """Return what leaves the budget's window next, without reports, and when (UTC)."""
         with self._database.reading() as connection:
             seconds = books.time_seen(connection, time.time() if now is None else now)
             try:
                 budget = books.budget_of(connection, population)
             except NoBudget:
                 return []
-            query = select(checks).where(
+            query = _LIGHT.where(
                 checks.c.population == population, checks.c.started >= seconds - budget.seconds
             )
             oldest = query.order_by(checks.c.started, checks.c.number).limit(4 * most)
@@ -80,8 +86,8 @@ class LedgerView:
     def newest_first(
         self, population: str, kinds: Iterable[Kind], *, before: int | None = None
     ) -> Iterator[Entry]:
-        """Yield entries of some kinds, newest first, from the one before a number on."""
-        query = select(checks).where(
+        """Yield entries of some kinds without reports, newest first, from before a number on."""
+        query = _LIGHT.where(
             checks.c.population == population, checks.c.kind.in_(list(map(str, kinds)))
         )
         query = query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(_PAGE)
@@ -94,24 +100,22 @@ class LedgerView:
                 return
             before = page[-1].number
 
-    def count_before(self, population: str, number: int, kinds: Iterable[Kind]) -> int:
-        """Count the entries of some kinds before an entry."""
-        with self._database.reading() as connection:
-            return books.count_before(connection, population, number, kinds)
-
     def entry(self, number: int) -> Entry | None:
-        """Return an entry by its number."""
+        """Return an entry by its number, with its report."""
         with self._database.reading() as connection:
             found = books.entries(connection, select(checks).where(checks.c.number == number))
         return found[0] if found else None
 
-    def round_keys(self, population: str) -> list[str]:
-        """Keys of all rounds of predictors, oldest first."""
-        query = select(checks.c.key).where(
-            checks.c.population == population, checks.c.kind == str(Kind.ROUND)
-        )
+    def with_report(self, entry: Entry) -> Entry:
+        """Return an entry with its report, if it has one."""
+        return self.entry(entry.number) or entry
+
+    def keys(self, population: str) -> list[tuple[int, Kind, str]]:
+        """Return number, kind and key of all entries, oldest first."""
+        query = select(checks.c.number, checks.c.kind, checks.c.key)
+        query = query.where(checks.c.population == population).order_by(checks.c.number)
         with self._database.reading() as connection:
-            return list(connection.execute(query.order_by(checks.c.number)).scalars())
+            return [(number, Kind(kind), key) for number, kind, key in connection.execute(query)]
 
     def stamp(self) -> str:
         """Return what is another text after any change of budgets and entries."""

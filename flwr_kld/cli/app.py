@@ -26,6 +26,7 @@ from flwr_kld.cli.output import complain
 from flwr_kld.cli.plan import plan
 from flwr_kld.cli.reference import reference
 from flwr_kld.cli.report import report
+from flwr_kld.cli.serve import serve
 from flwr_kld.cli.simulate import simulate
 from flwr_kld.cli.watch import watch
 
@@ -101,7 +102,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
 )
-for command in (init, demo, simulate, plan, check, watch, history, report, budget):
+for command in (init, demo, simulate, plan, check, watch, history, report, serve, budget):
     app.command()(command)
 app.add_typer(reference, name="reference")
 

@@ -21,10 +21,21 @@ def existing_ledger(url: str) -> Ledger:
     ValueError
         If there is none.
     """
+    require_ledger(url)
+    return Ledger(url)
+
+
+def require_ledger(url: str) -> None:
+    """Refuse a file that is not there; whether it is a ledger, its reader says.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
     file = _sqlite_file(url)
     if file is not None and not file.is_file():
         raise ValueError(f"there is no ledger {file}: give --ledger, or set FLWR_KLD_LEDGER")
-    return Ledger(url)
 
 
 def no_budget(words: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind
@@ -24,6 +25,18 @@ def report_of(entry: Entry) -> Report | None:
         return Report.from_dict(entry.report)
     except ValueError:
         return None
+
+
+def brief_report_of(entry: Entry) -> Report | None:
+    """Return the same report without the figures of a table's columns: in a third of the time."""
+    if not isinstance(entry.report, dict) or not isinstance(entry.report.get("columns"), dict):
+        return report_of(entry)
+    brief = {
+        name: {part: column[part] for part in ("reading", "verdict") if part in column}
+        for name, column in entry.report["columns"].items()
+        if isinstance(column, dict)
+    }
+    return report_of(replace(entry, report={**entry.report, "columns": brief}))
 
 
 def predictor_of(entry: Entry) -> str | None:
@@ -83,14 +96,22 @@ def predictors_of(entries: Iterable[Entry]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(predictor_of, entries))))
 
 
-def checks_of(entries: Iterable[Entry], before: int = 0) -> CheckSeries:
-    """Return the checks of a history; whatever else it holds is left out.
+def numbered(entries: Iterable[Entry], before: int = 0) -> Iterator[tuple[int, Entry]]:
+    """Yield what takes a number, with it: from `before` + 1 on. Rounds of predictors take none."""
+    return enumerate((entry for entry in entries if entry.kind in NUMBERED), before + 1)
 
-    They are numbered from `before` + 1 on. References and draws take a number, rounds do not.
-    """
-    numbered = enumerate((entry for entry in entries if entry.kind in NUMBERED), before + 1)
+
+def checks_of(
+    entries: Iterable[Entry],
+    before: int = 0,
+    *,
+    read: Callable[[Entry], Report | None] = report_of,
+) -> CheckSeries:
+    """Return the checks of a history, `numbered`; whatever else it holds is left out."""
     return CheckSeries(
-        _point(number, entry, report_of(entry)) for number, entry in numbered if is_check(entry)
+        _point(number, entry, read(entry))
+        for number, entry in numbered(entries, before)
+        if is_check(entry)
     )
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from flwr_kld._extras import require
 
-_TEMPLATES = Path(__file__).parent / "page"
+TEMPLATES = Path(__file__).parent / "page"
+"""Templates, and the files that pages which do not stand by themselves refer to."""
 _DARK, _NARROW = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
 SCREENS = (
     ("", False, False),
@@ -57,7 +58,7 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Any:
     jinja2 = require("jinja2", extra="plots")
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True)
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True)
     environment.filters.update(nats=_nats, percent=_percent, sentence=_sentence, when=_when)
     return environment
 

@@ -30,6 +30,7 @@ class Page:
         self._unread = b""
         self._number = 0
         self._session: str | None = None
+        self._origin = "data:"
         self.complaints: list[str] = []
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
@@ -50,8 +51,10 @@ class Page:
             raise RuntimeError(f"{method}: {answer['error']}")
         return answer["result"]
 
-    def open(self, path: Path, *, dark: bool, width: int) -> None:
-        """Load a file as a screen of this width and colour scheme shows it."""
+    def open(self, place: Path | str, *, dark: bool, width: int) -> None:
+        """Load a file, or an address of this machine, as such a screen shows it."""
+        address = place.as_uri() if isinstance(place, Path) else place
+        self._origin = "data:" if isinstance(place, Path) else "/".join(address.split("/")[:3])
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send(
@@ -59,7 +62,7 @@ class Page:
             mobile=width < 600,
         )  # fmt: skip
         self.send("Emulation.setScrollbarsHidden", hidden=True)
-        self.send("Page.navigate", url=path.as_uri())
+        self.send("Page.navigate", url=address)
         loaded = "new Promise(r => document.readyState == 'complete' ? r() : onload = () => r())"
         self.send("Runtime.evaluate", expression=loaded, awaitPromise=True)
 
@@ -104,7 +107,7 @@ class Page:
         elif method == "Log.entryAdded" and said["entry"]["level"] in ("error", "warning"):
             self.complaints.append(said["entry"]["text"])
         elif method == "Network.requestWillBeSent" and not said["request"]["url"].startswith(
-            ("data:", "file:")
+            ("data:", "file:", self._origin)
         ):
             self.complaints.append(f"asked the network for {said['request']['url']}")
 

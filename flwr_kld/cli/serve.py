@@ -1,0 +1,83 @@
+"""``flwr-kld serve``: a live, read-only page over the ledger."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from threading import Thread
+from typing import Annotated
+
+import typer
+
+from flwr_kld.cli.ledgers import DEFAULT_LEDGER, require_ledger
+from flwr_kld.cli.options import Ledger
+from flwr_kld.cli.output import say
+
+TOKEN = "FLWR_KLD_SERVE_TOKEN"
+_STOPPED = (130, 143)
+"""Exit codes of SIGINT and SIGTERM, by which services are stopped."""
+
+
+def serve(
+    *,
+    ledger: Ledger = DEFAULT_LEDGER,
+    address: Annotated[
+        str, typer.Option(help="Address to listen on; by default this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8600,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help=f"File that holds the token; without it, {TOKEN} may hold it."),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Certificate chain for TLS, PEM; with --key.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="Private key for TLS, PEM.")] = None,
+) -> None:
+    """Serve a live page over the ledger until stopped by SIGTERM or Ctrl-C. It changes nothing.
+
+    It shows budgets, verdicts over time, columns, and each check's report. On another address than
+    this machine's, a token is required: browsers ask for it as a password, with any name.
+    """
+    import uvicorn  # these take a second, which other commands need not wait for
+
+    from flwr_kld.accounting.view import LedgerView
+    from flwr_kld.serve.door import Door, is_loopback
+    from flwr_kld.serve.pages import Pages
+    from flwr_kld.serve.site import site
+
+    token = token_file.read_text().strip() if token_file else os.environ.get(TOKEN)
+    if token is None and not is_loopback(address):
+        raise ValueError(
+            f"on {address} others can see this page, so a token is required: give --token-file, or "
+            f"set {TOKEN}. Make one with openssl rand -hex 32"
+        )
+    if (certificate is None) != (key is None):
+        raise ValueError("TLS takes both --certificate and --key")
+    require_ledger(ledger)
+    view = LedgerView(ledger)
+    pages = Pages(view)
+
+    settings = uvicorn.Config(
+        Door(site(pages), token=token), log_level="warning", access_log=False, lifespan="off",
+        ws="none", server_header=False, limit_concurrency=64, timeout_graceful_shutdown=3,
+        ssl_certfile=certificate, ssl_keyfile=key,
+    )  # fmt: skip
+    with socket.create_server((address, port), family=_family(address)) as listening:
+        Thread(target=pages.populations, daemon=True).start()  # the first composition takes seconds
+        host = f"[{address}]" if ":" in address else address
+        scheme = "https" if certificate else "http"
+        say(f"{scheme}://{host}:{listening.getsockname()[1]}/ shows {view.name}; stop with Ctrl-C")
+        if token is not None and not certificate and not is_loopback(address):
+            say("token and pages cross the network unencrypted: give --certificate and --key")
+        try:
+            uvicorn.Server(settings).run(sockets=[listening])
+        except SystemExit as end:
+            if end.code not in _STOPPED:
+                raise
+    say("stopped")
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

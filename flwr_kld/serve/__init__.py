@@ -1,0 +1,1 @@
+"""A live, read-only page over a ledger: `flwr-kld serve`."""

@@ -1,0 +1,146 @@
+"""Who may come in, by which methods, and what browsers may do with what they are given."""
+
+from __future__ import annotations
+
+import hmac
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from hashlib import sha256
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
+"""An ASGI application."""
+
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+SHORTEST_TOKEN = 16
+"""Characters; shorter ones could be guessed."""
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of each answer, unless it has its own: nothing runs but our own files, in no frame of others."""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address to listen on is reached from this machine only."""
+    try:
+        return address == "localhost" or ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class Door:
+    """What every request passes before the application sees it.
+
+    Without a token, requests must be for this very machine's names: a page of another site can make
+    its own name point here (DNS rebinding), yet browsers still send that name as the host. With a
+    token, names do not matter: a browser sends it only to the site that it was typed for.
+
+    Parameters
+    ----------
+    app : App
+        What is behind it.
+    token : str or None
+        Demanded as a bearer token, or as the password of HTTP's basic authentication, with any
+        name: that is what browsers ask for by themselves. None lets all in who use `names`.
+    names : Iterable[str]
+        Hosts by which this machine is known where there is no token.
+
+    Raises
+    ------
+    ValueError
+        If the token is too short.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        token: str | None,
+        names: Iterable[str] = THIS_MACHINE,
+    ) -> None:
+        if token is not None and len(token) < SHORTEST_TOKEN:
+            raise ValueError(
+                f"the token has {len(token)} characters, and needs {SHORTEST_TOKEN} at least: make "
+                "one with openssl rand -hex 32"
+            )
+        self._app, self._names = app, frozenset(names)
+        self._token = None if token is None else _digest(token.encode())
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        """Let a request in, or answer it here."""
+        if scope["type"] != "http":
+            return
+        headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+
+        async def guarded(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                given = list(message.get("headers", []))
+                known = {name.lower() for name, _ in given}
+                ours = ((n.lower().encode(), v.encode()) for n, v in _HEADERS.items())
+                message["headers"] = given + [(n, v) for n, v in ours if n not in known]
+            await send(message)
+
+        if scope["method"] not in ("GET", "HEAD"):
+            await _answer(guarded, 405, "This page is only read.", {"Allow": "GET, HEAD"})
+        elif self._token is None and not self._for_us(_all(headers, b"host")):
+            await _answer(guarded, 421, "This host is not served without a token.")
+        elif self._token is not None and not self._knows(_all(headers, b"authorization")):
+            ask = {"WWW-Authenticate": 'Basic realm="flwr-kld", charset="UTF-8"'}
+            await _answer(guarded, 401, "A token is required: give it as the password.", ask)
+        else:
+            await self._app(scope, receive, guarded)
+
+    def _for_us(self, hosts: list[bytes]) -> bool:
+        try:
+            (host,) = hosts
+            return urlsplit(f"//{host.decode('ascii')}").hostname in self._names
+        except ValueError:  # none, several, or not a host
+            return False
+
+    def _knows(self, given: list[bytes]) -> bool:
+        offered = _token_in(given[0]) if len(given) == 1 else b""
+        return hmac.compare_digest(_digest(offered), self._token or b"")
+
+
+def _token_in(authorization: bytes) -> bytes:
+    """Return the token of a header, if it holds one."""
+    scheme, _, value = authorization.partition(b" ")
+    if scheme.lower() == b"bearer":
+        return value.strip()
+    if scheme.lower() == b"basic":
+        try:
+            return b64decode(value.strip(), validate=True).partition(b":")[2]
+        except NotBase64:
+            return b""
+    return b""
+
+
+def _digest(token: bytes) -> bytes:
+    """Return what tokens are compared by: of one length, whatever theirs."""
+    return sha256(token).digest()
+
+
+def _all(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    return [value for key, value in headers if key.lower() == name]
+
+
+async def _answer(send: _Send, status: int, words: str, more: dict[str, str] | None = None) -> None:
+    headers = {"Content-Type": "text/plain; charset=utf-8", **(more or {})}
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": f"{words}\n".encode()})

@@ -1,0 +1,63 @@
+"""``flwr-kld serve`` as a process: where it listens, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import requests
+from patience import HANGS
+
+from flwr_kld.cli.serve import TOKEN
+
+SECRET = "0123456789abcdef"
+
+
+def test_it_serves_this_machine_until_it_is_stopped(url, tmp_path):
+    secret = tmp_path / "token"
+    secret.write_text(f"{SECRET}\n")
+    code = "from flwr_kld.cli.app import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--ledger", url, "--port", "0",
+         "--token-file", secret],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        line = process.stderr.readline()
+        (address,) = re.findall(r"http://127\.0\.0\.1:\d+/", line)
+        assert requests.get(address, timeout=HANGS).status_code == 401
+        answer = requests.get(address, auth=("", SECRET), timeout=HANGS)
+        assert answer.status_code == 200
+        assert "default" in answer.text
+        assert "server" not in answer.headers
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(HANGS) == 0
+        assert process.stderr.read() == "stopped\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--address", "0.0.0.0"], "a token is required: give --token-file"),
+        (["--address", "::"], "a token is required"),
+        (["--certificate", "x.pem"], "both --certificate and --key"),
+        (["--ledger", "sqlite:///none.db"], "there is no ledger none.db"),
+        (["--token-file", "none"], "No such file"),
+    ],
+)
+def test_what_cannot_be_served_safely_is_refused(cli, url, options, words):
+    done = cli("serve", "--ledger", url, *options)
+    assert done.exit_code == 4
+    assert words in " ".join(done.stderr.split())
+
+
+def test_a_short_token_is_refused(cli, url):
+    done = cli("serve", "--ledger", url, **{TOKEN: "short"})
+    assert done.exit_code == 4
+    assert "needs 16 at least" in " ".join(done.stderr.split())
