@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 import traceback
@@ -14,14 +15,16 @@ import click
 import typer
 import typer.core
 
-from flwr_kld.accounting.errors import NoBudget
+from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check
 from flwr_kld.cli.demo import demo
+from flwr_kld.cli.doctor import doctor
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.history import history
 from flwr_kld.cli.init import init
-from flwr_kld.cli.ledgers import no_budget
+from flwr_kld.cli.ledgers import no_budget, unavailable
+from flwr_kld.cli.node_keys import keys
 from flwr_kld.cli.output import complain
 from flwr_kld.cli.plan import plan
 from flwr_kld.cli.reference import reference
@@ -69,6 +72,17 @@ def exit_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _said(error: Exception) -> str:
+    """Say what a user can mend."""
+    if isinstance(error, OSError) and error.filename is not None:
+        if isinstance(error, FileNotFoundError):
+            return f"there is no file {error.filename}: mend the path"
+        return f"{error.filename}: {error.strerror}: make it yours, or give another path"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "no space is left on the disk: free some, and run the same command again"
+    return str(error) or type(error).__name__
+
+
 class _Commands(typer.core.TyperGroup):
     """Ends on every error with the same exit code: a shell's usual 1 and 2 mean a drift here."""
 
@@ -85,8 +99,10 @@ class _Commands(typer.core.TyperGroup):
             sys.exit(ExitCode.ERROR if end.code == 1 else end.code)
         except NoBudget as error:
             complain(no_budget(str(error)))
+        except LedgerUnavailable as error:
+            complain(unavailable(str(error)))
         except _EXPECTED as error:
-            complain(str(error) or type(error).__name__)
+            complain(_said(error))
         except Exception:
             traceback.print_exc()
             complain("this is a bug in flwr-kld: please report it with the lines above")
@@ -102,9 +118,12 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
 )
-for command in (init, demo, simulate, plan, check, watch, history, report, serve, budget):
+for command in (
+    init, doctor, demo, simulate, plan, check, watch, history, report, serve, budget
+):  # fmt: skip
     app.command()(command)
 app.add_typer(reference, name="reference")
+app.add_typer(keys, name="keys")
 
 
 def main() -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind
-from flwr_kld.accounting.errors import NoBudget
+from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
+from flwr_kld.cli.app_facts import facts_of, require_same
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.flower_run import FlowerRun, run_app
-from flwr_kld.cli.ledgers import existing_ledger, no_budget
+from flwr_kld.cli.ledgers import existing_ledger, no_budget, unavailable
 from flwr_kld.cli.output import say
 from flwr_kld.history.entries import why_no_report
 
@@ -95,6 +96,7 @@ class AppRuns:
             ledger = existing_ledger(self.ledger)
             entry = ledger.check(key, population=self.population)
             if entry is None or entry.refused:
+                require_same(facts_of(self.app, self.config), self.ledger, self.population)
                 ledger.budget(self.population)  # else the app spends in a ledger that is not this
                 before = entry
                 run = run_app(
@@ -113,6 +115,8 @@ class AppRuns:
         except NoBudget as error:
             why = f"{no_budget(str(error))}; nothing was asked"
             return Ending(False, None, ExitCode.ERROR, why)
+        except LedgerUnavailable as error:
+            return Ending(run is not None, None, ExitCode.ERROR, unavailable(str(error)))
         except (ValueError, OSError, RuntimeError, ImportError) as error:
             return Ending(run is not None, None, ExitCode.ERROR, str(error))
         return Ending(run is not None, entry, *self._without_report(entry, run, asks))

@@ -28,6 +28,7 @@ _TERMINATION = 5.0
 """Seconds that ``flwr run`` has to end when it is told to."""
 _BAD_CONFIG = "Invalid run configuration"
 _DECLARE = " The app's pyproject.toml declares {} = '' under [tool.flwr.app.config]."
+_LOOK = "; next: flwr-kld doctor APP CONNECTION"
 _SIDE = "│"
 _FRAME = f"{_SIDE}╭╮╰╯─ "
 """What the flwr command draws around its errors."""
@@ -100,7 +101,7 @@ class FlowerRun:
             )
         if not self.exit_code:
             return None
-        hint = _DECLARE.format(self.asks) if _BAD_CONFIG in self.last_words else ""
+        hint = _DECLARE.format(self.asks) if _BAD_CONFIG in self.last_words else _LOOK
         return f"flwr run failed with exit code {self.exit_code}: {self.last_words}{hint}"
 
 
@@ -138,7 +139,10 @@ def run_app(
         If there is no ``flwr`` command.
     """
     if not (app / "pyproject.toml").is_file():
-        raise ValueError(f"{app} is not a Flower app: it has no pyproject.toml")
+        raise ValueError(
+            f"{app} is not a Flower app: it has no pyproject.toml; give its folder, or write one: "
+            "flwr-kld init SAMPLE --out NEW"
+        )
     command = [_flwr(), "run", str(app), *([connection] if connection else []), "--stream"]
     for override in (*config, f'{asks}="{key}"'):
         command += ["--run-config", override]

@@ -13,10 +13,9 @@ from flwr_kld.cli.into_app import checks_into
 from flwr_kld.cli.new_app import SIMULATED, Terms, app_files
 from flwr_kld.cli.output import results, say
 from flwr_kld.cli.sample import Sample, read_sample
-from flwr_kld.cli.schedules import Scheduler, check_command, schedule_files
+from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
 from flwr_kld.schedule.times import Cron, most_in_window
 
-_NIGHTLY = "0 3 * * *"
 _PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
 """For simulated checks: they touch nobody."""
 
@@ -51,9 +50,7 @@ def init(
     days: Annotated[float, typer.Option(help="Length of the budget's rolling window.")] = 30.0,
     threshold: Annotated[float, typer.Option(min=0, help="Nats that are tolerated.")] = 0.1,
     schedule: Annotated[Scheduler, typer.Option(help="For whom the schedule is written.")] = "cron",
-    at: Annotated[
-        str, typer.Option(help="When checks come: a cron expression, in UTC.")
-    ] = _NIGHTLY,
+    at: Annotated[str, typer.Option(help="When checks come: a cron expression, in UTC.")] = NIGHTLY,
     connection: Annotated[
         str, typer.Option(help="SuperLink connection that the schedule names.")
     ] = "prod",

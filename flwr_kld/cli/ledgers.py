@@ -35,13 +35,37 @@ def require_ledger(url: str) -> None:
     """
     file = _sqlite_file(url)
     if file is not None and not file.is_file():
-        raise ValueError(f"there is no ledger {file}: give --ledger, or set FLWR_KLD_LEDGER")
+        raise ValueError(
+            f"there is no ledger {file}: give --ledger, or set FLWR_KLD_LEDGER; flwr-kld budget "
+            "--set EPSILON makes one"
+        )
 
 
 def no_budget(words: str) -> str:
     """Reword a `NoBudget` for those who type commands."""
     what = words.partition(": set one")[0]
     return f"{what}: set one with flwr-kld budget --set EPSILON, the same --ledger and --population"
+
+
+_MENDS = {
+    "not a database": "restore it from a backup, or give another --ledger",
+    "malformed": "restore it from a backup, or give another --ledger",
+    "unable to open": "make its folder, writable by you, or give another --ledger",
+    "No such file": "make its folder, or give another --ledger",
+    "Is a directory": "name a file in it by --ledger",
+    "Permission denied": "run this as the user who owns it, or give another --ledger",
+    "readonly": "run this as the user who owns it, or give another --ledger",
+    "full": "free space on its disk, and run the same command again",
+    "No space": "free space on its disk, and run the same command again",
+    "locked": "another process writes it: run the same command again",
+    "connect": "start the database server, or mend the URL of --ledger",
+}
+
+
+def unavailable(words: str) -> str:
+    """Say what to do, too, about a ledger that cannot be used."""
+    mends = [mend for sign, mend in _MENDS.items() if sign in words]
+    return f"{words}; next: {mends[0]}" if mends else words
 
 
 def _sqlite_file(url: str) -> Path | None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from flwr_kld.cli.templates import fill
 
+NIGHTLY = "0 3 * * *"
 Scheduler = Literal["cron", "systemd", "kubernetes"]
 _FIELD = re.compile(r"\*|(\*/)?\d+|\d+-\d+|\d+(,\d+)+")
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

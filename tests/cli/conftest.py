@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cli.fake_flwr import FakeFlwr, fake_flwr
+from cli.place import Place
 from typer.testing import CliRunner
 
 from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.cli.app import app
+from flwr_kld.guard import node_identity
 from flwr_kld.privacy import Guarantee
 
 
@@ -68,3 +71,30 @@ def settled(url: str):
             ledger.settle(reservation, {**report, "key": key})
 
     return write
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory) -> Path:
+    """An app as `init` writes it, made once."""
+    folder = tmp_path_factory.mktemp("template")
+    rows = (f"{20 + i % 40},{'clerk' if i % 3 else 'nurse'}" for i in range(300))
+    (folder / "sample.csv").write_text("\n".join(["age,job", *rows]))
+    command = ["init", folder / "sample.csv", "--out", folder / "app"]
+    done = CliRunner().invoke(app, [str(word) for word in command])
+    assert done.exit_code == 0, done.output
+    key = node_identity(folder / "node.key").public.hex()
+    (folder / "roster.json").write_text(f'{{"clinic-a": "{key}"}}')
+    return folder
+
+
+@pytest.fixture
+def place(template, tmp_path, monkeypatch, flwr) -> Place:
+    """Copy it, with a ledger of its own and a ``flwr`` command that must not be called."""
+    shutil.copytree(template, tmp_path / "here")
+    here = Place(tmp_path / "here")
+    (here.folder / "home").mkdir()
+    monkeypatch.setenv("FLWR_HOME", str(here.folder / "home"))
+    monkeypatch.delenv("FLWR_KLD_LEDGER", raising=False)
+    here.change("app/pyproject.toml", str(template), str(here.folder))
+    flwr.will("settle")
+    return here

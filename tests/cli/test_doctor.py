@@ -1,0 +1,149 @@
+"""``flwr-kld doctor``: what would stop a check, and the next command, before anything is spent."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from cli.place import Place, Typed, answered, elsewhere, without_budget
+
+from flwr_kld import Labels, Reference
+from flwr_kld.accounting import Ledger
+from flwr_kld.accounting.entry import Failure, FailureKind
+from flwr_kld.cli import doctor_checks
+from flwr_kld.guard import node_identity
+
+
+def ahead(p: Place) -> list[object]:
+    why, year = Failure(FailureKind.COHORT, "too few"), 365 * 86_400
+    Ledger(p.ledger).refuse("later", why, now=time.time() + year)
+    return p.doctor()
+
+
+def other_guard(p: Place, old: str, new: str) -> list[object]:
+    p.change("app/deploy/guard.toml", old, new)
+    return p.doctor()
+
+
+def connection(p: Place, text: str) -> list[object]:
+    (p.folder / "home" / "config.toml").write_text(text)
+    return p.doctor("prod")
+
+
+def shipped(p: Place) -> Path:
+    return p.app / "app" / "reference.json"
+
+
+def changed(p: Place, old: str, new: str, *, run: Typed) -> list[object]:
+    p.change("app/pyproject.toml", old, new)
+    return run(p)
+
+
+MISTAKES: dict[str, tuple[Typed, str]] = {
+    "no app": (lambda p: ["doctor", p.folder / "no"], r"FAIL app.*\n *next: flwr-kld init"),
+    "no such connection": (
+        lambda p: connection(p, '[superlink.real]\naddress = "127.0.0.1:1"\n'),
+        r"no connection 'prod'; it has: real\n *next: add \[superlink\.prod\]",
+    ),
+    "nobody answers": (
+        lambda p: connection(p, '[superlink.prod]\naddress = "127.0.0.1:1"\n'),
+        r"nobody answers at 127\.0\.0\.1:1.*\n *next: start it: flower-superlink",
+    ),
+    "Flower's file": (
+        lambda p: connection(p, "[superlink"),
+        r"config\.toml cannot be read.*\n *next: mend",
+    ),
+    "guard": (
+        lambda p: other_guard(p, "max_delta", "most_delta"),
+        r"FAIL guard.*max_delta is missing\n *next: mend",
+    ),
+    "guard of another reference": (
+        lambda p: (
+            Reference.from_counts(Labels(["a"]), [1]).save(shipped(p)), p.doctor(),
+        )[1],
+        r"refuses the app's domain\n *next: add \"[0-9a-f]{64}\" to allow\.domains",
+    ),
+    "guard of less epsilon": (
+        lambda p: other_guard(p, "max_epsilon = 1.0", "max_epsilon = 0.5"),
+        r"refuses epsilon 1\n *next: raise check\.max_epsilon",
+    ),
+    "reference": (
+        lambda p: (shipped(p).write_text("{}"), p.doctor())[1],
+        r"FAIL reference.*not a flwr-kld reference file\n *next: flwr-kld init",
+    ),
+    "no key": (
+        lambda p: p.doctor("--key", p.folder / "no.key", "--roster", p.folder / "roster.json"),
+        r"FAIL key.*\n *next: flwr-kld keys make",
+    ),
+    "a key that is not listed": (
+        lambda p: (
+            node_identity(p.folder / "new.key"),
+            p.doctor("--key", p.folder / "new.key", "--roster", p.folder / "roster.json"),
+        )[1],
+        r"does not list the key [0-9a-f]{64}\n *next: flwr-kld keys roster",
+    ),
+    "roster": (
+        lambda p: p.doctor("--key", p.folder / "node.key", "--roster", p.write("r.json", "[]")),
+        r"FAIL roster.*\n *next: flwr-kld keys roster",
+    ),
+    "another ledger": (
+        lambda p: p.doctor("--ledger", elsewhere(p)),
+        r"the app writes .*\n *next: give --ledger sqlite",
+    ),
+    "no budget": (
+        lambda p: (without_budget(p), p.doctor())[1],
+        r"has no budget\n *next: flwr-kld budget --ledger .* --set EPSILON",
+    ),
+    "too often": (
+        lambda p: p.doctor("--schedule", "every 1h"),
+        r"FAIL budget: 721 checks in any 30 days.*\n *next: the budget has room for",
+    ),
+    "key not declared": (
+        lambda p: changed(p, "drift-check", "drift-chek", run=Place.doctor),
+        r"does not declare drift-check\n *next: add drift-check = ''",
+    ),
+    "wheel": (
+        lambda p: changed(
+            p, "flwr>=1.41,<1.43", "flwr-kld @ file:///no/flwr_kld.whl", run=Place.doctor
+        ),
+        r"there is no wheel.*\n *next: pip download flwr-kld, or --index",
+    ),
+    "clock": (ahead, r"FAIL clock.*\n *next: set it: timedatectl"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_answered_with_what_to_do_and_nothing_is_spent(cli, flwr, place, mistake):
+    typed, words = MISTAKES[mistake]
+    answered(cli, flwr, typed(place), words)
+
+
+def test_an_older_flower_is_named_with_its_upgrade(cli, place, monkeypatch):
+    real = doctor_checks.version
+    monkeypatch.setattr(doctor_checks, "version", lambda n: "1.39.0" if n == "flwr" else real(n))
+    done = cli("doctor", place.app)
+    assert done.exit_code == 4
+    assert re.search(r"1\.39\.0 is installed.*\n *next: pip install 'flwr", done.stdout)
+
+
+def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
+    done = cli("doctor", place.app, "--key", place.folder / "node.key", "--roster",
+               place.folder / "roster.json")  # fmt: skip
+    assert done.exit_code == 0, done.stdout
+    assert "this node is 'clinic-a'" in done.stdout
+    assert "31 checks in any 30 days, each person in 1 of them" in done.stdout
+
+
+def test_a_node_makes_its_key_once_and_the_roster_lists_it(cli, place):
+    first = cli("keys", "make", place.folder / "own.key")
+    again = cli("keys", "make", place.folder / "own.key")
+    assert first.exit_code == again.exit_code == 0
+    assert first.stdout == again.stdout
+    public = first.stdout.strip()
+    file = place.folder / "own.json"
+    done = cli("keys", "roster", file, f"clinic a={public}", f"b={'0' * 64}")
+    assert done.exit_code == 0, done.output
+    looked = cli("doctor", place.app, "--key", place.folder / "own.key", "--roster", file)
+    assert "2 nodes; this node is 'clinic a'" in looked.stdout

@@ -1,0 +1,226 @@
+"""What people get wrong, and the next thing to do that each message names; nothing is spent."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+from cli.apps import TRAINING, write_app
+from cli.place import Place, Typed, answered, elsewhere, without_budget
+
+from flwr_kld.accounting import Ledger
+from flwr_kld.accounting.schema import VERSION_TABLE
+
+
+def newer(p: Place) -> list[object]:
+    with closing(sqlite3.connect(p.app / "drift.db")) as database:
+        database.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+        database.commit()
+    return p.check()
+
+
+def key_of(p: Place, name: str, content: bytes, mode: int) -> list[object]:
+    file = p.write(name, content)
+    file.chmod(mode)
+    return ["keys", "make", file]
+
+
+MISTAKES: dict[str, tuple[Typed, str]] = {
+    # name: (what is typed, what must be said: the cause, and what to run or do next)
+    "check: wrong path": (
+        lambda p: ["check", p.folder / "no", "--ledger", p.ledger, "--key", "a"],
+        r"not a Flower app.*flwr-kld init",
+    ),
+    "check: no ledger there": (
+        lambda p: p.check(ledger=f"sqlite:///{p.folder}/no.db"),
+        r"there is no ledger .*no\.db: give --ledger.*flwr-kld budget --set",
+    ),
+    "check: another ledger than the app's": (
+        lambda p: p.check(ledger=elsewhere(p)),
+        r"the app writes the ledger .*app/drift\.db.*give --ledger sqlite.*nothing was asked",
+    ),
+    "check: the default ledger, not the app's": (
+        lambda p: ["check", p.app, "--key", "a", "--ledger", elsewhere(p)],
+        r"give --ledger sqlite.*nothing was asked",
+    ),
+    "check: a simulation's population": (
+        lambda p: ["check", p.app, "--key", "a", "--ledger", p.ledger],
+        r"--run-config 'drift-sample=\"\"' for a deployment, or --population simulated",
+    ),
+    "check: no budget": (
+        lambda p: p.check(ledger=without_budget(p)),
+        r"has no budget: set one with flwr-kld budget --set",
+    ),
+    "check: no such population": (
+        lambda p: p.check("--population", "clnics"),
+        r"'clnics' has no budget: set one with flwr-kld budget --set",
+    ),
+    "check: zone": (
+        lambda p: ["check", p.app, "--schedule", "0 3 * * *", "--zone", "Mars"],
+        r"no time zone 'Mars': give an IANA name",
+    ),
+    "check: zone alone": (
+        lambda p: ["check", p.app, "--zone", "UTC"],
+        r"without --schedule: give both",
+    ),
+    "check: cron": (
+        lambda p: ["check", p.app, "--schedule", "0 3 * *"],
+        r"not a cron expression.*such as '0 3 \* \* \*'",
+    ),
+    "check: interval": (
+        lambda p: ["check", p.app, "--schedule", "every night"],
+        r"not an interval: write 'every 30m'",
+    ),
+    "check: key and schedule": (
+        lambda p: p.check("--schedule", "0 3 * * *"),
+        r"give --key or --schedule, not both",
+    ),
+    "check: key": (
+        lambda p: ["check", p.app, "--key", "a b"],
+        r"not a valid key: use at most 100 letters",
+    ),
+    "check: metrics file": (
+        lambda p: p.check("--metrics-file", "drift.txt"),
+        r"end in \.prom",
+    ),
+    "check: ledger is another file": (
+        lambda p: p.check(ledger=f"sqlite:///{p.folder / 'sample.csv'}"),
+        r"(not a database|give --ledger)",
+    ),
+    "check: ledger is no URL": (
+        lambda p: p.check(ledger="drift.db"),
+        r"not a database URL: try sqlite:///drift\.db",
+    ),
+    "check: a newer version's ledger": (newer, r"upgrade flwr-kld"),
+    "check: option": (lambda p: ["check", p.app, "--shedule", "x"], r"No such option.*--help|Try"),
+    "watch: no ledger there": (
+        lambda p: ["watch", p.app, "--schedule", "every 6h", "--ledger", "sqlite:////no/d.db"],
+        r"there is no ledger",
+    ),
+    "budget: a folder that is not there": (
+        lambda p: ["budget", "--ledger", "sqlite:////nowhere/drift.db", "--set", 1],
+        r"next: make its folder",
+    ),
+    "budget: out of range": (
+        lambda p: ["budget", "--ledger", p.ledger, "--set", -1],
+        r"epsilon must be",
+    ),
+    "history: no ledger": (
+        lambda p: ["history", "--ledger", f"sqlite:///{p.folder}/no.db"],
+        r"give --ledger",
+    ),
+    "reference: no file": (
+        lambda p: ["reference", "show", p.folder / "no.npz"],
+        r"there is no file .*no\.npz: mend the path",
+    ),
+    "plan: not a reference": (
+        lambda p: ["plan", p.folder / "sample.csv", "--clients", 4, "--records", 9],
+        r"not a flwr-kld reference file",
+    ),
+    "init: no file": (
+        lambda p: ["init", p.folder / "no.csv", "--out", p.folder / "new"],
+        r"there is no file .*: give public rows, \.csv or \.parquet",
+    ),
+    "init: another kind of file": (
+        lambda p: ["init", p.folder / "node.key", "--out", p.folder / "new"],
+        r"neither a \.csv or \.parquet file nor a database's URL.*give public rows",
+    ),
+    "init: not Parquet": (
+        lambda p: ["init", p.write("a.parquet", b"no"), "--out", p.folder / "new"],
+        r"is not a Parquet file",
+    ),
+    "init: a folder that is there": (
+        lambda p: ["init", p.folder / "sample.csv", "--out", p.app],
+        r"exists: give another --out, or add checks to the app in it with --into",
+    ),
+    "init: no query": (
+        lambda p: ["init", p.ledger, "--out", p.folder / "new"],
+        r"needs --query: .*SELECT",
+    ),
+    "init: no driver": (
+        lambda p: ["init", "mysql://h/d", "--query", "SELECT 1", "--out", p.folder / "new"],
+        r"needs the driver MySQLdb: pip install",
+    ),
+    "init: no such column": (lambda p: p.init("--column", "agee"), r"no column 'agee'.*give"),
+    "init: id": (lambda p: p.init("--id", "nr"), r"--id names one of its columns"),
+    "init: cron": (lambda p: p.init("--at", "daily"), r"not a cron expression.*such as"),
+    "init: systemd": (
+        lambda p: p.init("--schedule", "systemd", "--at", "0 3 1 * 1"),
+        r"take --schedule cron",
+    ),
+    "init: wheel": (lambda p: p.init("--wheel", "x.zip"), r"give the path or URL of flwr_kld"),
+    "init: not an app": (
+        lambda p: ["init", p.folder / "sample.csv", "--into", p.folder],
+        r"not a Flower app",
+    ),
+    "init: checks twice": (
+        lambda p: ["init", p.folder / "sample.csv", "--into", p.app],
+        r"has drift checks already: flwr-kld doctor",
+    ),
+    "keys: no folder": (
+        lambda p: ["keys", "make", p.folder / "no" / "node.key"],
+        r"there is no folder .*install -d -m 700",
+    ),
+    "keys: others may read it": (
+        lambda p: key_of(p, "open.key", b"x" * 32, 0o644),
+        r"others may read .*set its mode to 0600",
+    ),
+    "keys: not a key": (
+        lambda p: key_of(p, "short.key", b"x", 0o600),
+        r"does not hold 32 bytes; or give another FILE",
+    ),
+    "keys: roster": (
+        lambda p: ["keys", "roster", p.folder / "r.json", "clinic-a"],
+        r"not NAME=PUBLIC: flwr-kld keys make",
+    ),
+    "keys: one key twice": (
+        lambda p: ["keys", "roster", p.folder / "r.json", f"a={'0' * 64}", f"b={'0' * 64}"],
+        r"share a key: run flwr-kld keys make FILE on each node",
+    ),
+    "keys: full disk": (
+        lambda p: ["keys", "roster", "/dev/full", f"a={'0' * 64}"],
+        r"no space is left on the disk: free some, and run the same command again",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_answered_with_what_to_do_and_nothing_is_spent(cli, flwr, place, mistake):
+    typed, words = MISTAKES[mistake]
+    answered(cli, flwr, typed(place), words)
+
+
+def test_there_are_enough_of_them():
+    assert len(MISTAKES) >= 30
+
+
+def test_a_missing_reader_of_parquet_is_named(cli, place, monkeypatch):
+    def missing(*_, **__):
+        raise ModuleNotFoundError("no")
+
+    monkeypatch.setattr("narwhals.read_parquet", missing)
+    file = place.write("a.parquet", b"x")
+    done = cli("init", file, "--out", place.folder / "new")
+    assert done.exit_code == 4
+    assert "pip install pyarrow" in done.stderr
+
+
+def test_a_connection_that_flwr_does_not_know_leads_to_the_doctor(cli, flwr, place):
+    flwr.will("misconnect")
+    done = cli(*place.check())
+    assert done.exit_code == 4
+    assert "There is no connection 'prod'.; next: flwr-kld doctor APP CONNECTION" in done.stdout
+    assert Ledger(place.ledger).spent().epsilon == 0
+
+
+def test_the_recipes_ledger_is_found_in_the_code(cli, flwr, place):
+    """As in the recipe for a deployment, whose app names its ledger in Python."""
+    app = write_app(place.folder / "recipe", "sklearnexample", TRAINING)
+    server = app / "sklearnexample" / "server_app.py"
+    text = server.read_text()
+    server.write_text(text + 'LEDGER = "sqlite:////var/lib/drift.db"\nKLDrift(ledger=LEDGER)\n')
+    done = cli("check", app, "--key", "a", "--ledger", place.ledger)
+    assert done.exit_code == 4
+    assert "give --ledger sqlite:////var/lib/drift.db; nothing was asked" in done.stdout
+    assert flwr.calls == []
