@@ -27,7 +27,7 @@ def read_named(
     Parameters
     ----------
     context : Context
-        The node's.
+        Context of the node.
     key : str
         Key of the node config; its value is an absolute path.
     what : str

@@ -36,7 +36,7 @@ def node_records(context: Context) -> Any:
     Parameters
     ----------
     context : Context
-        The node's.
+        Context of the node.
 
     Returns
     -------

@@ -40,7 +40,7 @@ class OwnRecords:
     records : Loader
         Raw records, in a form that ``domain.encode`` takes.
     domain : Callable[[Context], Domain]
-        What they mean.
+        Domain of the records.
     ids : Loader or None
         One id a record; by default its position.
     secret : Callable[[Context, int, Selection], bytes]

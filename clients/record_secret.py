@@ -36,7 +36,7 @@ def record_secret(context: Context, member: int, selection: Selection) -> bytes:
     Parameters
     ----------
     context : Context
-        The node's.
+        Context of the node.
     member : int
         Which of its clients: two have nothing in common.
     selection : Selection

@@ -33,7 +33,7 @@ class Unfit(ValueError):
     Parameters
     ----------
     name : str
-        Of the argument.
+        Name of the argument.
     expected : str
         What it must be.
     value : object
@@ -59,7 +59,7 @@ def whole(
     least, most : int, optional
         The range, both ends included.
     unit : str
-        Plural, for the message.
+        Unit in the plural, for the message.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def real(
     above, below : float, optional
         Ends of the range that are not.
     unit : str
-        Plural, for the message.
+        Unit in the plural, for the message.
 
     Raises
     ------

@@ -129,7 +129,7 @@ class Reference:
         frame : data frame, mapping of feature to array [n], structured array [n], list of dicts
             Public rows.
         floor : float
-            As of `from_probabilities`.
+            Weight of the uniform law, as in `from_probabilities`.
         """
         return cls.from_samples(domain, frame, floor=floor)
 

@@ -27,7 +27,7 @@ class Exchange:
     Parameters
     ----------
     grid : Grid
-        Flower's.
+        Flower's grid.
     chosen : list[Participant]
         The cohort.
     plan : QueryPlan
@@ -93,7 +93,7 @@ class NoisySum:
     Parameters
     ----------
     clients : int
-        In the sum.
+        Number of clients in the sum.
     published : NoisyCounts, NoisyScalar or ClientSums
         What an aggregator published.
     """

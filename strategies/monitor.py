@@ -73,7 +73,7 @@ class Monitor(Round[Asked, R], Strategy):
         initial_arrays : ArrayRecord, optional
             Ignored: a monitor has no model.
         num_rounds : int
-            How often.
+            Number of rounds.
         timeout : float, optional
             Seconds to wait for replies, in place of the constructor's.
         train_config, evaluate_config, evaluate_fn

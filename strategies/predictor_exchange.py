@@ -37,7 +37,7 @@ class PredictorExchange:
     predictor : Predictor
         Whose queries are asked.
     number : int
-        Of the round.
+        Number of the round.
     context : str
         Public context of the labels.
     domain : str

@@ -50,7 +50,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         Whom to ask; by default everybody connected. Each report costs its client ε: with a
         `RotatingCohort` a client pays once in a turn.
     population : Population
-        Who there is.
+        Says which clients there are.
     context : str
         Public context of the labels that are asked for, where hypotheses depend on one.
     min_clients : int

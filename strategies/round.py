@@ -83,9 +83,9 @@ class Settled(Generic[R]):
     Parameters
     ----------
     result : R
-        For the caller.
+        What the caller gets.
     report : Envelope
-        For the ledger.
+        What the ledger keeps.
     states : Sequence[Remembered]
         What is to be remembered, written together with the report.
     delivered : Sequence[Cost], optional

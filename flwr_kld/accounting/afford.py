@@ -106,7 +106,7 @@ def _crossing(
     value : Callable[[int], int]
         Falls from `before`, which is above `most`, to `after` at the last index, which is not.
     sizes : Sequence[int]
-        Of each step.
+        Size of each step.
     before, after, most
         In the unit of the values.
     """

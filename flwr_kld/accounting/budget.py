@@ -23,7 +23,7 @@ Composition = Literal["pld", "sum"]
 
 @dataclass(frozen=True)
 class Budget:
-    """Most that the checks of any window may spend on one person of a population.
+    """The most that checks in any window may spend on one person of a population.
 
     Parameters
     ----------

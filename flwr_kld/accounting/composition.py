@@ -36,7 +36,7 @@ class Spend:
     cost : Cost
         Of each, in the budget's own adjacency and unit.
     family : str
-        Of parts.
+        Family of parts: clients, everyone, or one hash's buckets.
     members : NDArray[np.int64]
         Numbers of the parts that they touch, sorted, shape [parts].
     times : NDArray[np.int64] or int
@@ -77,7 +77,7 @@ def worst(
     Parameters
     ----------
     spends : Sequence[Spend]
-        The window's.
+        Spends of the window.
     budget : Budget
         Whose delta and composition count.
     touched : Sequence[Spend], optional

@@ -45,7 +45,7 @@ class Cost:
     Parameters
     ----------
     mechanism : str
-        Name, for people.
+        Name of the mechanism, for people.
     epsilon, delta : int
         In 10**-9 nats and in 10**-18, rounded up.
     adjacency, unit

@@ -15,7 +15,7 @@ Stage = Literal["reserved", "settled", "failed"]
 
 
 class Kind(StrEnum):
-    """What an entry is of."""
+    """What an entry of the ledger is about."""
 
     CHECK = "check"
     """A check of drift."""
@@ -54,9 +54,9 @@ class Failure:
     Parameters
     ----------
     kind : FailureKind
-        For programs.
+        Kind of failure, for programs.
     words : str
-        For human readers; public.
+        What happened, for human readers; public.
     """
 
     kind: FailureKind

@@ -6,7 +6,7 @@ from datetime import datetime
 
 
 class LedgerError(RuntimeError):
-    """The ledger does not let a check start, or cannot keep its books."""
+    """The ledger refuses to start a check, or cannot be read or written."""
 
 
 class LedgerUnavailable(LedgerError):
@@ -19,7 +19,7 @@ class NoBudget(LedgerError):
     Parameters
     ----------
     population : str
-        Whose.
+        Population whose budget it is.
     """
 
     def __init__(self, population: str) -> None:
@@ -40,7 +40,7 @@ class BudgetExhausted(LedgerError):
     Parameters
     ----------
     message : str
-        What is short.
+        Says what is short.
     left : float
         Epsilon that the most-charged of them has left, in nats.
     frees_at : datetime or None

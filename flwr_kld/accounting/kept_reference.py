@@ -31,7 +31,7 @@ def kept_as(reference: Reference, key: str, population: str = "default") -> Reme
     Parameters
     ----------
     reference : Reference
-        New.
+        The new reference.
     key : str
         Under which it was made.
     population : str

@@ -110,7 +110,7 @@ class Ledger:
         kind : Kind
             What asks; all kinds share one set of keys. A training is for `record_training`.
         population : str
-            Whose budget.
+            Population whose budget is charged.
         now : float, optional
             Seconds since 1970. A clock that runs backwards counts as standing still.
 
@@ -249,7 +249,7 @@ class Ledger:
         Parameters
         ----------
         key : str
-            Of the training.
+            Key of the training.
         state : Mapping
             ``RdpAccountant.state_dict()`` of Flower, after the last round.
         population, now

@@ -29,7 +29,7 @@ class Reservation:
     Parameters
     ----------
     number : int
-        Of its entry.
+        Number of its entry.
     population, key : str
         Whose budget; the idempotency key.
     spends : tuple[int, ...]
@@ -60,7 +60,7 @@ def opened(
     now : int
         Seconds since 1970.
     asked : Iterable[tuple[Cost, Spend]]
-        Its releases.
+        Releases that were asked for, and whom each touches.
     before : Entry or None
         What the key was before, a training or a refusal: its row is used again, under the new
         number, so that the largest number that was ever given stays in the table.

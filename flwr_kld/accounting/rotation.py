@@ -23,9 +23,9 @@ class Rotation:
     Parameters
     ----------
     database : Database
-        The ledger's.
+        Database of the ledger.
     population : str
-        Whose.
+        Population whose rotation is tracked.
     """
 
     def __init__(self, database: Database, population: str) -> None:
@@ -37,7 +37,7 @@ class Rotation:
         Parameters
         ----------
         names : Sequence[str]
-            Clients.
+            Names of clients.
 
         Returns
         -------
@@ -59,7 +59,7 @@ class Rotation:
         key, modulus
             Of the hash; see `RecordBuckets`.
         size : int
-            How many.
+            Number of buckets.
 
         Raises
         ------

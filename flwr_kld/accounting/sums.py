@@ -138,9 +138,9 @@ def change(
     Parameters
     ----------
     population : str
-        Of the check.
+        Population of the check.
     check : int
-        Its number.
+        Number of the check.
     changes : Iterable[tuple[str, Tally]]
         Families of parts, and what to add.
     """

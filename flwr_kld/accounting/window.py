@@ -45,9 +45,9 @@ class Window:
     Parameters
     ----------
     connection : Connection
-        In a transaction.
+        Connection, in a transaction.
     budget : Budget
-        In whose terms.
+        Budget in whose terms costs are added up.
     now : int
         Seconds since 1970.
     new : Sequence[Spend], optional

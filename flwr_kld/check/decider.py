@@ -41,7 +41,7 @@ restarts all evidence, only if evidence that was gathered without it does not co
 
 @dataclass(frozen=True)
 class Alarm:
-    """How sure a decision is.
+    """How sure a verdict of drift must be.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class Released:
     Parameters
     ----------
     values : NoisyCounts, NoisyScalar or ClientSums
-        After the noise.
+        Numbers after the noise.
     asked, survivors : int
         Clients in the cohort and in the sum.
     left_out : dict[Participant, str]
@@ -55,7 +55,7 @@ class Measured:
     second : Released or None
         The second half's sums of scores; None if it failed.
     failure : str or None
-        Why it did.
+        Why the exchange failed.
     """
 
     first: Released

@@ -119,7 +119,7 @@ def column_report(
     columns : int
         That the table has: they share the probability of a false sentence.
     segments : tuple[Segment, ...]
-        Of the column.
+        Segments of the column.
     """
     if isinstance(published, NoisyScalar) or reading.estimate is None:
         return ColumnReport(reading, verdict)

@@ -62,7 +62,7 @@ class AppRuns:
     ledger : str
         URL of the ledger that the app's strategy writes.
     population : str
-        Whose checks.
+        Population that is checked.
     app : Path
         Folder of the Flower app.
     connection : str or None

@@ -32,7 +32,7 @@ class Making:
     reference : Reference or None
         What clients made.
     report : ReferenceReport or None
-        How.
+        Report of how it was made.
     failure : ExitCode or None
         `ExitCode.REFUSED` or `ExitCode.ERROR`, if there is none.
     message : str or None

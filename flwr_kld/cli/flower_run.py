@@ -129,7 +129,7 @@ def run_app(
     config : Sequence[str]
         Further overrides of the run config.
     timeout : float
-        Seconds.
+        Seconds until the run is stopped.
 
     Raises
     ------

@@ -21,7 +21,7 @@ class CheckAnswer:
     key : str
         Its idempotency key.
     code : ExitCode
-        In one number.
+        Exit code.
     ran : bool
         Whether the app ran now.
     stored : bool
@@ -29,7 +29,7 @@ class CheckAnswer:
     report : Report or None
         What it says, if a number came out.
     message : str or None
-        Why none did.
+        Why there is no report.
     """
 
     key: str

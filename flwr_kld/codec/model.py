@@ -53,7 +53,7 @@ def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
     expected : str
         Goes on after "it should".
     holds : Callable[[Any], bool]
-        Whether a value does.
+        Says whether a value is as it must be.
     """
 
     def check(value: Any) -> Any:

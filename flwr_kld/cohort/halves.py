@@ -23,7 +23,7 @@ class Part:
     Parameters
     ----------
     participants : list[Participant]
-        Clients.
+        Clients of this part.
     selection : Selection
         Which of their records.
     by : {"client", "record"}

@@ -26,7 +26,7 @@ class ClientSums:
         Shape [5], in the order of `NUMBERS`, in steps of `units`; may be negative. Of a table, five
         for each column: numbers are read off each of `columns`.
     clients : int
-        In the sums.
+        Number of clients in the sums.
     event : PrivacyEvent
         What the release cost, and its noise table: of each number, in steps.
     plan : QueryPlan

@@ -191,7 +191,7 @@ class ClientScores(ClientVector):
     scores : tuple[Scores, ...]
         What was added up in each column.
     guarantee : Guarantee
-        Which the steps fit.
+        Guarantee that the steps are sized for.
 
     Raises
     ------

@@ -70,7 +70,7 @@ class NoisyScalar:
     Parameters
     ----------
     value : float
-        In nats.
+        The noised number, in nats.
     standard_deviation : float
         Of the noise, in nats.
     theta : float or None

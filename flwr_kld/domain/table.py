@@ -118,7 +118,7 @@ class Table(Domain):
         interactions : Sequence of (str, str)
             As of the table.
         by : str, optional
-            As of the table.
+            Column of the segments, as in `Table`.
 
         Raises
         ------

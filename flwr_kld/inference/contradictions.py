@@ -28,7 +28,7 @@ def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> st
     noisy : NoisyCounts
         Published; every record is in one cell.
     clients : int
-        In the sum.
+        Number of clients in the sum.
     most_records : int
         Of a client; 0 if nothing was agreed.
     """

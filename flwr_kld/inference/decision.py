@@ -192,7 +192,7 @@ def hold_to_estimates(
     excluded : float
         Nats from which on "no drift" excludes a divergence.
     outside : OutsideShare or None
-        Of the first half.
+        Share outside the reference in the first half.
     """
     if verdict.outcome is not Outcome.NO_DRIFT:
         return verdict

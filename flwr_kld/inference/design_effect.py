@@ -42,7 +42,7 @@ def design_effect(spreads: Sequence[Spread], most: float) -> float:
     Parameters
     ----------
     spreads : Sequence[Spread]
-        One at least.
+        Spreads of the sums, at least one.
     most : float
         Records of a client, at most: if they are all alike, that is the design effect.
     """

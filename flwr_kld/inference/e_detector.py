@@ -36,7 +36,7 @@ class Standing:
     alarm_at : float
         One over the rate of false alarms.
     checks : int
-        So far.
+        Number of checks so far.
     """
 
     evidence: float

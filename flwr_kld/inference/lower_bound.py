@@ -42,7 +42,7 @@ class LowerBound:
     records : float
         In the second half.
     spread : Spread
-        Of the clients' sums.
+        Spread of the clients' sums.
     """
 
     lower: float
@@ -67,7 +67,7 @@ def lower_confidence_bound(
     witness : Witness
         Learnt from records that are not in `sums`.
     sums : ClientSums
-        Of ``witness.query_plan()``.
+        Sums of the scores of ``witness.query_plan()``.
     level : float
         One-sided confidence, in [0.5, 1).
 

@@ -164,7 +164,7 @@ class Student:
     Parameters
     ----------
     degrees : float
-        Of freedom, >= 1.
+        Degrees of freedom, >= 1.
     """
 
     def __init__(self, degrees: float) -> None:

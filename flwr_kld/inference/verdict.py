@@ -8,7 +8,7 @@ from typing import Literal
 
 
 class Outcome(StrEnum):
-    """What an operator is told."""
+    """The outcome of a check: drift, no drift, or inconclusive."""
 
     DRIFT = "drift"
     NO_DRIFT = "no drift"
@@ -44,7 +44,7 @@ class OperatingCharacteristic:
     by_evidence : float
         As above.
     horizon : int
-        Checks.
+        Number of checks in the alarm's horizon.
     between_false_alarms : float
         Checks between two false alarms by evidence, on average at least.
     delays : tuple[Delay, ...]
@@ -77,7 +77,7 @@ class Verdict:
         Lower confidence bound: the divergence is at least this, with probability `level`, in nats.
         None if there is none.
     level : float
-        Of the bound.
+        Confidence of the lower bound.
     interval : tuple[float, float] or None
         Lower bound and upper limit, in nats, each with probability `level` (asymptotic).
     interval_note : str or None

@@ -120,7 +120,7 @@ def cooled(log_ratio: Floats, base: FiniteBase, box: Mollifier, held: NDArray[np
     base : FiniteBase
         Q0.
     box : Mollifier
-        Where to project.
+        Box that the law is projected into.
     held : NDArray[np.int64]
         Held-out counts, shape [n].
     """
@@ -160,7 +160,7 @@ def mbde(
     rounds : int
         T. Default 10; the paper takes 3.
     tries : int, optional
-        Of `RejectionLaw`. Public.
+        Number of tries of `RejectionLaw`. Public.
     progress : bool
         Whether to show a progress bar.
     bits : BitSource, optional

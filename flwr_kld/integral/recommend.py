@@ -57,9 +57,9 @@ class Recommendation:
         Expected divergence, as checks measure it (θ = 0.01, reference first), of data that have not
         changed at all from that reference: thresholds belong above it.
     box : Mollifier
-        For the draws.
+        Box that the draws come from.
     weight : float
-        For `reference_from_draws`.
+        Weight to give to `reference_from_draws`.
     """
 
     way: Way
@@ -98,7 +98,7 @@ def recommend(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
     seed: int = 0,
 ) -> Recommendation:
-    """Say whether draws or a noised histogram are of more use.
+    """Say whether draws or a noised histogram serve better.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def recommend(
     population : Floats, optional
         Public guess of the truth, shape [size]. By default Zipf's law, ``P(i) ∝ 1/i``.
     adjacency : Adjacency
-        Of the histogram.
+        Neighbouring relation of the histogram.
     seed : int
-        Of the simulation.
+        Seed of the simulation.
 
     Raises
     ------

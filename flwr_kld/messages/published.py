@@ -28,7 +28,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     check, plan : str
         What was asked.
     clients : int
-        In the sum.
+        Number of clients in the sum.
     records : float
         As in `NoisyCounts` and `NoisyScalar`.
     values : bytes

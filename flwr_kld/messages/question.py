@@ -228,7 +228,7 @@ class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     check, plan : str
         Repeated from the question; empty if the question itself was refused.
     answered : list[int]
-        Members.
+        Members that answered.
     reasons : list[str]
         One for each asked member that did not answer, or the one reason why the question was
         refused; free of data values.

@@ -58,7 +58,7 @@ class ReleaseTerms(Model, what="the terms of the release", version=VERSION, refu
     aggregator : str
         The public key that clients seal to, hexadecimal.
     guarantee : Guarantee
-        Of each check.
+        Guarantee of each check.
     noise : {"least", "laplace", "gaussian"}
         Law of the noise.
     release : "counts" or Scalar

@@ -36,7 +36,7 @@ class SealContext:
     Parameters
     ----------
     run : int
-        Flower's run.
+        Number of the Flower run.
     check : str
         Random id of the check.
     reference, plan : str

@@ -39,7 +39,7 @@ class DecidingHalf:
     witness : Witness
         Learnt from a first half.
     setting : Setting
-        How to check.
+        Setting to forecast.
     law : Law
         P over cells.
     clients : float

@@ -52,7 +52,7 @@ def expected_delays(
     Parameters
     ----------
     detector : EDetector
-        Which alarms.
+        Detector that raises the alarm.
     divergences : Iterable[float]
         Of the drifts, in nats; those that no law reaches are left out.
     first : NoisyCounts

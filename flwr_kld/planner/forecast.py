@@ -117,7 +117,7 @@ def forecast(
         in many small movements takes more to find. The columns of a table drift each by itself: to
         plan for a path, forecast its column, with ``trust.over(columns)``.
     estimator : str or Estimator
-        Of the estimate.
+        Name of the estimator, or the function.
     query : QueryPlan, optional
         Cells; by default a partition, drawn from a fixed seed.
 

@@ -25,7 +25,7 @@ def fixed_share(log_weights: Floats, log_prior: Floats, rate: float, rounds: int
     rate : float
         In [0, 1): the share a round gives to the prior.
     rounds : int
-        How many, >= 0.
+        Number of rounds, >= 0.
 
     Returns
     -------

@@ -17,7 +17,7 @@ class Leader:
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the leading candidate.
     index : int
         Its place among the hypotheses.
     weight : float

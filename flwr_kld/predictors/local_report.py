@@ -53,7 +53,7 @@ class LocalReports:
     symbols : NDArray[np.int64]
         Shape [n, width].
     context : str
-        Shared by all.
+        Context that all reports share.
 
     Raises
     ------

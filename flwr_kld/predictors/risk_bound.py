@@ -56,7 +56,7 @@ def shared_risk_bound(
     batch : int
         Reports of each round; each is charged for its own label.
     rounds : int
-        How many.
+        Number of rounds.
     share : float
         In [0, 1), as in `BayesMixture`.
     prior : Floats

@@ -25,7 +25,7 @@ class Ball:
     Parameters
     ----------
     norm : {1, 2}
-        Exponent.
+        Exponent of the norm.
     power : int
         Bound on the sum of powers: the l1 norm, or the squared l2 norm; in (squared) counts.
     largest : int
@@ -110,7 +110,7 @@ class Clip:
         counts : NDArray
             Non-negative integers, shape [cells], in records.
         bits : BitSource
-            Of the client.
+            Random bits of the client.
 
         Returns
         -------

@@ -30,7 +30,7 @@ def noise_sum(share: NoiseTable, copies: int) -> NoiseTable:
     share : NoiseTable
         What each client adds.
     copies : int
-        How many, >= 1.
+        Number of copies, >= 1.
 
     Returns
     -------

@@ -10,7 +10,7 @@ from flwr_kld.codec.model import Model
 
 
 class Adjacency(StrEnum):
-    """Which two federations must look alike."""
+    """The neighbouring relation: which two datasets must look alike."""
 
     REPLACE_ONE = "replace-one"
     """One record changes its value; the number of records is public."""

@@ -69,7 +69,7 @@ def moves_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 1)
     law : NoiseTable
         The noise on every coordinate, in grid steps.
     moves : Moves
-        In counts.
+        Moves to hide, in counts.
     epsilon : float
         In nats, > 0.
     grid : int

@@ -177,7 +177,7 @@ def cells_of_columns(
     sizes : tuple[int, ...]
         Symbols of each column.
     cells : int
-        Of all columns.
+        Number of cells of all columns together.
 
     Raises
     ------

@@ -219,7 +219,7 @@ class Mark:
     Parameters
     ----------
     nats : float
-        The number.
+        The number, in nats.
     at : float
         Its place, in per cent.
     anchor : str

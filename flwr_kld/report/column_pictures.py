@@ -30,7 +30,7 @@ class Bar:
     x, width : float
         Of the reference's bar.
     reference : float
-        Its head.
+        Height of the reference's bar.
     at, clients, low, high : float
         Place of the clients' mark, and the ends of its error.
     """
@@ -75,7 +75,7 @@ class ColumnPicture:
     Parameters
     ----------
     name : str
-        Of the column.
+        Name of the column.
     report : ColumnReport
         What is known of it.
     alone : Report

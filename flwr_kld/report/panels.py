@@ -175,7 +175,7 @@ def label_numbers(
     Parameters
     ----------
     numbers : Sequence[int]
-        All, in order.
+        All numbers, in order.
     started : Mapping[int, str]
         When each began, as far as that is known; ISO 8601.
     """

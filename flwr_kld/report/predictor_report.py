@@ -47,7 +47,7 @@ class Learnt:
         leader was true from the start and every round brought as many reports as this one; None
         if the predictor claims none.
     reports : int
-        Taken in all rounds.
+        Reports that all rounds took in.
     """
 
     weights: dict[str, float]
@@ -73,7 +73,7 @@ class PredictorReport(Envelope):
     Parameters
     ----------
     name : str
-        The predictor's.
+        Name of the predictor.
     round : int
         From 1, over all runs.
     reading : Learnt

@@ -29,7 +29,7 @@ class MonitorState:
     Parameters
     ----------
     monitor : str
-        Its name.
+        Name of the monitor.
     report : Report or None
         Of the last check that finished, if there was one; older than the last check where that
         one was refused or failed.
@@ -223,7 +223,7 @@ def save_metrics(states: Iterable[MonitorState], path: Path) -> None:
     Parameters
     ----------
     states : Iterable[MonitorState]
-        Of each monitor.
+        State of each monitor.
     path : Path
         Ends in ``.prom``, in the folder of node_exporter's ``--collector.textfile.directory``.
 

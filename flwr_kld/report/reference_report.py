@@ -17,7 +17,7 @@ class Made:
     reference, domain : str
         Fingerprints.
     records : float
-        In the histogram.
+        Number of records in the histogram.
     """
 
     reference: str
@@ -32,7 +32,7 @@ class ReferenceReport(Envelope):
     Parameters
     ----------
     reading : Made
-        What was made.
+        What the reference is made of.
     protection : Protection
         How counts were protected.
     started, guarantee, cohort, cost

@@ -55,7 +55,7 @@ def run_schedule(
     Parameters
     ----------
     schedule : Schedule
-        When.
+        Times of the slots.
     job : callable
         What; takes the `Slot`.
     stop : Stop

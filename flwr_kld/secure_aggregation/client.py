@@ -86,7 +86,7 @@ class SumClient(OneProcess):
         Parameters
         ----------
         session : Session
-            As received.
+            Session, as the server sent it.
         plan, length, bits
             What the client itself was asked and is ready to answer.
 

@@ -34,7 +34,7 @@ class ServerState(Private):
     Parameters
     ----------
     session : Session
-        Whose sum it is.
+        Session that the sum belongs to.
 
     Attributes
     ----------

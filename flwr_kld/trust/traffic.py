@@ -99,7 +99,7 @@ def payload_of_sum(
     length : int
         Numbers in a client's vector.
     word : int
-        Bytes of each.
+        Bytes of each word.
     """
     shape = choose_shape(clients, Tolerance())
     participants = list(roster.names[:clients])

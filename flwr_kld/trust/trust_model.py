@@ -172,7 +172,7 @@ class Trust(ABC):
         aggregation : str
             One of `aggregations`.
         clients : int
-            That are asked.
+            Number of clients that are asked.
         known : int
             That might be: clients of a secure sum know everybody's key.
         """

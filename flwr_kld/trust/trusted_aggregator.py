@@ -24,7 +24,7 @@ from flwr_kld.trust.trusted import Trusted
 
 @dataclass(frozen=True)
 class TrustedAggregator(Trust):
-    """Central noise, added once by a node of its own that clients trust in the server's place.
+    """Central noise, added once by a separate node that clients trust instead of the server.
 
     Clients seal their counts to the aggregator's public key, which they pinned; the server relays
     boxes that it cannot open, and receives noised numbers. The noise is the aggregator's: a

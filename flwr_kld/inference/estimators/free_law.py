@@ -79,7 +79,7 @@ def freed(base: RatioLaw, rows: Floats, size: Floats, place_of: NDArray[np.int64
     Parameters
     ----------
     base : RatioLaw
-        Without coefficients.
+        Law without coefficients.
     rows : Floats
         Likelihood of each group under each u, shape [G, U], > 0.
     size : Floats

@@ -47,7 +47,7 @@ class Likelihood:
     noise : NoiseTable
         Law of the noise.
     theta : float
-        Of the score.
+        θ of the score.
     spacing : float
         Of the components' ln r.
     """

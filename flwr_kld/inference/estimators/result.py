@@ -54,7 +54,7 @@ class Estimate:
     Parameters
     ----------
     value : float
-        In nats.
+        The estimate, in nats.
     theta : float
         The θ of D_θ.
     estimator : str

@@ -55,7 +55,7 @@ class QuantileFigure:
     beyond : str or None
         ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there.
     reference : float
-        The reference's.
+        The same quantile of the reference.
     reference_beyond : str or None
         Where the reference's lies.
     """
@@ -80,9 +80,9 @@ class OrderedFigures:
     mean : Figure
         The clients' mean of values clamped to the outer edges.
     reference_mean : float
-        The reference's.
+        Mean of the reference.
     quantiles : tuple[QuantileFigure, ...]
-        Those of `QUANTILES`.
+        One for each of `QUANTILES`.
     """
 
     wasserstein: Figure

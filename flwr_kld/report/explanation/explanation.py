@@ -110,7 +110,7 @@ def explain(
     estimate : Estimate
         Made from them. Its scores, which allow for the noise, say how much each cell contributes.
     most : int
-        Longest list.
+        Most cells to list.
     level : float
         In (0, 1): with this probability no cell that has not moved in the population is called
         beyond chance. That takes records drawn independently, or a `design_effect`.

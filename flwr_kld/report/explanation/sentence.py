@@ -40,9 +40,9 @@ def sentence(
     Parameters
     ----------
     name : str
-        Of the column.
+        Name of the column.
     noisy : NoisyCounts
-        Its counts.
+        Published counts of the column.
     level : float
         In (0, 1): with this probability nothing is said of a column that has not moved.
     design_effect : float
