@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import signal
 import sys
 import traceback
@@ -14,6 +15,7 @@ from typing import Any
 import click
 import typer
 import typer.core
+from typer.utils import get_params_from_function
 
 from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
 from flwr_kld.cli.budget import budget
@@ -83,8 +85,23 @@ def _said(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def _restore_help(command: click.Command) -> None:
+    """Give arguments their help back: Click 8.5 and the Typer that Flower allows lose it."""
+    for inner in getattr(command, "commands", {}).values():
+        _restore_help(inner)
+    told = get_params_from_function(inspect.unwrap(command.callback)) if command.callback else {}
+    for parameter in command.params:
+        if isinstance(parameter, typer.core.TyperArgument) and parameter.help is None:
+            parameter.help = getattr(told[str(parameter.name)].default, "help", None)
+
+
 class _Commands(typer.core.TyperGroup):
     """Ends on every error with the same exit code: a shell's usual 1 and 2 mean a drift here."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for command in self.commands.values():
+            _restore_help(command)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         options |= {"standalone_mode": False, "prog_name": "flwr-kld"}

@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from flwr_kld import Labels, Reference
 from flwr_kld.cli import history as listing
+from flwr_kld.cli.app import app
 
 COMMANDS = (
     "demo", "simulate", "plan", "check", "watch", "history", "report", "budget", "reference",
@@ -64,3 +66,15 @@ def test_a_reader_who_leaves_early_is_no_drift(tmp_path, more):
     os.close(writing)
     assert done.returncode not in (0, 1, 2, 3)
     assert b"Traceback" not in done.stderr
+
+
+def test_the_help_says_what_an_argument_is():
+    """Click 8.5 and the Typer that Flower allows would leave it out."""
+    arguments = {
+        (name, parameter.name): parameter.help
+        for name, command in typer.main.get_command(app).commands.items()
+        for parameter in command.params
+        if parameter.param_type_name == "argument"
+    }
+    assert arguments["plan", "reference"] == "Reference, .npz."
+    assert all(arguments.values())
