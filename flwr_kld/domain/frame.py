@@ -33,8 +33,8 @@ class Features:
         binned: dict[int, Binned] = {}
         for row, (name, domain) in enumerate(domains.items()):
             self._read[name] = domain.encode
-            plain = type(domain) is Binned  # what inherits from it may encode otherwise
-            if plain and len(domain.edges) <= BinnedColumns.MOST_EDGES:
+            # What inherits from Binned may encode otherwise.
+            if type(domain) is Binned and len(domain.edges) <= BinnedColumns.MOST_EDGES:
                 self._read[name], binned[row] = plain_numbers, domain
         self._binned, self._bins = list(binned), BinnedColumns(list(binned.values()))
 
