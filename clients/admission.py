@@ -14,6 +14,7 @@ from pathlib import Path
 
 from flwr.app import Context
 
+from flwr_kld.clients.node_records import require_no_sample
 from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
 from flwr_kld.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
@@ -39,8 +40,10 @@ def admit(context: Context, question: Question, member: int) -> None:
     Raises
     ------
     QueryRefused
-        The guard's reason, or that its file cannot be used.
+        The guard's reason, or that its file cannot be used; or that the run is a simulation, and
+        must not spend what real checks need.
     """
+    require_no_sample(context)
     guard = guard_of(context)
     if guard is None:
         return

@@ -20,6 +20,10 @@ RECORDS, QUERY = "drift-records", "drift-query"
 """Keys of the node config."""
 SAMPLE = "drift-sample"
 """Key of the run config: a public file whose rows simulated nodes share out."""
+_REAL = (
+    "this run simulates nodes on a public sample, and this node is a real one: run it with "
+    f"{SAMPLE} = '' in its run config"
+)
 
 
 def node_records(context: Context) -> Any:
@@ -73,6 +77,18 @@ def node_records(context: Context) -> Any:
         raise QueryRefused("the records cannot be loaded: the operator's log says why") from None
 
 
+def require_no_sample(context: Context) -> None:
+    """Refuse a run on a public sample where a node has records of its own.
+
+    Raises
+    ------
+    QueryRefused
+        What to run instead.
+    """
+    if context.run_config.get(SAMPLE) and RECORDS in context.node_config:
+        raise QueryRefused(_REAL)
+
+
 def _part_of(sample: str, context: Context) -> dict[str, Any]:
     """Return a simulated node's share of public rows.
 
@@ -81,12 +97,10 @@ def _part_of(sample: str, context: Context) -> dict[str, Any]:
     QueryRefused
         If the node is none of a simulation: a server must not name the file that a real node reads.
     """
+    require_no_sample(context)
     number, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
-    if RECORDS in context.node_config or number is None or nodes is None or not _is_simulated():
-        raise QueryRefused(
-            "this run simulates nodes on a public sample, and this node is a real one: run it with "
-            f"{SAMPLE} = '' in its run config"
-        )
+    if number is None or nodes is None or not _is_simulated():
+        raise QueryRefused(_REAL)
     try:
         columns = columns_of(_of_file(sample))
         return {name: column[int(number) :: int(nodes)] for name, column in columns.items()}
