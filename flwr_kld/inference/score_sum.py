@@ -194,6 +194,7 @@ class Student:
 _student = lru_cache(maxsize=64)(Student)
 
 
+@lru_cache(maxsize=8)
 def _few_values(noise: NoiseTable, most: int) -> tuple[Floats, Floats]:
     """Return values that stand for the noise, and their probabilities; shape [most] at most."""
     beyond = int(np.searchsorted(np.cumsum(noise.probabilities), 1 - _BEYOND)) - noise.reach

@@ -10,7 +10,8 @@ adds standard errors to that sum. The normal law makes the level asymptotic. Pro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -81,14 +82,19 @@ class UpperLimit:
             ("records", design.with_records),
             ("epsilon", lambda k: replace(design, powers=design.powers.scaled(1 / k))),
         )
+
+        def first(tried: Sequence[float], changed: Callable[[float], _Design]) -> float | None:
+            """Return the first number that is enough, if any: all those after it are."""
+            place = bisect_left(tried, True, key=lambda k: changed(k).margin(self.level) <= wanted)
+            return tried[place] if place < len(tried) else None
+
         for what, changed in changes:
-            enough = [k for k in _FACTORS if changed(k).margin(self.level) <= wanted]
-            if enough:
-                ways.append(f"{enough[0]:g} times the {what}")
-        symbols = len(design.weight)
-        while symbols > 2 and design.even(symbols).margin(self.level) > wanted:
-            symbols = int(symbols * 0.8)
-        if symbols > 2:
+            if enough := first(_FACTORS, changed):
+                ways.append(f"{enough:g} times the {what}")
+        sizes = [len(design.weight)]
+        while sizes[-1] > 2:
+            sizes.append(int(sizes[-1] * 0.8))
+        if symbols := int(first(sizes[:-1], lambda k: design.even(int(k))) or 0):
             rounding = 10 ** max(len(str(symbols)) - 2, 0)
             ways.append(f"at most {symbols // rounding * rounding:,} symbols of like frequency")
         return " or ".join(ways) or "a larger threshold or resolution, or fewer symbols"

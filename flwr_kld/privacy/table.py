@@ -65,6 +65,13 @@ class NoiseTable:
         if not 0 <= self.tail_ratio < 1 << RATIO_BITS or (self.tail > 0) != (self.tail_ratio > 0):
             raise ValueError("tail_ratio must be in (0, 2**64) exactly when there is a tail")
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # of some thousand weights: what is made of a table is kept by it
+        return hash((self.weights, self.tail, self.tail_ratio))
+
     def __repr__(self) -> str:
         return f"NoiseTable(reach={self.reach}, standard_deviation={self.variance**0.5:.4g})"
 

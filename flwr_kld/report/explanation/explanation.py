@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ class Movement:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form, with direction and certainty."""
         return {
-            **asdict(self),
+            **vars(self),
             "direction": self.direction,
             "beyond_chance": self.beyond_chance,
         }
