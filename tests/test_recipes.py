@@ -149,13 +149,6 @@ def test_the_recipe_for_few_clients_asks_for_another_bucket_each_night(tmp_path)
     assert Ledger(url).spent().left < 1e-4
 
 
-def test_the_roster_recipe_writes_what_a_node_reads(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    roster = recipe("roster.py")["roster"]
-    assert Roster.from_json((tmp_path / "roster.json").read_text()) == roster
-    assert roster.names == ("ayr", "bern", "como")
-
-
 def test_the_aggregators_recipes_check_through_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     key = recipe("aggregator_key.py")["key"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import re
 import signal
 import sys
 import traceback
@@ -85,10 +86,16 @@ def _said(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _restore_help(command: click.Command) -> None:
-    """Give arguments their help back: Click 8.5 and the Typer that Flower allows lose it."""
+def _mend_help(command: click.Command) -> None:
+    """Give arguments their help back, and let paragraphs flow.
+
+    Click 8.5 with the Typer that Flower allows loses the first, and breaks the others where a
+    docstring's lines end.
+    """
     for inner in getattr(command, "commands", {}).values():
-        _restore_help(inner)
+        _mend_help(inner)
+    if command.help is not None:
+        command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help))
     told = get_params_from_function(inspect.unwrap(command.callback)) if command.callback else {}
     for parameter in command.params:
         if isinstance(parameter, typer.core.TyperArgument) and parameter.help is None:
@@ -101,7 +108,7 @@ class _Commands(typer.core.TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for command in self.commands.values():
-            _restore_help(command)
+            _mend_help(command)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         options |= {"standalone_mode": False, "prog_name": "flwr-kld"}
