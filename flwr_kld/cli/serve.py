@@ -65,7 +65,7 @@ def serve(
         ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
     with socket.create_server((address, port), family=_family(address)) as listening:
-        Thread(target=pages.populations, daemon=True).start()  # the first composition takes seconds
+        Thread(target=pages.warm_up, daemon=True).start()  # the first composition takes seconds
         host = f"[{address}]" if ":" in address else address
         scheme = "https" if certificate else "http"
         say(f"{scheme}://{host}:{listening.getsockname()[1]}/ shows {view.name}; stop with Ctrl-C")

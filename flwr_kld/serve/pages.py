@@ -113,24 +113,31 @@ class Pages:
         """Return what changes with the ledger."""
         return self._view.stamp()
 
+    def warm_up(self) -> None:
+        """Read what is asked for first, so that nobody waits for it."""
+        for population in self._view.populations():
+            self.checks(population)
+
     # ---------------------------------------------------------------------------------- pages
 
     def populations(self) -> str:
         """Return the page of all populations: the latest verdicts, and what is left."""
-        cards = [self._card(name) for name in self._view.populations()]
-        return render("populations.html.j2", cards=cards, **self._around("", "Drift checks"))
+        stamp = self.stamp()
+        cards = [self._card(stamp, name) for name in self._view.populations()]
+        return render("populations.html.j2", cards=cards, **self._around(stamp, "", "Drift checks"))
 
     def checks(self, population: str, before: int | None = None) -> str:
         """Return the page of a population's latest checks, or of those before an entry."""
         self._require(population)
+        stamp = self.stamp()
         entries = self._checks(population, before)
-        series, links = self._series(entries)
+        series, links = self._series(stamp, entries)
         query = {"population": population}
         return series.page(
             plots=_plots({**query, "before": before}) if series.reports else [],
-            **self._around(population, f"Drift checks of {population}"),
+            **self._around(stamp, population, f"Drift checks of {population}"),
             links=links,
-            spent=None if before else self._left(population),
+            spent=None if before else self._left(stamp, population),
             leaving=[] if before else self._view.leaving(population, _LEAVING),
             ticks=list(_ticks(series, links)),
             beside=[
@@ -140,7 +147,7 @@ class Pages:
             ],
             predictors=[
                 (name, _link("rounds", population=population, predictor=name))
-                for name in self._of(population).predictors
+                for name in self._of(stamp, population).predictors
             ],
             older=_older(entries, len(series), "checks", query),
             newest=_link("checks", **query) if before else None,
@@ -151,12 +158,13 @@ class Pages:
         entry = None if number is None else self._view.entry(number)
         if entry is None or not is_check(entry):
             raise NotThere("the ledger has no such check")
-        counted = self._of(entry.population).before(entry.number)
+        stamp = self.stamp()
+        counted = self._of(stamp, entry.population).before(entry.number)
         series = checks_of([entry], counted)
         return series.page(
             plots=[],
             **self._around(
-                entry.population, f"Check {counted + 1} of {entry.population}", entry.key
+                stamp, entry.population, f"Check {counted + 1} of {entry.population}", entry.key
             ),
             charged=entry,
             newest=_link("checks", population=entry.population),
@@ -165,12 +173,13 @@ class Pages:
     def rounds(self, population: str, predictor: str, before: int | None = None) -> str:
         """Return the page of a predictor's latest rounds."""
         self._require(population)
+        stamp = self.stamp()
         entries = self._rounds(population, predictor, before)
         series = rounds_of(map(self._view.with_report, entries))
         query = {"population": population, "predictor": predictor}
         return series.page(
             plots=_plots({**query, "before": before}) if series.reports else [],
-            **self._around(population, f"Predictor {predictor} of {population}"),
+            **self._around(stamp, population, f"Predictor {predictor} of {population}"),
             older=_older(entries, len(series), "rounds", query),
             newest=_link("rounds", **query) if before else None,
         )
@@ -201,7 +210,7 @@ class Pages:
     ) -> bytes:
         series: Series[Any]
         if predictor is None:
-            series, _ = self._series(self._checks(population, before))
+            series, _ = self._series(stamp, self._checks(population, before))
         else:
             entries = self._rounds(population, predictor, before)
             series = rounds_of(map(self._view.with_report, entries))
@@ -214,7 +223,9 @@ class Pages:
 
     # ---------------------------------------------------------------------------------- parts
 
-    def _around(self, population: str, title: str, subtitle: str = "") -> dict[str, Any]:
+    def _around(
+        self, stamp: str, population: str, title: str, subtitle: str = ""
+    ) -> dict[str, Any]:
         names = self._view.populations()
         return {
             "layout": "live.html.j2",
@@ -222,23 +233,23 @@ class Pages:
             "subtitle": subtitle,
             "here": population,
             "places": [(name, _link("checks", population=name)) for name in names],
-            "stamp": self.stamp(),
+            "stamp": stamp,
             "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
         }
 
-    def _card(self, population: str) -> dict[str, Any]:
+    def _card(self, stamp: str, population: str) -> dict[str, Any]:
         newest = self._view.newest_first(population, NUMBERED)
-        series, links = self._series(back_to(newest, _RECENT, is_check))
+        series, links = self._series(stamp, back_to(newest, _RECENT, is_check))
         return {
             "name": population,
             "link": _link("checks", population=population),
             "point": series.points[-1] if series else None,
             "ticks": list(_ticks(series, links)),
-            "spent": self._left(population),
-            "predictors": self._of(population).predictors,
+            "spent": self._left(stamp, population),
+            "predictors": self._of(stamp, population).predictors,
         }
 
-    def _series(self, entries: Sequence[Entry]) -> tuple[CheckSeries, dict[int, str]]:
+    def _series(self, stamp: str, entries: Sequence[Entry]) -> tuple[CheckSeries, dict[int, str]]:
         """Return checks, the last with a report in full, and where each is shown by itself."""
         if not entries:
             return CheckSeries([]), {}
@@ -250,7 +261,7 @@ class Pages:
                 report_of(self._view.with_report(entry)) if entry is shown else self._brief(entry)
             )
 
-        before = self._of(entries[0].population).before(entries[0].number)
+        before = self._of(stamp, entries[0].population).before(entries[0].number)
         links = {n: _link("check", number=e.number) for n, e in numbered(entries, before)}
         return checks_of(entries, before, read=read), links
 
@@ -274,8 +285,8 @@ class Pages:
         except ValueError as error:
             raise NotThere(str(error)) from None
 
-    def _of(self, population: str) -> _Known:
-        return self._known(self.stamp(), population)
+    def _of(self, stamp: str, population: str) -> _Known:
+        return self._known(stamp, population)
 
     def _read_known(self, stamp: str, population: str) -> _Known:
         keys = self._view.keys(population)
@@ -285,8 +296,8 @@ class Pages:
             tuple(dict.fromkeys(rounds)),
         )
 
-    def _left(self, population: str) -> Spent | None:
-        return self._spent(self.stamp(), population, int(time.time() // _MINUTE))
+    def _left(self, stamp: str, population: str) -> Spent | None:
+        return self._spent(stamp, population, int(time.time() // _MINUTE))
 
     def _read_spent(self, stamp: str, population: str, minute: int) -> Spent | None:
         return self._view.spent(population, now=_MINUTE * minute)

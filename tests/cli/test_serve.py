@@ -48,7 +48,7 @@ def test_it_serves_this_machine_until_it_is_stopped(url, tmp_path):
         (["--address", "::"], "a token is required"),
         (["--certificate", "x.pem"], "both --certificate and --key"),
         (["--ledger", "sqlite:///none.db"], "there is no ledger none.db"),
-        (["--token-file", "none"], "No such file"),
+        (["--token-file", "none"], "there is no file none"),
     ],
 )
 def test_what_cannot_be_served_safely_is_refused(cli, url, options, words):
