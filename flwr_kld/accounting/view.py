@@ -6,16 +6,19 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+import numpy as np
 from sqlalchemy import func, null, select, union
 
 from flwr_kld.accounting import books
-from flwr_kld.accounting.afford import spent_by
+from flwr_kld.accounting.afford import afford, spent_by
 from flwr_kld.accounting.budget import Spent
+from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.database import Database
 from flwr_kld.accounting.entry import Entry, Kind, utc
-from flwr_kld.accounting.errors import NoBudget
-from flwr_kld.accounting.schema import budgets, checks
-from flwr_kld.accounting.window import Window
+from flwr_kld.accounting.errors import BudgetExhausted, NoBudget
+from flwr_kld.accounting.parts import unpack
+from flwr_kld.accounting.schema import budgets, checks, spends
+from flwr_kld.accounting.window import Window, in_terms
 
 _PAGE = 32
 """Entries that are read at once, where not all are wanted."""
@@ -82,6 +85,43 @@ class LedgerView:
             spent = [e for e in books.entries(connection, oldest) if e.releases][:most]
         after = budget.seconds + 1
         return [(utc(int(entry.started.timestamp()) + after), entry) for entry in spent]
+
+    def short_of_room(self, population: str, *, at: float) -> str | None:
+        """Say why a check like the last would not fit at a time; None if it would, or who knows.
+
+        Known only where the last two checks asked the same people: who is asked next by a cohort
+        that rotates is not in the ledger.
+        """
+        with self._database.reading() as connection:
+            last = select(checks.c.number).where(
+                checks.c.population == population,
+                checks.c.kind == str(Kind.CHECK),
+                checks.c.state == "settled",
+            )
+            numbers = connection.execute(last.order_by(checks.c.number.desc()).limit(2)).scalars()
+            asked = [
+                connection.execute(select(spends).where(spends.c.check == number)).all()
+                for number in numbers
+            ]
+            if (
+                len(asked) < 2
+                or len({tuple((r.family, r.members) for r in of) for of in asked}) > 1
+            ):
+                return None
+            try:
+                budget = books.budget_of(connection, population)
+                costs = books.read_costs(connection, {row.asked for row in asked[0]})
+                new = []
+                for row in asked[0]:
+                    cost, parts = (
+                        in_terms(costs[row.asked], row.family, budget),
+                        unpack(row.members),
+                    )
+                    new.append(Spend(cost, row.family, parts, np.ones(len(parts), dtype=np.int64)))
+                afford(Window(connection, budget, int(at), new), new, budget)
+            except (NoBudget, BudgetExhausted) as error:
+                return str(error)
+        return None
 
     def newest_first(
         self, population: str, kinds: Iterable[Kind], *, before: int | None = None

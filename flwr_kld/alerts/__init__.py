@@ -1,1 +1,1 @@
-"""Who is told of a drift: a webhook, or a command of the operator's."""
+"""Who is told of drift, silence, budgets and dropouts, in which form, and when."""

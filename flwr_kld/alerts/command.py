@@ -52,7 +52,11 @@ class Command:
         return f"Command({PurePath(self.argv[0]).name!r}, timeout={self.timeout:g})"
 
     def send(self, report: Report) -> Delivery:
-        """Run it once and wait for its end."""
+        """Run it once with the report's JSON, and wait for its end."""
+        return self.run(report.to_json().encode())
+
+    def run(self, given: bytes) -> Delivery:
+        """Run it once with some bytes on its standard input, and wait for its end."""
         try:
             process = subprocess.Popen(
                 list(self.argv),
@@ -64,7 +68,7 @@ class Command:
             why = os.strerror(error.errno) if error.errno else type(error).__name__
             return Delivery(self.name, False, f"it cannot be started: {why}")
         try:
-            process.communicate(report.to_json().encode(), timeout=self.timeout)
+            process.communicate(given, timeout=self.timeout)
         except subprocess.TimeoutExpired:
             return Delivery(self.name, False, f"killed after {self.timeout:g} s")
         finally:

@@ -76,7 +76,7 @@ class Webhook:
             deadline=real("deadline", self.deadline, above=0, most=_LONGEST, unit="seconds"),
         )
         parts = self._parts()
-        local = parts.scheme == "http" and _is_this_machine(parts.hostname or "")
+        local = parts.scheme == "http" and is_this_machine(parts.hostname or "")
         if not parts.hostname or not (parts.scheme == "https" or local):
             raise ValueError(
                 "a webhook's URL starts with https:// (or http:// for localhost): reports name "
@@ -103,11 +103,22 @@ class Webhook:
 
     def send(self, report: Report) -> Delivery:
         """Post the report, several times if need be."""
-        body = report.to_json().encode()
+        return self.post(report.to_json().encode(), report.check)
+
+    def post(self, body: bytes, key: str) -> Delivery:
+        """Post some JSON, several times if need be.
+
+        Parameters
+        ----------
+        body : bytes
+            The JSON.
+        key : str
+            By which a receiver knows attempts of one message.
+        """
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "flwr-kld",
-            "Idempotency-Key": report.check,
+            "Idempotency-Key": key,
         }
         if self.secret_variable is not None:
             mac = hmac.new(self._secret(), body, hashlib.sha256).hexdigest()
@@ -175,7 +186,8 @@ class _Sending(Thread):
             return None, f"no answer ({type(error).__name__})"
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Whether what is sent to a host never leaves this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -19,6 +19,7 @@ import typer.core
 from typer.utils import get_params_from_function
 
 from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
+from flwr_kld.cli.alerts import alerts
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check
 from flwr_kld.cli.demo import demo
@@ -143,7 +144,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 for command in (
-    init, doctor, demo, simulate, plan, check, watch, history, report, serve, budget
+    init, doctor, demo, simulate, plan, check, watch, history, report, serve, alerts, budget
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(reference, name="reference")

@@ -1,0 +1,64 @@
+"""``flwr-kld alerts``: tell people what has begun or ended, also that nothing happens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flwr_kld.accounting.view import LedgerView
+from flwr_kld.alerts.alerts_file import Alerts
+from flwr_kld.alerts.conditions import conditions
+from flwr_kld.alerts.notice import About, Notice
+from flwr_kld.alerts.telling import tell
+from flwr_kld.cli.exit_codes import ExitCode
+from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
+from flwr_kld.cli.options import Ledger, Population
+from flwr_kld.cli.output import complain, say
+from flwr_kld.schedule.times import parse_schedule
+
+
+def alerts(
+    file: Annotated[Path, typer.Argument(help="TOML file: whom to tell of what, and when.")],
+    *,
+    ledger: Ledger = DEFAULT_LEDGER,
+    population: Population = DEFAULT_POPULATION,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Of the checks: needed to tell of missed slots and the next budget."),
+    ] = None,
+    zone: Annotated[str, typer.Option(help="Time zone of --schedule's cron expression.")] = "UTC",
+    try_out: Annotated[
+        bool, typer.Option("--try", help="Send a test notice to everybody, and its end.")
+    ] = False,
+) -> None:
+    """Tell of drift, silence, budgets and dropouts: each once when it begins, and when it is over.
+
+    Run it every few minutes, from another machine than the checks if you can: it notices that they
+    have stopped. The ledger remembers who knows what. Exit code 4 if somebody could not be told.
+    """
+    settings = Alerts.load(file)
+    slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
+    now = datetime.now(UTC)
+    if try_out:
+        for over in (False, True):
+            test = Notice(About.DRIFT, "test", over, "This is a test of flwr-kld's alerts")
+            for one in settings.addressees:
+                done = one.receiver.take(test)
+                became = "delivered" if done.delivered else "NOT delivered"
+                say(f"{one.name}: {became}: {done.detail}")
+        return
+    books = existing_ledger(ledger)
+    found = list(
+        conditions(LedgerView(ledger), population, settings.rules, schedule=slots, now=now)
+    )
+    deliveries = tell(books, population, found, settings.addressees, quiet=settings.quiet, now=now)
+    for delivery in deliveries:
+        if delivery.delivered:
+            say(f"told {delivery.alert}")
+        else:
+            complain(f"{delivery.alert} was not told: {delivery.detail}")
+    if not all(delivery.delivered for delivery in deliveries):
+        raise typer.Exit(ExitCode.ERROR)
