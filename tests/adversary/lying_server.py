@@ -34,6 +34,7 @@ from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace, pure_laplace
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import hockey_stick
+from flwr_kld.query.score_columns import numbers_of
 from flwr_kld.query.scores import MOVES, NUMBERS, Scores, _units
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies import (
@@ -247,7 +248,8 @@ def farthest(scores: Scores, asked: Guarantee) -> int:
     """
     units, moves = _units(scores, asked), [0] * len(NUMBERS)
     for pair in neighbours(scores, asked):
-        both = zip(*map(scores.numbers, pair), units, moves, strict=True)
+        numbers = [numbers_of((scores,), counts) for counts in pair]
+        both = zip(*numbers, units, moves, strict=True)
         moves = [max(most, math.ceil(abs(x - y) / unit)) for x, y, unit, most in both]
     return sum(moves)
 
