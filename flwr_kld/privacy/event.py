@@ -23,7 +23,7 @@ class PrivacyEvent:
     table : NoiseTable
         Law of the noise on every coordinate.
     moves : Moves
-        Worst-case move between adjacent federations, or all moves that are possible; in counts (or
+        Worst-case move between neighbouring datasets, or all moves that are possible; in counts (or
         grid steps for a scalar).
     guarantee : Guarantee
         Asked for; the table was checked against it.
