@@ -15,7 +15,7 @@ from flwr_kld.arguments import real, whole
 from flwr_kld.check.conclusions import Conclusions, Tolerated, columns_of
 from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
-from flwr_kld.cohort.charges import charges, delivered
+from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part, halves
 from flwr_kld.counts.private_counts import LARGEST_CLIENT
@@ -234,6 +234,9 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
     def _draw(
         self, chosen: list[Participant], present: list[Participant]
     ) -> tuple[list[Part], QueryPlan]:
+        if self.ledger is not None and self.tolerated is not None and not self.checks:
+            budget, epsilon = self.ledger.budget(self.budget), self.trust.guarantee.epsilon
+            warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
         parts = self._parts(chosen)
         plan = self.plan.draw(self.reference, self._generator)
         self.trust.prepare(plan, len(present))

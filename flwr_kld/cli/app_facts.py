@@ -12,9 +12,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from flwr_kld.accounting.pace import Turns
+from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.pace import Pace, Turns
 from flwr_kld.cli.app_source import component, read_project, run_config
 from flwr_kld.cli.new_app import LEDGER, SAMPLE, SIMULATED
+from flwr_kld.schedule.times import Schedule, most_in_window
 
 _PAIR = re.compile(r"(\S+?)=('[^']*'|\"[^\"]*\"|\S+)")
 _TRUSTS = ("Trusted", "TrustedAggregator", "Distributed")
@@ -40,6 +42,21 @@ class Facts:
     simulated: bool
     epsilon: float | None = None
     turns: Turns | None = None
+
+    def pace(self, budget: Budget, slots: Schedule, clients: int | None) -> Pace | None:
+        """Hold a schedule against a budget; None where epsilon or the rotation is not known.
+
+        Parameters
+        ----------
+        clients : int or None
+            Of the deployment, if that is known.
+        """
+        rotates = self.turns is not None and self.turns.clients is not None
+        if self.epsilon is None or (rotates and clients is None):
+            return None
+        length = 1 if self.turns is None else self.turns.length(clients or 1)
+        checks = most_in_window(slots, budget.window_days)
+        return Pace(checks, self.epsilon, length, budget)
 
 
 def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:

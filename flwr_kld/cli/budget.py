@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,12 +10,15 @@ import typer
 from flwr_kld.accounting import Budget
 from flwr_kld.accounting import Ledger as OpenLedger
 from flwr_kld.accounting.budget import Composition, Spent
+from flwr_kld.cli.app_facts import facts_of
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.options import AsJson, Ledger, Population
-from flwr_kld.cli.output import print_json, results
+from flwr_kld.cli.output import print_json, results, say
+from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.cli.show import utc
 from flwr_kld.privacy import Unit
 from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.schedule.times import parse_schedule
 
 
 def budget(
@@ -37,9 +41,20 @@ def budget(
         Composition,
         typer.Option(help="How costs add up; sum if reports decide which check comes next."),
     ] = "pld",
+    app: Annotated[
+        Path | None,
+        typer.Option(help="Hold the budget against the checks of this Flower app's schedule."),
+    ] = None,
+    schedule: Annotated[
+        str, typer.Option(help="With --app: a cron expression, in UTC, or 'every 6h'.")
+    ] = NIGHTLY,
+    clients: Annotated[
+        int | None, typer.Option(min=1, help="With --app: nodes of the deployment.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what the person charged most has spent in the window, and what is left."""
+    slots = parse_schedule(schedule)
     if epsilon is None:
         books = existing_ledger(ledger)
     else:
@@ -47,6 +62,9 @@ def budget(
         terms = Budget(epsilon, delta, days, population, adjacency, unit, composition)
         books.set_budget(terms)
     spent = books.spent(population)
+    pace = None if app is None else facts_of(app).pace(spent.budget, slots, clients)
+    if pace is not None and not pace.fits:
+        say(f"warning: {pace}: {pace.advice}")
     if as_json:
         print_json(_as_dict(spent))
         return
@@ -56,6 +74,8 @@ def budget(
         f" (by {spent.composition})"
     )
     results.print(f"  left: {spent.left:.4g} nats")
+    if pace is not None:
+        results.print(f"  {pace}", markup=False, soft_wrap=True)
     if spent.frees_at is not None:
         results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
 

@@ -16,7 +16,6 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from flwr_kld.accounting.errors import LedgerError, NoBudget
-from flwr_kld.accounting.pace import Pace
 from flwr_kld.cli.app_facts import Facts, same_database, shown
 from flwr_kld.cli.app_source import component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
@@ -28,7 +27,7 @@ from flwr_kld.guard.limits import read_limits
 from flwr_kld.messages.question import VERSION
 from flwr_kld.privacy.amounts import NANO
 from flwr_kld.reference import Reference
-from flwr_kld.schedule.times import Schedule, most_in_window
+from flwr_kld.schedule.times import Schedule
 
 _PYTHON = (3, 11)
 _WAIT = 3.0
@@ -291,17 +290,15 @@ def the_pace(
         budget = existing_ledger(url).budget(population)
     except (LedgerError, ValueError, OSError, ImportError):
         return  # said already
-    if facts.turns is not None and facts.turns.clients is not None and clients is None:
+    pace = facts.pace(budget, slots, clients)
+    if pace is None:
         yield Finding(
             "budget",
             "warning",
-            f"how often {facts.turns.clients} clients in rotation ask the same one depends on "
-            "how many there are",
+            "how often a rotation comes to the same client depends on how many there are",
             "give --clients",
         )
         return
-    turns = 1 if facts.turns is None else facts.turns.length(clients or 1)
-    pace = Pace(most_in_window(slots, budget.window_days), facts.epsilon, turns, budget)
     if pace.fits:
         yield _ok("budget", str(pace))
     else:

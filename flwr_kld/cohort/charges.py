@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from flwr_kld.accounting import Charge, Clients, Cost, RecordBuckets
+from flwr_kld.accounting import Budget, Charge, Clients, Cost, RecordBuckets
+from flwr_kld.accounting.pace import Pace, Turns
+from flwr_kld.cohort.cohort import Cohort, RotatingCohort, RotatingRecords
 from flwr_kld.cohort.halves import Part
 from flwr_kld.trust import Trust
+
+logger = logging.getLogger("flwr_kld")
+
+_YEAR = 365
+"""Days."""
 
 
 def charges(trust: Trust, parts: Sequence[Part]) -> list[Charge]:
@@ -26,6 +34,31 @@ def delivered(trust: Trust, parts: Sequence[Part], survivors: Sequence[int | Non
     """
     known = dict(enumerate(survivors))
     return [_dearest(trust, paid, known) for _, paid in _touched(parts)]
+
+
+def warn_of_pace(
+    budget: Budget, cohort: Cohort, clients: int, epsilon: float, horizon: int
+) -> None:
+    """Log it if a budget has no room for as many checks a year as an alarm's horizon.
+
+    Parameters
+    ----------
+    clients : int
+        Who are there.
+    epsilon : float
+        Of a check, in nats.
+    horizon : int
+        Checks a year; 1 for checks that stand alone, of which nothing is known.
+    """
+    turns = Turns()
+    if isinstance(cohort, RotatingCohort):
+        turns = Turns(clients=cohort.size)
+    elif isinstance(cohort, RotatingRecords):
+        turns = Turns(buckets=cohort.buckets)
+    checks = int(horizon * budget.window_days / _YEAR) + 1
+    pace = Pace(checks, epsilon, turns.length(clients), budget)
+    if horizon > 1 and not pace.fits:
+        logger.warning("for Alarm(horizon=%s) as a year of checks: %s", horizon, pace.advice)
 
 
 def _dearest(trust: Trust, paid: Sequence[int], survivors: Mapping[int, int | None]) -> Cost:

@@ -147,3 +147,13 @@ def test_a_node_makes_its_key_once_and_the_roster_lists_it(cli, place):
     assert done.exit_code == 0, done.output
     looked = cli("doctor", place.app, "--key", place.folder / "own.key", "--roster", file)
     assert "2 nodes; this node is 'clinic a'" in looked.stdout
+
+
+def test_the_budget_is_held_against_a_schedule(cli, place):
+    typed = ["budget", "--ledger", place.ledger, "--app", place.app]
+    nightly, hourly = cli(*typed), cli(*typed, "--schedule", "every 1h")
+    assert nightly.exit_code == hourly.exit_code == 0
+    assert "31 checks in any 30 days, each person in 1 of them × ε 1 = 1" in nightly.stdout
+    assert "warning" not in nightly.stderr
+    assert "warning: 721 checks in any 30 days" in hourly.stderr
+    assert "ask less often, rotate among 721 checks" in hourly.stderr

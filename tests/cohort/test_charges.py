@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.cohort.charges import charges, delivered
-from flwr_kld.cohort.cohort import Participant
+from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
+from flwr_kld.cohort.cohort import (
+    Participant,
+    RotatingCohort,
+    RotatingRecords,
+    UniformCohort,
+)
 from flwr_kld.cohort.halves import halves
 from flwr_kld.privacy import Unit
 from flwr_kld.query.selection import EVERYTHING, Selection
@@ -52,3 +57,18 @@ def test_the_same_buckets_of_two_halves_of_clients_are_one_charge(ledger):
 def test_other_buckets_in_each_half_are_charged_apart(ledger):
     assert len(settled(ledger, 39, Selection("k", 4, (1,)), (32, 32))) == 2
     assert ledger.spent().epsilon <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("cohort", "horizon", "fits"),
+    [
+        (UniformCohort(), 365, False), (UniformCohort(), 12, True), (UniformCohort(), 1, True),
+        (RotatingRecords(31), 365, True), (RotatingCohort(40), 365, False),
+        (RotatingCohort(3), 365, True),
+    ],
+)  # fmt: skip
+def test_a_year_of_checks_that_does_not_fit_is_warned_of(caplog, cohort, horizon, fits):
+    budget = Budget(epsilon=1.0, delta=1e-6, window_days=30)
+    warn_of_pace(budget, cohort, 100, 1.0, horizon)
+    assert bool(caplog.messages) is not fits
+    assert fits or "the budget has room for" in caplog.text
