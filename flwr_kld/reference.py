@@ -210,7 +210,9 @@ class Reference:
         except FileNotFoundError:
             raise
         except Exception as error:  # whatever numpy, zipfile and zlib make of other bytes
-            raise ValueError(f"{path} is not a flwr-kld reference file") from error
+            raise ValueError(
+                f"{path} is not a flwr-kld reference file: flwr-kld reference build makes one"
+            ) from error
         if read.format != _FORMAT:
             raise ValueError(
                 f"{path} has reference format {read.format}; this version reads {_FORMAT}"

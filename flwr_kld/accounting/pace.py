@@ -119,8 +119,9 @@ class Pace:
         smaller = self.budget.epsilon / self.times
         return (
             f"the budget has room for {_checks(self.affordable)} in a window: ask less often, "
-            f"rotate among {_checks(self.checks)} (RotatingCohort, or RotatingRecords for few "
-            f"clients), take ε = {smaller:.2g} a check, or raise the budget to {self.needed:.3g}"
+            f"rotate so that {_checks(self.checks)} ask different people (RotatingCohort, or "
+            f"RotatingRecords for few clients), take ε = {smaller:.2g} a check, or raise the "
+            f"budget to {self.needed:.3g}"
         )
 
 

@@ -110,7 +110,7 @@ def read_frame(file: Path) -> Any:
     except ImportError:
         raise
     except Exception as error:  # whatever the readers make of other bytes
-        raise ValueError(f"{file} is not a Parquet file") from error
+        raise ValueError(f"{file} is not a Parquet file: give another, or a .csv file") from error
 
 
 def _as_records(columns: dict[str, list[str]], domain: Domain, file: Path) -> Any:

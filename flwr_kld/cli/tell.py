@@ -50,7 +50,9 @@ class Listeners:
         if alert_command:
             alerts.append(Command(shlex.split(alert_command)))
         if metrics_file is not None and metrics_file.suffix != ".prom":
-            raise ValueError(f"node_exporter reads files that end in .prom, not {metrics_file}")
+            raise ValueError(
+                f"node_exporter reads files that end in .prom, not {metrics_file}: rename it"
+            )
         return cls(tuple(alerts), metrics_file)
 
     def tell(self, answer: CheckAnswer, state: MonitorState) -> None:

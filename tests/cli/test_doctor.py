@@ -71,7 +71,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "reference": (
         lambda p: (shipped(p).write_text("{}"), p.doctor())[1],
-        r"FAIL reference.*not a flwr-kld reference file\n *next: flwr-kld init",
+        r"FAIL reference.*not a flwr-kld reference file.*\n *next: flwr-kld init",
     ),
     "no key": (
         lambda p: p.doctor("--key", p.folder / "no.key", "--roster", p.folder / "roster.json"),
@@ -156,4 +156,4 @@ def test_the_budget_is_held_against_a_schedule(cli, place):
     assert "31 checks in any 30 days, each person in 1 of them × ε 1 = 1" in nightly.stdout
     assert "warning" not in nightly.stderr
     assert "warning: 721 checks in any 30 days" in hourly.stderr
-    assert "ask less often, rotate among 721 checks" in hourly.stderr
+    assert "ask less often, rotate so that 721 checks ask different people" in hourly.stderr

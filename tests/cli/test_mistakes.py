@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from cli.apps import TRAINING, write_app
 from cli.place import Place, Typed, answered, elsewhere, without_budget
+from cli.test_doctor import MISTAKES as DOCTOR
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.schema import VERSION_TABLE
+
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "mistakes.md"
 
 
 def newer(p: Place) -> list[object]:
@@ -191,8 +196,10 @@ def test_a_mistake_is_answered_with_what_to_do_and_nothing_is_spent(cli, flwr, p
     answered(cli, flwr, typed(place), words)
 
 
-def test_there_are_enough_of_them():
-    assert len(MISTAKES) >= 30
+def test_the_page_lists_them_all():
+    listed = re.findall(r"^\| ((?:[a-z]+): [^|]+) \| `", PAGE.read_text(), re.MULTILINE)
+    assert listed == [*MISTAKES, *(f"doctor: {name}" for name in DOCTOR)]
+    assert len(listed) >= 30
 
 
 def test_a_missing_reader_of_parquet_is_named(cli, place, monkeypatch):
