@@ -103,3 +103,8 @@ def test_a_nightly_check_reads_each_nodes_file_and_runs_once(
     with pytest.raises(AlreadyChecked):
         run("nightly-postgresql", **night, drift_check="2026-11-23")
     assert 0.2 < Ledger(url).spent().epsilon <= 0.25
+
+
+def test_the_notebooks_app(run: Run):
+    assert not run("simulation-notebook", nodes=10).startswith("drift")
+    assert run("simulation-notebook", nodes=10, less_cycling=0.8).startswith("drift: ")

@@ -26,8 +26,9 @@ def command(name: str) -> str:
         ("table-beside-training", r"after round 10: (no drift|inconclusive)\n"),
         ("model-monitoring", r"  label: drift, 0\.1\d+ ± "),
         ("images-by-writer", r"^(no drift|inconclusive): .* 400 of 400 clients"),
+        ("simulation-notebook", r"^drift: .* 10 of 10 clients"),
     ],
-    ids=["table", "model", "images"],
+    ids=["table", "model", "images", "notebook"],
 )
 def test_the_command_does_what_the_readme_says(name: str, said: str, tmp_path: Path):
     with local_superlink(tmp_path / "flower.log") as superlink:

@@ -1,0 +1,1 @@
+"""Commuters, most of whom cycle: a federation to simulate."""
