@@ -167,8 +167,9 @@ def _tell(rows: Sample, terms: Terms, folder: Path, ledger: str) -> None:
             "i, n + i, 2n + i, …",
         ),
         (
-            f"flwr-kld report drift.html --ledger {ledger} --population {SIMULATED}",
-            "its report as a page",
+            f"flwr-kld history --ledger {ledger} --population {SIMULATED}",
+            "simulated checks so far; flwr-kld report FILE.html, with the same options, is a page "
+            "of them",
         ),
         (f"flwr-kld doctor {folder} CONNECTION", "before the first check of a deployment"),
     ):

@@ -193,7 +193,7 @@ def test_show_names_fingerprints_and_the_heaviest(cli, folder):
         ("--counts", "c.npz", "no zip", "not a readable .npz"),
         ("--counts", "c.txt", "1", "must end in"),
         ("--records", "r.json", '"bus"', "must be a list"),
-        ("--records", "missing.csv", None, "No such file"),
+        ("--records", "missing.csv", None, "there is no file"),
     ],
 )
 def test_files_that_say_something_else_are_explained(cli, folder, option, name, text, why):
