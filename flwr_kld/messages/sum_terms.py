@@ -61,8 +61,6 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
     def __post_init__(self) -> None:
         if bool(self.clip) is not (self.guarantee.unit is Unit.CLIENT and not self.sums):
             raise Unfit("clip", "above 0 where whole clients are hidden, and else 0", self.clip)
-        if self.sums and self.mechanism != "discrete-laplace":
-            raise Unfit("mechanism", "discrete-laplace for sums of scores", self.mechanism)
 
     def event(self) -> ShareEvent:
         """Return the verified share law.

@@ -78,6 +78,11 @@ class ShareEvent:
         """Law of the whole noise in each cell, in grid steps; for estimators."""
         return noise_sum(self.share, survivors)
 
+    @property
+    def variance(self) -> float:
+        """Variance of the noise in each cell that `n_min` shares make, in squared counts."""
+        return self.noise(self.n_min).variance / self.grid**2
+
     def delivered_delta(self, survivors: int, honest: int) -> Fraction:
         """Delta at the asked epsilon; see `delivered.delivered_delta`."""
         return delivered_delta(

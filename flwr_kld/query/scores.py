@@ -22,8 +22,8 @@ from pydantic import Field
 
 from flwr_kld.arguments import Unfit, keep, whole
 from flwr_kld.codec.model import Model
-from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
+from flwr_kld.privacy.moves import Box
 
 Floats = NDArray[np.float64]
 
@@ -176,9 +176,9 @@ class Scores(Model, what="the scores"):
         return [high - low for low, high in ranges]
 
 
-def sums_move(columns: int) -> Ball:
+def sums_move(columns: int) -> Box:
     """Return all moves of a client's numbers, over all columns of a table."""
-    return Ball(1, columns * sum(MOVES), max(MOVES))
+    return Box(MOVES * columns)
 
 
 def _farthest(table: NDArray[np.int64], *, comes: bool) -> int:

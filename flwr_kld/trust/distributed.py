@@ -36,7 +36,8 @@ class Distributed(Trust):
     delta : float
         In (0, 1). Default 1e-9: discrete Laplace shares use next to nothing of it.
     noise : {"discrete-laplace", "skellam", "discrete-gaussian"}
-        Law that the shares add up to.
+        Law that the shares add up to. Sums of scores get discrete Laplace noise where that is less:
+        where a table has few columns.
     adjacency : Adjacency
         Replace-one (default; the number of records is public) or add-remove.
     corrupted : int
@@ -96,10 +97,14 @@ class Distributed(Trust):
 
     @property
     def sums_terms(self) -> NoiseTerms:
-        """From which clients compute their share for sums of scores: always discrete Laplace."""
-        return NoiseTerms(
+        """From which clients compute their share for sums of scores: of `noise`, or Laplace."""
+        terms = NoiseTerms(
             self.guarantee, self.min_survivors, "discrete-laplace", sums=True, columns=self.columns
         )
+        if self.noise == "discrete-laplace":
+            return terms
+        others = replace(terms, mechanism=self.noise)
+        return min(terms, others, key=lambda one: one.event().variance)
 
     @property
     def guarantee(self) -> Guarantee:

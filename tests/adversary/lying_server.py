@@ -81,6 +81,20 @@ SCENARIOS |= {
         "shares", "shares, add-remove", "shares, clients",
     )
 }  # fmt: skip
+LESS = {"epsilon": 1.0, "delta": 1e-5}
+"""Where the sums of three columns, too, are noised by what counts are: it is less than Laplace."""
+GAUSSIAN = {"noise": "discrete-gaussian", **LESS}
+SCENARIOS |= {
+    "table, shares, Skellam": (Distributed(noise="skellam", **LESS, **SHARES), SecureSum),
+    "table, shares, Gaussian": (
+        Distributed(adjacency=ADD_REMOVE, **GAUSSIAN, **SHARES),
+        SecureSum,
+    ),
+    "table, shares, clients, Gaussian": (
+        Distributed(clip=Clip(20, norm=2), **GAUSSIAN, **HALF),
+        SecureSum,
+    ),
+}
 NODES = 12
 
 
@@ -229,20 +243,20 @@ def hold(question: Question, terms: SumTerms | None, session: Session | None) ->
 @lru_cache(maxsize=1000)
 def sums_delta(columns: tuple[Scores, ...], asked: Guarantee, noise: NoiseTerms | None) -> float:
     """Delta at the claimed epsilon of sums of scores: their farthest move, by trying moves."""
-    steps = sum(farthest(scores, asked) for scores in columns)
+    steps = tuple(move for scores in columns for move in farthest(scores, asked) if move)
     if noise is not None:
         event = noise.event()
-        table = event.noise(noise.n_min)
-        return float(hockey_stick(table, (event.grid * steps,), asked.epsilon))
+        table, shifts = event.noise(noise.n_min), tuple(event.grid * move for move in steps)
+        return float(hockey_stick(table, shifts, asked.epsilon)) if shifts else 0.0
     try:
         central = pure_laplace(asked, len(columns) * sum(MOVES))
     except ValueError:
         return 0.0
-    return float(hockey_stick(central.table, (steps,), asked.epsilon))
+    return float(hockey_stick(central.table, (sum(steps),), asked.epsilon))
 
 
-def farthest(scores: Scores, asked: Guarantee) -> int:
-    """Whole steps by which a client's answer moves, in the 1-norm: the most that was found.
+def farthest(scores: Scores, asked: Guarantee) -> list[int]:
+    """Whole steps by which each number of a client's answer moves: the most that was found.
 
     Of each number, under the worst coin, from what the client computes of neighbours, exactly.
     """
@@ -251,7 +265,7 @@ def farthest(scores: Scores, asked: Guarantee) -> int:
         numbers = [numbers_of((scores,), counts) for counts in pair]
         both = zip(*numbers, units, moves, strict=True)
         moves = [max(most, math.ceil(abs(x - y) / unit)) for x, y, unit, most in both]
-    return sum(moves)
+    return moves
 
 
 def neighbours(scores: Scores, asked: Guarantee) -> Iterator[tuple[Counts, Counts]]:

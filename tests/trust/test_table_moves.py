@@ -19,9 +19,11 @@ from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.privacy.hockey_stick import hockey_stick
 from flwr_kld.privacy.moves import l1_norm
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.scores import MOVES, NUMBERS, Scores, sums_move
+from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.worst_move import worst_move
 
 MOST = 4
@@ -107,7 +109,7 @@ def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency
     _, counted = tables(columns, most)
     scores = tuple(Scores(*one, 6, most, by) for one in SCORES[:columns])
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
-    claimed = l1_norm(sums_move(columns))
+    corner = np.array(sums_move(columns).corner).reshape(columns, len(NUMBERS))
     for seed in range(2):
         steps = {
             chosen: counts.scored(scores, guarantee, SeededBits(seed))._values.astype(int)
@@ -120,5 +122,18 @@ def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency
         else:
             pairs = [steps[a] - steps[b] for a, b in neighbours(counted, adjacency)]
             moves = np.abs(pairs).reshape(-1, columns, len(NUMBERS))
-        assert (moves <= np.array(MOVES)).all()
-        assert moves.sum(axis=(1, 2)).max() <= claimed
+        assert (moves <= corner).all()
+
+
+@pytest.mark.parametrize("noise", ["skellam", "discrete-gaussian"])
+@pytest.mark.parametrize(("columns", "less"), [(1, False), (2, False), (3, True), (11, True)])
+def test_shares_of_sums_take_the_law_with_less_noise(noise, columns, less):
+    """And what they deliver is bounded for the very corner of the moves."""
+    laplace = Distributed(1.0, 20, 1e-6, columns=columns).sums_terms.event()
+    trust = Distributed(1.0, 20, 1e-6, noise, columns=columns)
+    taken = trust.sums_terms.event()
+    assert taken.mechanism == (noise if less else "discrete-laplace")
+    assert taken.variance <= laplace.variance
+    shifts = tuple(taken.grid * move for move in MOVES * columns)
+    assert hockey_stick(taken.noise(20), shifts, 1.0) <= 1e-6
+    assert trust.sums_event(20).table.variance == pytest.approx(taken.variance, rel=1e-3)
