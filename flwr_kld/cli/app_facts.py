@@ -109,18 +109,23 @@ def require_same(facts: Facts, ledger: str, population: str) -> None:
         )
 
 
-def same_database(one: str, other: str) -> bool:
-    """Whether two URLs name one database, whoever opens it; True for what are no URLs."""
+def same_database(of_app: str, own: str) -> bool:
+    """Whether an app may write the database that a command reads, as far as can be told here.
+
+    A SuperLink in a container, say, has other paths and hosts: only another file on this machine,
+    or another name of a PostgreSQL database, is surely not the same.
+    """
     try:
-        first, second = sa.make_url(one), sa.make_url(other)
+        first, second = sa.make_url(of_app), sa.make_url(own)
     except ArgumentError:
         return True
     if first.get_backend_name() != second.get_backend_name():
         return False
-    if first.get_backend_name() == "sqlite":
-        return Path(first.database or "").resolve() == Path(second.database or "").resolve()
-    places = [(url.host or "", url.port or 5432, url.database) for url in (first, second)]
-    return places[0] == places[1]
+    if first.get_backend_name() != "sqlite":
+        return first.database == second.database
+    there, here = Path(first.database or ""), Path(second.database or "")
+    elsewhere = not there.is_absolute() or not there.is_file()  # from the SuperLink's own folder
+    return elsewhere or there.resolve() == here.resolve()
 
 
 def shown(url: str) -> str:

@@ -14,6 +14,7 @@ from cli.test_doctor import MISTAKES as DOCTOR
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.schema import VERSION_TABLE
+from flwr_kld.cli.app_facts import same_database
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "mistakes.md"
 
@@ -221,13 +222,30 @@ def test_a_connection_that_flwr_does_not_know_leads_to_the_doctor(cli, flwr, pla
     assert Ledger(place.ledger).spent().epsilon == 0
 
 
-def test_the_recipes_ledger_is_found_in_the_code(cli, flwr, place):
+def test_a_ledger_that_the_code_names_is_compared_where_it_is_on_this_machine(cli, flwr, place):
     """As in the recipe for a deployment, whose app names its ledger in Python."""
+    url = elsewhere(place)
     app = write_app(place.folder / "recipe", "sklearnexample", TRAINING)
     server = app / "sklearnexample" / "server_app.py"
     text = server.read_text()
-    server.write_text(text + 'LEDGER = "sqlite:////var/lib/drift.db"\nKLDrift(ledger=LEDGER)\n')
+    server.write_text(text + f'LEDGER = "{url}"\nKLDrift(ledger=LEDGER)\n')
     done = cli("check", app, "--key", "a", "--ledger", place.ledger)
     assert done.exit_code == 4
-    assert "give --ledger sqlite:////var/lib/drift.db; nothing was asked" in done.stdout
+    assert f"give --ledger {url}; nothing was asked" in done.stdout
     assert flwr.calls == []
+    (place.folder / "other.db").unlink()  # as if it were in another container
+    assert "the app writes" not in cli("check", app, "--key", "a", "--ledger", place.ledger).stdout
+
+
+@pytest.mark.parametrize(
+    ("of_app", "own", "same"),
+    [
+        ("sqlite:///drift.db", "sqlite:////srv/drift.db", True),
+        ("sqlite:////not/here.db", "sqlite:////srv/drift.db", True),
+        ("postgresql://db/drift", "postgresql://localhost:6432/drift", True),
+        ("postgresql://db/drift", "postgresql://db/other", False),
+        ("postgresql://db/drift", "sqlite:///drift.db", False),
+    ],
+)
+def test_only_what_is_surely_another_database_is_refused(of_app, own, same):
+    assert same_database(of_app, own) is same
