@@ -15,6 +15,7 @@ from flwr_kld.arguments import real, whole
 from flwr_kld.check.conclusions import Conclusions, Tolerated, columns_of
 from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
+from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part, halves
@@ -261,7 +262,9 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             recent=self._conclusions.recent, model=self._model,
         )  # fmt: skip
         self.counted = measured.counted
-        found = self._conclusions.conclude(measured, self.budget)
+        with phase("conclude"):
+            found = self._conclusions.conclude(measured, self.budget)
+            outcome(found.verdict and found.verdict.outcome)
         published = measured.published
         down, up = measured.traffic
         report = Report(

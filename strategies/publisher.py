@@ -10,6 +10,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from flwr_kld.check.measured import Measured, Released
+from flwr_kld.check.tracing import phase
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.cohort.halves import Part
 from flwr_kld.counts.client_sums import ClientSums
@@ -99,7 +100,8 @@ class Publisher:
             release=trust.release_terms,
             model=model,
         )
-        collected = self.aggregation.collect(exchange, trust.terms_of(plan), self.least)
+        with phase("publish", asked=len(chosen)):
+            collected = self.aggregation.collect(exchange, trust.terms_of(plan), self.least)
         why = by_reason(collected.left_out)
         require_clients(collected.total.clients, self.least, "answered", why)
         return Released(

@@ -24,6 +24,7 @@ from flwr_kld.accounting.entry import Failure
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.states import Remembered
 from flwr_kld.arguments import real, whole
+from flwr_kld.check.tracing import phase
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.json_text import json_text
@@ -163,19 +164,28 @@ class Round(ABC, Generic[Asked, R]):
             If the ledger does not let it start. Nothing was asked.
         """
         opening = Opening(key)
+        about = {"key": opening.name, "population": self.budget, "kind": str(self.entry)}
+        with phase("check", **about):
+            return self._all_of(grid, opening)
+
+    def _all_of(self, grid: Grid, opening: Opening) -> R:
         try:
-            asked = self._chosen(grid)
-            reservation = self._reserve(opening, asked)
+            with phase("choose"):
+                asked = self._chosen(grid)
+            with phase("reserve"):
+                reservation = self._reserve(opening, asked)
         except (CheckFailed, BudgetExhausted) as refusal:
             self._refuse(opening, refusal)
             raise
         spent = None if self.ledger is None else self.ledger.spent(self.budget)
         try:
-            settled = self._ask(grid, opening, asked, spent)
+            with phase("ask"):
+                settled = self._ask(grid, opening, asked, spent)
         except Exception as error:  # an interrupted round stays reserved, which counts as spent
             self._fail(reservation, error)
             raise
-        self._settle(reservation, settled)
+        with phase("settle"):
+            self._settle(reservation, settled)
         return settled.result
 
     def _chosen(self, grid: Grid) -> Asked:

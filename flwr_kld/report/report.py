@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, ClassVar
 
 from flwr_kld.inference.verdict import Outcome, Verdict
@@ -97,6 +98,13 @@ class Report(Envelope):
             yield replace(
                 self, reading=one.reading, verdict=one.verdict, column=name, columns={name: one}
             )
+
+    def _repr_html_(self) -> str:
+        """Return the decision and the columns for a notebook."""
+        decided = str(self.outcome or "not decided").capitalize()
+        head, _, rest = str(self).partition("\n")
+        table = f"<pre>{escape(rest)}</pre>" if rest else ""
+        return f"<p><strong>{escape(decided)}</strong><br>{escape(head)}</p>{table}"
 
     def __str__(self) -> str:
         verdict = self.verdict

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from report.samples import REPORT, altered, decided
+from report.tables import drifted
 
 from flwr_kld.check.report_parts import metrics
 from flwr_kld.cli.show import report_lines
@@ -155,3 +156,12 @@ def test_a_report_stored_without_the_population_is_read():
     for name in ("population_estimate", "population_deviation"):
         del values["reading"][name]
     assert Report.from_dict(values).reading.population_estimate is None
+
+
+def test_a_notebook_shows_the_decision_and_no_markup():
+    shown = decided(Outcome.DRIFT, 0.2, dropouts={"refused: <b>injected</b>": 1})._repr_html_()
+    assert shown.startswith("<p><strong>Drift</strong><br>drift: the lower bound is 0.200 nats; ")
+    assert "&lt;b&gt;injected" in shown
+    table = drifted()._repr_html_()
+    assert "age &lt;years&gt;" in table.split("<pre>")[1]
+    assert REPORT._repr_html_().startswith("<p><strong>Not decided</strong>")
