@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from flwr_kld._extras import require
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, require_ledger
 from flwr_kld.cli.options import Ledger
 from flwr_kld.cli.output import say
@@ -55,6 +56,7 @@ def serve(
         )
     if (certificate is None) != (key is None):
         raise ValueError("TLS takes both --certificate and --key")
+    require("jinja2", extra="plots")  # sooner than with the first page
     require_ledger(ledger)
     view = LedgerView(ledger)
     pages = Pages(view)

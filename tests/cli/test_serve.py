@@ -61,3 +61,10 @@ def test_a_short_token_is_refused(cli, url):
     done = cli("serve", "--ledger", url, **{TOKEN: "short"})
     assert done.exit_code == 4
     assert "needs 16 at least" in " ".join(done.stderr.split())
+
+
+def test_without_the_extra_it_is_refused_before_anybody_asks(cli, url, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = cli("serve", "--ledger", url)
+    assert done.exit_code == 4
+    assert "pip install 'flwr-kld[plots]'" in " ".join(done.stderr.split())
