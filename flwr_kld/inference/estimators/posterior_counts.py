@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from flwr_kld.counts.noisy_counts import NoisyCounts
 
 NAME = "posterior_counts"
-_STEPS = 12
-_TILTS = 4
+_STEPS, _TILTS = 12, 8
+_CLOSE = 0.05
+"""Standard deviations of the sum within which it is what it should be."""
 _LARGEST_TILT = 0.5
 """In units of one over the noise's deviation."""
 
@@ -108,20 +109,30 @@ def _fit(
 ) -> tuple[Floats, float]:
     """Prior weights [B, U + 1] and the tilt that makes the counts add up to `total`.
 
-    Newton steps on ``total - Σ E[h | y, tilt] - tilt Var(total) = 0``, with EM in between.
+    The tilt is the root of ``total - Σ E[h | y, tilt] - tilt Var(total)``, which falls. For each
+    tilt the prior is fitted anew, from the same weights, and follows it: the counts then move
+    further than their spread says, so secant steps within a bracket are taken, not Newton's.
     """
     rows = likelihood.rows(0.0)
     mixture = Mixture(groups, base_law(likelihood.grid, rows, groups, total, total_variance))
     mixture.fit(rows, _STEPS)
-    tilt = 0.0
     if groups.sharp.all() or likelihood.noise_variance == 0:
-        return mixture.weights, tilt
-    limit = _LARGEST_TILT / likelihood.noise_variance**0.5
+        return mixture.weights, 0.0
+    high = _LARGEST_TILT / likelihood.noise_variance**0.5
+    low, untilted, tilt, before = -high, mixture.weights, 0.0, None
     for _ in range(_TILTS):
         count, spread = likelihood.counts(mixture.weights, tilt)
         gap = total - groups.size @ count - tilt * total_variance
-        step = gap / (groups.size @ spread + total_variance + 1e-12)
-        tilt = float(np.clip(tilt + step, -limit, limit))
+        slope = groups.size @ spread + total_variance + 1e-12
+        if abs(gap) <= _CLOSE * slope**0.5:
+            break
+        low, high = (tilt, high) if gap > 0 else (low, tilt)
+        if before:
+            slope = max(slope, (before[1] - gap) / (tilt - before[0]))
+        before, tilt = (tilt, gap), float(np.clip(tilt + gap / slope, low, high))
+        if tilt == before[0]:  # the largest
+            break
+        mixture.weights = untilted
         mixture.fit(likelihood.rows(tilt), _STEPS)
     return mixture.weights, tilt
 

@@ -65,15 +65,14 @@ def test_beats_plain_readings_by_far_where_counts_are_small(plan_for, release, e
 def test_the_known_total_speaks_where_single_counts_cannot(plan_for, release, exact, zipf):
     # Half the cohort lies where the reference says nothing is; only the last cell shows it.
     p = np.append(zipf(300), 0.0)
-    seeds = range(6)
     read, truth = [], []
-    for seed in seeds:
+    for seed in range(12):
         h = np.append(np.random.default_rng(seed).multinomial(10_000, zipf(300)), 10_000)
         read.append(estimate(release(plan_for(p), h, 0.05, seed)).value)
         truth.append(exact(p, h))
     assert np.mean(truth) == pytest.approx(np.log(2), abs=0.06)
-    assert np.mean(read) == pytest.approx(np.mean(truth), abs=0.15)
-    assert np.std(read) < 0.15
+    assert np.mean(read) == pytest.approx(np.mean(truth), abs=0.2)
+    assert np.std(read) < 0.06
 
 
 def test_order_of_cells_does_not_matter(plan_for, release, zipf):
@@ -151,3 +150,17 @@ def test_any_counts_give_finite_numbers(plan_for, release, data, size, epsilon, 
     assert np.isfinite([got.value, got.error.total]).all()
     assert got.value <= np.log(1 / theta) * (1 + 1e-12) + 1e-9
     assert got.value == pytest.approx(got.contribution.sum())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_prior_that_follows_the_tilt_does_not_run_away(plan_for, release, exact, seed):
+    """Cells alike, under noise nearly as large: steps too long for the sum read .5 instead of .05.
+
+    Seeded; over 60 seeds the largest error is .11.
+    """
+    rng = np.random.default_rng(seed)
+    pi = np.full(420, 1 / 420)
+    p = pi * np.exp(0.3 * rng.standard_normal(420))
+    h = rng.multinomial(27_000, p / p.sum())
+    noisy = release(plan_for(pi, cells=1000), h, 0.063, seed=seed)
+    assert abs(estimate(noisy).value - exact(pi, h)) < 0.15
