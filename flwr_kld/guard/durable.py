@@ -30,7 +30,7 @@ def writing(path: Path, schema: Sequence[str]) -> Iterator[sqlite3.Connection]:
         If the file cannot be written; nothing of the block is kept then.
     """
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    with closing(sqlite3.connect(path, _PATIENCE, isolation_level=None)) as db:
+    with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as db:
         _write_ahead(db)
         db.execute("PRAGMA synchronous = FULL")
         with db:
