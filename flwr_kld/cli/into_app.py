@@ -70,13 +70,27 @@ def checks_into(
         drift: fill("drift.py.txt"),
     }
     _show(app, changed)
-    if not yes and not typer.confirm("write this?"):
+    if not yes and not _agreed():
         say("nothing was changed")
         return None
     for file, text in changed.items():
         file.write_bytes(text.encode())
     say("for a deployment: each node's operator writes a guard file, docs/guard.md")
     return folder
+
+
+def _agreed() -> bool:
+    """Ask the app's owner.
+
+    Raises
+    ------
+    ValueError
+        If nobody answers, as in a script.
+    """
+    try:
+        return typer.confirm("write this?")
+    except typer.Abort:
+        raise ValueError("nothing was changed: give --yes to write it without asking") from None
 
 
 def _client(client: Component, package: str, identifier: str | None) -> str:

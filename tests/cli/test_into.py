@@ -87,7 +87,8 @@ def test_the_diff_is_shown_and_asked_for(cli, sample, tmp_path):
     app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
     before = texts(app)
     done = cli("init", sample, "--into", app)  # standard input is empty
-    assert done.exit_code != 0
+    assert done.exit_code == 4
+    assert "nothing was changed: give --yes" in done.stderr
     assert texts(app) == before
     assert "+    strategy = WithDriftChecks(strategy, monitor, every=num_rounds)" in done.stdout
     assert "+drift-sample" in done.stdout
