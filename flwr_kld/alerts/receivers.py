@@ -44,7 +44,7 @@ class Service:
         """Post the message; the key tells attempts of one notice from another."""
         state = "over" if notice.over else "open"
         body = json.dumps(self.template(notice), ensure_ascii=False).encode()
-        return self.hook.post(body, f"{notice.key}/{state}".encode("ascii", "replace").decode())
+        return self.hook.post(body, _header(f"{notice.key}/{state}"))
 
 
 @dataclass(frozen=True)
@@ -112,3 +112,8 @@ class Mail:
         except (OSError, smtplib.SMTPException) as error:  # their texts may quote what was sent
             return Delivery(self.name, False, type(error).__name__)
         return Delivery(self.name, not refused, f"{len(refused)} of {len(self.to)} refused")
+
+
+def _header(text: str) -> str:
+    """Write a text as a header may hold it: names of populations may have any characters."""
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)

@@ -118,6 +118,14 @@ def test_a_file_names_everybody_and_each_gets_the_notice_in_its_form(file, recei
     assert "K3Y" not in repr(alerts.addressees[3])
 
 
+def test_a_population_s_name_cannot_add_a_header(file, receiver):
+    hook = Alerts.load(file).addressees[3].receiver
+    assert hook.take(Notice(About.DRIFT, "flötte\r\nX-Evil: 1", False, "t")).delivered
+    ((_, headers, _),) = receiver.requests
+    assert "X-Evil" not in headers
+    assert headers["Idempotency-Key"] == "flwr-kld/fl?tte??X-Evil: 1/drift/open"
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
