@@ -1,7 +1,7 @@
 """What is promised of a table is what its clients count: all small tables, through the real path.
 
-Every table of at most `MOST` rows in one or two columns of three symbols, and of fewer rows in
-three, is encoded, counted by cell and scored as a client does it, and so is each neighbour of it.
+Every table of at most `MOST` rows in up to three columns of three symbols is encoded and counted by
+cell as a client does it, and so is each neighbour of it; in three columns, fewer rows are scored.
 """
 
 from collections import Counter
@@ -82,7 +82,36 @@ def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most, a
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize(("columns", "bound"), [(1, 3), (2, 3), (3, 2)])
+def test_one_row_of_up_to_four_moves_all_of_three_columns(adjacency):
+    """31,000 tables, and every row in place of every other."""
+    plan, counted = tables(3, MOST)
+    claimed = worst_move(question(columns=3, adjacency=str(adjacency)), None)
+    vectors = np.array([v._values for v in counted.values()], dtype=np.int8)
+    for one, others in beside(counted):
+        if adjacency is Adjacency.REPLACE_ONE:
+            moves = vectors[others[:, :, None]] - vectors[others[:, None, :]]
+        else:
+            moves = vectors[others] - vectors[one][:, None]
+        by_column = [moves[..., part] for part in plan.parts]
+        assert np.abs(moves).max() == 1
+        assert all(
+            (own.sum(axis=-1) == (adjacency is Adjacency.ADD_REMOVE)).all() for own in by_column
+        )
+        assert all(np.abs(own).sum(axis=-1).max() == len(claimed) // 3 for own in by_column)
+        assert np.abs(moves).sum(axis=-1).max() == l1_norm(claimed)
+
+
+def beside(counted):
+    """Places of tables of each size, [tables], and of those with any one row more, [tables, 27]."""
+    place, rows = {chosen: i for i, chosen in enumerate(counted)}, range(3**3)
+    for size in range(MOST):
+        own = [one for one in counted if len(one) == size]
+        more = [[place[tuple(sorted((*one, row)))] for row in rows] for one in own]
+        yield np.array([place[one] for one in own]), np.array(more)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(("columns", "bound"), [(1, 3), (2, 3), (3, 2), (3, 3)])
 def test_a_whole_client_moves_within_the_ball_of_its_clipped_rows(columns, bound, adjacency):
     """Rows are clipped, not counts: B d in the 1-norm, and twice it if they are replaced."""
     _, counted = tables(columns, bound)
