@@ -1,0 +1,52 @@
+"""The built site as Chromium shows it: a page of each kind, on phones and wide screens."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from recipes import ROOT
+from report.browser import AXE, CHROMIUM, browser
+
+pytestmark = [
+    pytest.mark.slow,  # minutes
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH"),
+    pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed"),
+]
+
+
+PAGES = (
+    "", "init/", "concepts/trust/", "cli/", "api/strategies/", "proofs/bayes-mixture/",
+    "benchmarks/", "operate/schedulers/",
+)  # fmt: skip
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        """Say nothing of every request."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_pages_fit_are_accessible_and_ask_nobody_else(tmp_path):
+    subprocess.run(["make", "docs"], cwd=ROOT, check=True, capture_output=True)
+    found = {}
+    with served(ROOT / "build" / "site") as address, browser(tmp_path) as page:
+        for name in PAGES:
+            for dark, width in ((False, 1280), (True, 400)):
+                page.complaints.clear()
+                page.open(f"{address}{name}", dark=dark, width=width)
+                wide = page.ask("document.documentElement.scrollWidth") > width
+                if faults := [*page.complaints, *page.faults(), *["is too wide"] * wide]:
+                    found[name, width] = faults
+    assert found == {}
