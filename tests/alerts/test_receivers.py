@@ -176,7 +176,10 @@ def test_a_mail_has_no_headers_of_others():
     with mail_server(talk) as port:
         mail = Mail("127.0.0.1", "kld@example.org", ("ops@example.org",), port)
         assert mail.take(NOTICE).delivered
-    assert [line for line in sent if line.startswith(b"rcpt")] == [b"rcpt TO:<ops@example.org>\r\n"]
+    asked = [
+        line.lower() for line in sent if line.lower().startswith(b"rcpt")
+    ]  # cases differ by Python
+    assert asked == [b"rcpt to:<ops@example.org>\r\n"]
     head = b"".join(sent).split(b"\r\n\r\n")[0]
     assert b"\r\nBcc:" not in head
 
