@@ -16,7 +16,7 @@ from flwr_kld.simulations.studies.records import Integers, Records
 
 
 def numbers(scores: Scores, records: Records) -> Floats:
-    """Each client's numbers, shape [clients, 5], as `Scores.numbers` has them."""
+    """Each client's numbers, shape [clients, 5], as `score_columns.numbers_of` has them."""
     divergence, outside = scores.tables
     if scores.by == "client":
         s, o = (records.sums(table) for table in (divergence, outside))
