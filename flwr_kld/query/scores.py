@@ -176,6 +176,7 @@ class Scores(Model, what="the scores"):
         return [high - low for low, high in ranges]
 
 
+@lru_cache(maxsize=64)
 def sums_move(columns: int) -> Box:
     """Return all moves of a client's numbers, over all columns of a table."""
     return Box(MOVES * columns)
