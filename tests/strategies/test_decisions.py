@@ -306,8 +306,8 @@ def test_clients_who_hold_one_kind_each_explain_nothing_beyond_chance(alike):
 def test_no_drift_is_said_only_where_one_is_excluded():
     """Whatever its shape: with 100 records of few clients nothing is, with 10,000 it is.
 
-    One estimate of a design effect in ten or so is far too large, and such a check inconclusive:
-    fewer than 4 of 12 are not with less than 1e-6.
+    One design effect in ten or so is far too large, and such a check inconclusive: fewer than 4 of
+    12 are not in less than 1e-6. Alone, a check invents a drift in 5 % at most: 7 of 12 do in 6e-7.
     """
     rng = np.random.default_rng(3)
 
@@ -318,14 +318,14 @@ def test_no_drift_is_said_only_where_one_is_excluded():
         monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, alarm=ALONE)
         return [monitor.check(grid_of(app_of(drawn), clients)) for _ in range(number)]
 
-    many = checks(100, 200, 12)
+    many, few = checks(100, 200, 12), checks(2, 48, 12)
     assert sum(report.outcome is Outcome.NO_DRIFT for report in many) >= 4
-    assert not any(report.outcome is Outcome.DRIFT for report in many)
-    for report in checks(2, 48, 3):
-        assert report.outcome is Outcome.INCONCLUSIVE
-        assert report.verdict.interval[1] > 0.15
-        above = report.lower_bound > 0.05  # by chance, at the level of the bound shown
-        assert ("the next checks" if above else "records") in report.verdict.resolve
+    assert sum(report.outcome is Outcome.DRIFT for report in many) <= 6
+    unsure = [report.verdict for report in few if report.outcome is Outcome.INCONCLUSIVE]
+    assert len(unsure) >= 6
+    assert not any(report.outcome is Outcome.NO_DRIFT for report in few)
+    assert all(verdict.interval[1] > 0.15 for verdict in unsure)
+    assert sum("records" in verdict.resolve for verdict in unsure) > len(unsure) / 2
 
 
 def test_what_cannot_decide():
