@@ -86,7 +86,7 @@ class AppRuns:
         Parameters
         ----------
         key : str
-            Of `keys.check_key`.
+            Of `check_keys.check_key`.
         asks : str
             The run config's name for it.
         """

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.keys import check_key, current_key
+from flwr_kld.cli.check_keys import check_key, current_key
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
 from flwr_kld.cli.one_check import Checker
 from flwr_kld.cli.options import (

@@ -123,7 +123,7 @@ def run_app(
     connection : str or None
         Name of the SuperLink connection; None for Flower's default.
     key : str
-        Idempotency key, of `keys.check_key`: it needs no quoting.
+        Idempotency key, of `check_keys.check_key`: it needs no quoting.
     asks : str
         The run config's name for the key, which says what is asked.
     config : Sequence[str]

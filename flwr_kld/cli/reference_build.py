@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from flwr_kld.cli.check_keys import check_key
 from flwr_kld.cli.clients_reference import ReferenceMaker
-from flwr_kld.cli.keys import check_key
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
 from flwr_kld.cli.options import AsJson, Ledger, Population, RunConfig, Timeout
 from flwr_kld.cli.output import print_json, results, say
