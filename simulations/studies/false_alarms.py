@@ -92,7 +92,6 @@ def row(world: World, found: Sequence[Lived]) -> Row:
     alone = [day for lived in own for day in lived.at_once]
     years = len(evidence)
     alarms = sum(a is not None or b is not None for a, b in zip(evidence, alone, strict=True))
-    most = float(beta.ppf(_SURE, alarms + 1, years - alarms)) if alarms < years else 1.0
     return {
         "world": world.name,
         "D": world.nats,
@@ -101,13 +100,19 @@ def row(world: World, found: Sequence[Lived]) -> Row:
         "by_evidence": sum(day is not None for day in evidence) / years,
         "at_once": sum(day is not None for day in alone) / years,
         "false_alarm": alarms / years,
-        "at_most": most,
+        "at_most": at_most(alarms, years),
     }
+
+
+def at_most(alarms: int, years: int) -> float:
+    """Limit the probability of an alarm in a year from above (Clopper, Pearson), at 95 %."""
+    return float(beta.ppf(_SURE, alarms + 1, years - alarms)) if alarms < years else 1.0
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
     """Draw the share of years with a false alarm in each world."""
-    figure = require("matplotlib.figure", extra="plots").Figure((9, 6), layout="constrained")
+    size = (9, 1.6 + 0.24 * len(rows))
+    figure = require("matplotlib.figure", extra="plots").Figure(size, layout="constrained")
     axes = figure.subplots()
     place = range(len(rows))[::-1]
     axes.barh(place, [row["false_alarm"] for row in rows], color="C0", height=0.6)

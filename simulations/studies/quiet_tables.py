@@ -18,14 +18,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from scipy.optimize import brentq
-from scipy.stats import beta
 
-from flwr_kld._extras import require
 from flwr_kld.check.decider import Alarm
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.deciding import default_most_records
@@ -34,6 +31,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.simulations.flights import MONTHS, Flights
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.drifts import THETA
+from flwr_kld.simulations.studies.false_alarms import at_most, plot
 from flwr_kld.simulations.studies.null_worlds import THRESHOLD
 from flwr_kld.simulations.studies.records import Integers, Records
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, options, save, show
@@ -44,7 +42,6 @@ WORLDS = {"like January": 0.0, "at the threshold": THRESHOLD}
 """D_θ of every column, in nats."""
 _TOGETHER = 20
 """Years that share their first halves."""
-_SURE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,30 +141,14 @@ def row(world: str, found: Sequence[tuple[tuple[str, int, int], Counter[tuple[in
     years = sum(number for number, _ in own)
     false = sum(len({year for year, _ in alarms}) for _, alarms in own)
     columns = Counter(name for _, alarms in own for _, name in alarms)
-    most = float(beta.ppf(_SURE, false + 1, years - false)) if false < years else 1.0
     return {
         "world": world,
         "D": WORLDS[world],
         "years": years,
         "false_alarm": false / years,
-        "at_most": most,
+        "at_most": at_most(false, years),
         "columns": ", ".join(f"{name} {number}" for name, number in columns.most_common()),
     }
-
-
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the share of years with a false alarm in each world."""
-    figure = require("matplotlib.figure", extra="plots").Figure((7, 2.4), layout="constrained")
-    axes = figure.subplots()
-    place = range(len(rows))[::-1]
-    axes.barh(place, [row["false_alarm"] for row in rows], color="C0", height=0.5)
-    axes.plot([row["at_most"] for row in rows], place, "|", color="#444444", label="95 % limit")
-    axes.axvline(ALARM.rate, color="C3", linewidth=1, label="promised")
-    axes.set_yticks(place, [row["world"] for row in rows])
-    axes.set(xlabel="share of years in which any column alarmed", xlim=(0, None))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=130)
 
 
 def main() -> None:

@@ -152,15 +152,17 @@ def test_any_counts_give_finite_numbers(plan_for, release, data, size, epsilon, 
     assert got.value == pytest.approx(got.contribution.sum())
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_prior_that_follows_the_tilt_does_not_run_away(plan_for, release, exact, seed):
+def test_a_prior_that_follows_the_tilt_does_not_run_away(plan_for, release, exact):
     """Cells alike, under noise nearly as large: steps too long for the sum read .5 instead of .05.
 
-    Seeded; over 60 seeds the largest error is .11.
+    Seeded: the errors' root mean square is .033; .049 if the prior goes on from the tilt before.
     """
-    rng = np.random.default_rng(seed)
-    pi = np.full(420, 1 / 420)
-    p = pi * np.exp(0.3 * rng.standard_normal(420))
-    h = rng.multinomial(27_000, p / p.sum())
-    noisy = release(plan_for(pi, cells=1000), h, 0.063, seed=seed)
-    assert abs(estimate(noisy).value - exact(pi, h)) < 0.15
+    pi, errors = np.full(420, 1 / 420), []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        p = pi * np.exp(0.3 * rng.standard_normal(420))
+        h = rng.multinomial(27_000, p / p.sum())
+        noisy = release(plan_for(pi, cells=1000), h, 0.063, seed=seed)
+        errors.append(estimate(noisy).value - exact(pi, h))
+    assert np.abs(errors).max() < 0.12
+    assert np.mean(np.square(errors)) < 0.04**2
