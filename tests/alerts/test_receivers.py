@@ -10,7 +10,6 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from alerts.test_webhook import Receiver
 
 from flwr_kld.alerts.alerts_file import Alerts
 from flwr_kld.alerts.notice import About, Notice
@@ -20,18 +19,6 @@ from flwr_kld.alerts.templates import pagerduty, slack, teams
 EVIL = "<!channel> *b* [x](https://evil.example) @here \r\nBcc: all@example.org"
 NOTICE = Notice(About.DRIFT, "fleet", False, EVIL, (EVIL, "y" * 5000), "https://drift.example/")
 OVER = Notice(About.DRIFT, "fleet", True, "over")
-
-
-@pytest.fixture
-def receiver(monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "*")
-    receiver = Receiver()
-    thread = threading.Thread(target=receiver.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield receiver
-    receiver.server.shutdown()
-    thread.join()
-    receiver.server.server_close()
 
 
 def texts(value: object, key: str = "") -> list[tuple[str, str]]:
