@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from flwr_kld._extras import require
 
@@ -27,8 +29,6 @@ _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ADDRESS": "local",  # a Ray of its own, though another may run on this machine
 }
-
-
 _END_TIMEOUT = 15.0
 
 
@@ -152,19 +152,23 @@ def stop_family(process: subprocess.Popen[bytes]) -> None:
         If psutil is not installed; names the extra.
     """
     psutil = require("psutil", extra="simulation")
-    try:
-        family = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        family = []
-    process.terminate()
+    family: list[Any] = []
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(process.pid)
+        root.suspend()
+        # What is stopped starts nothing. A list taken while they run misses what they start a
+        # moment later: Ray's agents, when Ray is interrupted while it comes up.
+        while new := [one for one in root.children(recursive=True) if one not in family]:
+            for member in new:
+                with suppress(psutil.NoSuchProcess):
+                    member.suspend()
+            family += new
     for member in family:
         with suppress(psutil.NoSuchProcess):
-            member.terminate()
-    _, alive = psutil.wait_procs(family, timeout=_END_TIMEOUT)
-    for member in alive:
-        with suppress(psutil.NoSuchProcess):
             member.kill()
-    psutil.wait_procs(alive, timeout=_END_TIMEOUT)
+    process.terminate()
+    process.send_signal(signal.SIGCONT)
+    psutil.wait_procs(family, timeout=_END_TIMEOUT)
     try:
         process.wait(_END_TIMEOUT)
     except subprocess.TimeoutExpired:
