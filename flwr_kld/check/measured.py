@@ -96,7 +96,8 @@ class Measured:
     @property
     def asked(self) -> int:
         """Clients asked in all exchanges, each counted once."""
-        return len({participant for part in self.parts for participant in part.participants})
+        each = [len(part.participants) for part in self.parts]
+        return max(each) if self.parts[-1].by == "record" else sum(each)
 
     @property
     def survivors(self) -> int:

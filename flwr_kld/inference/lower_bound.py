@@ -9,7 +9,6 @@ Proof note: ``docs/proofs/lower-bound.md``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.design_effect import Spread
 from flwr_kld.inference.estimators.score import check_level
-from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.inference.score_sum import ScoreSum, crossing
 from flwr_kld.inference.witness import Witness
 
 
@@ -84,16 +83,16 @@ def lower_confidence_bound(
         """Of ``E_P f >= mean``."""
         return score.p_value((mean - allowed) / step)
 
-    most = score.crossing(p_value, float(f.min()), float(f.max()), 1 - level)
-    theta = witness.deciding.theta
-    mean = min(max(allowed - score.value * step / records, float(f.min())), float(f.max()))
+    lowest, highest, middle = float(f.min()), float(f.max()), allowed - score.value * step / records
+    deviation = score.deviation * step / records
+    most = crossing(p_value, lowest, highest, 1 - level, middle=middle, deviation=deviation)
+    theta, mean = witness.deciding.theta, min(max(middle, lowest), highest)
     whole = (1 - theta) * mean + theta * witness.reference_mean
-    deviation = math.hypot(math.sqrt(score.variance), sums.deviation("total"))
     independent = max(score.least * records, 1.0)
     return LowerBound(
         lower=witness.divergence(most),
         point=witness.divergence(mean),
-        standard_error=(1 - theta) * deviation * step / records / whole,
+        standard_error=(1 - theta) * deviation / whole,
         level=level,
         p_value=score.p_value(),
         records=records,

@@ -13,7 +13,7 @@ import numpy as np
 
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import check_level
-from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.inference.score_sum import ScoreSum, crossing
 from flwr_kld.inference.witness import Witness
 
 
@@ -58,11 +58,22 @@ def outside_limits(
     q = float(witness.share[outside].sum())
     score = ScoreSum(sums, "outside", span**2 * max(q * (1 - q), 1 / sums.records))
     # A record's score is span · (1 where it is outside) - down, so its mean is span · q - down.
-    upper = score.crossing(
-        lambda share: score.p_value(down - span * share, above=False), 0.0, 1.0, 1 - level
-    )
-    lower = 1 - score.crossing(
-        lambda inside: score.p_value(down - span * (1 - inside)), 0.0, 1.0, 1 - level
-    )
     point = (score.value / sums.records + down) / span
+    deviation = score.deviation / sums.records / span
+    upper = crossing(
+        lambda share: score.p_value(down - span * share, above=False),
+        0.0,
+        1.0,
+        1 - level,
+        middle=point,
+        deviation=deviation,
+    )
+    lower = 1 - crossing(
+        lambda inside: score.p_value(down - span * (1 - inside)),
+        0.0,
+        1.0,
+        1 - level,
+        middle=1 - point,
+        deviation=deviation,
+    )
     return OutsideLimits(lower, upper, min(max(point, 0.0), 1.0), level)

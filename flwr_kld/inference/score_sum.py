@@ -15,22 +15,22 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaln, stdtr, stdtrit
+from scipy.special import betaln, ndtri, stdtr, stdtrit
 
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.inference.root import root
 from flwr_kld.privacy.table import NoiseTable
 
 _NODES, _FEW_NODES = 161, 33
 """Values that stand for the noise in a sum, and in the clients' spread."""
 _BEYOND = 1e-10
 """Probability of the noise that is put on the outermost values."""
-_TINY = 1e-300
+_TINY, _NEARLY_ONE = 1e-300, 1 - 2.0**-53
 _POINTS, _LEAST = 1025, 1e-30
 """Of the table of Student's law."""
 _CLOSE = 2.0**-32
 """Part of the range by which a limit is found, and then rounded to the safe side."""
+_TRIES = 100
 
 
 @dataclass(frozen=True)
@@ -99,21 +99,10 @@ class ScoreSum:
         probability = spread_weight @ self._student(quantile) @ weight
         return min(float(probability), 1.0)
 
-    def crossing(
-        self, p_value: Callable[[float], float], low: float, high: float, at: float
-    ) -> float:
-        """Return where a falling p-value comes down to a level; the upper end if nowhere."""
-
-        @lru_cache  # `root` begins at both ends
-        def beyond(x: float) -> float:
-            return math.log(max(p_value(x), _TINY) / at)
-
-        if beyond(high) > 0:
-            return high
-        if beyond(low) <= 0:
-            return low
-        close = (high - low) * _CLOSE
-        return min(root(beyond, low, high, within=close) + 2 * close, high)
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the sum by sampling and by its noise, in score steps."""
+        return math.hypot(math.sqrt(self.variance), self.sums.deviation(self.number))
 
     def _variances(self, noise: Floats) -> Floats:
         """Variance of the sum for each value of the noise in the squares, in steps."""
@@ -153,6 +142,48 @@ class ScoreSum:
     @property
     def _most_records(self) -> int:
         return self.sums.scores.most_records
+
+
+def crossing(
+    p_value: Callable[[float], float],
+    low: float,
+    high: float,
+    at: float,
+    *,
+    middle: float,
+    deviation: float,
+) -> float:
+    """Return where a falling p-value comes down to a level; an end if nowhere between.
+
+    The p-value's normal quantile is nearly straight, so secants find the place.
+
+    Parameters
+    ----------
+    p_value : Callable[[float], float]
+        Falls from `low` to `high`.
+    at : float
+        The level.
+    middle, deviation : float
+        About where the p-value is a half, and how far from there it is that of one deviation.
+    """
+    least, most, close = low, high, (high - low) * _CLOSE
+    quantile = float(ndtri(at))
+    before, off_before = middle, -quantile
+    x = min(max(middle - quantile * deviation, low), high)
+    for _ in range(_TRIES):
+        off = float(ndtri(min(max(p_value(x), _TINY), _NEARLY_ONE))) - quantile
+        if x == (most if off > 0 else least):
+            return x
+        low, high = (x, high) if off > 0 else (low, x)
+        slope = (off - off_before) / (x - before) if x != before else 0.0
+        before, off_before = x, off
+        x = x - off / slope if slope < 0 else (low + high) / 2
+        if abs(x - before) <= close:
+            return min(x + 2 * close, high)
+        if x <= low > least or x >= high < most:  # beyond what is known
+            x = (low + high) / 2
+        x = min(max(x, least), most)
+    return high
 
 
 class Student:
