@@ -189,7 +189,7 @@ def test_a_client_loads_nothing_of_the_server(loaded):
     own = loaded["clients"]
     assert "flwr_kld.clients.aggregator" in own
     assert not {name for name in own if name.startswith("flwr_kld.strategies")}
-    assert not {"scipy", "flwr_kld.inference.estimators"} & own
+    assert not {"scipy", "sqlalchemy", "flwr_kld.inference.estimators"} & own
     more = own - loaded["flower's client side"]
     assert "flwr" not in packages(more)
 
