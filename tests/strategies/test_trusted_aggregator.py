@@ -310,3 +310,13 @@ def test_another_reference_is_refused_by_a_client_that_agreed_to_one():
     with pytest.raises(CheckFailed, match="refused: the server's reference is not the one"):
         KLDrift(other, TrustedAggregator(1.0, aggregator=KEY.public)).check(grid)
     assert record_of(grid.received[-1].content, "answer")
+
+
+@pytest.mark.parametrize(
+    "trust",
+    [{"adjacency": Adjacency.ADD_REMOVE}, {"adjacency": Adjacency.ADD_REMOVE, "clip": 500}],
+)
+def test_both_halves_of_a_deciding_check_reach_the_aggregator(trust):
+    people = app_of(aggregator=KEY.public, record_ids=lambda context: range(100))
+    report = monitor(trust=trust, threshold=0.05).check(federation(people))
+    assert report.verdict.lower_bound is not None, report.verdict.reason
