@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, Context
 
 from flwr_kld.clients.admission import account, guard_of
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import node_secret
+from flwr_kld.guard.key import node_secret
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.query.selection import Selection
 

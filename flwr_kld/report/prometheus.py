@@ -57,7 +57,7 @@ def _threshold(report: Report) -> float | None:
     return report.verdict.threshold if report.verdict else None
 
 
-_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
+GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_estimate": (
         "Estimated KL(reference || clients) of the last finished check, in nats: of the cohort's "
         "own records, or of the population where the estimator is of it",
@@ -122,7 +122,7 @@ _GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
 }
 
 
-_COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
+COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_column_divergence": (
         "Estimated KL(reference || clients) of a table's column, in nats: of the population where "
         "that is known, else of the cohort",
@@ -153,7 +153,7 @@ class _Collector:
     def collect(self) -> Iterator[Any]:
         states = list(self._states())
         finished = [(s.monitor, s.report) for s in states if s.report is not None]
-        for name, (text, value_of) in _GAUGES.items():
+        for name, (text, value_of) in GAUGES.items():
             gauge = self._family(name, text, labels=["monitor"])
             for monitor, report in finished:
                 if (value := value_of(report)) is not None:
@@ -182,7 +182,7 @@ class _Collector:
         if not tables:
             return
         columns = [(m, part.column, part) for m, report in tables for part in report.by_column]
-        for name, (text, value_of) in _COLUMN_GAUGES.items():
+        for name, (text, value_of) in COLUMN_GAUGES.items():
             gauge = self._family(name, text, labels=["monitor", "column"])
             for monitor, column, part in columns:
                 value = value_of(part)
