@@ -60,6 +60,7 @@ from flwr_kld.integral.rejection import RejectionLaw
 from flwr_kld.integral.sampler import IntegralEvent
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
+from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
@@ -184,7 +185,7 @@ EXAMPLES = {
     LocalReports: {
         "round": 1, "queries": np.zeros(1, int), "symbols": np.zeros((1, 1), int),
     },
-    predictors.drift_scenarios: {"base": EVEN, "towards": {"odd": ODD}, "amount": 0.5},
+    drift_scenarios: {"base": EVEN, "towards": {"odd": ODD}, "amount": 0.5},
     kl_risk_bound: {"design": MIXTURE.design()},
     NoiseTable: {"weights": (1, 2**128 - 2, 1)},
     SeededBits: {"seed": 1},
@@ -245,7 +246,7 @@ FROM_ELSEWHERE = {
     ClientCounts,  # a message's
     Witness,  # made by from_counts
     load_digits, handwriting.load_femnist, handwriting.load_leaf,
-    load_source,  # files and networks: see their own tests
+    load_source, report.log_to_mlflow,  # files and networks: see their own tests
     cells_from_wire, record_ids,  # a message's, checked against its fingerprint
 }  # fmt: skip
 

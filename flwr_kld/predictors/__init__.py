@@ -25,7 +25,7 @@ Examples
 """
 
 from flwr_kld.predictors.bayes_mixture import BayesMixture
-from flwr_kld.predictors.hypotheses import Hypotheses, drift_scenarios
+from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.paper_learners import LocallyPrivateWMA, PureLocalEXP3
 
-__all__ = ["BayesMixture", "Hypotheses", "LocallyPrivateWMA", "PureLocalEXP3", "drift_scenarios"]
+__all__ = ["BayesMixture", "Hypotheses", "LocallyPrivateWMA", "PureLocalEXP3"]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from flwr_kld._extras import require
+from flwr_kld.arguments import whole
 from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.prometheus import COLUMN_GAUGES, GAUGES
 from flwr_kld.report.report import Report
@@ -32,9 +33,12 @@ def log_to_mlflow(report: Report, *, step: int | None = None) -> None:
 
     Raises
     ------
+    ValueError
+        If the step is not a whole number.
     ImportError
         If MLflow is not installed; names the extra.
     """
+    step = None if step is None else whole("step", step)
     mlflow = require("mlflow", extra="mlflow")
     mlflow.log_metrics(_metrics(report), step=step)
     mlflow.set_tags({f"flwr_kld.{name}": text for name, text in _tags(report).items()})

@@ -25,7 +25,8 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.predictors import BayesMixture, Hypotheses, drift_scenarios
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.local_report import LocalReport
 from flwr_kld.privacy.bits import SystemBits

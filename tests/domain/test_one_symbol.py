@@ -18,7 +18,8 @@ from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify, reference_fr
 from flwr_kld.planner import Setting, Towards, forecast
 from flwr_kld.planner.cohort import published
 from flwr_kld.planner.drift import Drift
-from flwr_kld.predictors import BayesMixture, Hypotheses, drift_scenarios
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.strategies import KLDrift, PrivatePredictor, ReferenceFromClients, Trusted

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flwr_kld.domain.labels import Labels
-from flwr_kld.predictors import Hypotheses, drift_scenarios
+from flwr_kld.predictors.hypotheses import Hypotheses, drift_scenarios
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 

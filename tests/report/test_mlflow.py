@@ -1,10 +1,12 @@
 """Checks in MLflow: what it is given, and once what it keeps."""
 
 import json
+import math
 import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from report.samples import REPORT
 from report.tables import table_report
@@ -67,6 +69,14 @@ def test_columns_keep_apart_whatever_their_names(given):
     assert max(map(len, names)) <= 250
     assert given.metrics["kld_columns_drifted"] == 1
     assert given.metrics["kld_column_divergence/a_b"] > given.metrics["kld_column_divergence/a b"]
+
+
+def test_a_step_is_a_whole_number(given):
+    log_to_mlflow(REPORT, step=np.int64(3))
+    assert (given.step, type(given.step)) == (3, int)
+    for step in (1.5, math.nan, "3", True):
+        with pytest.raises(ValueError, match="step"):
+            log_to_mlflow(REPORT, step=step)
 
 
 def test_without_mlflow_the_extra_is_named(monkeypatch):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting import Handwriting, femnist, load_femnist
-from flwr_kld.clients.handwriting.partition import partitioned
+from flwr_kld.clients.handwriting import Handwriting, femnist, load_femnist, partitioned
 
 
 @pytest.fixture(scope="module")
