@@ -28,7 +28,6 @@ SMALL = {
     "flwr_kld.predictors.mixture_weights",  # numerics without privacy; its reader has all the state
     "flwr_kld.privacy.ring",  # a bound to be read beside its proof, for a strategy that has none
     "flwr_kld.privacy.sensitivity",  # the same, for the release of one number
-    "flwr_kld.report.mlflow",  # one exporter; its reader is the user's program
 }
 
 
