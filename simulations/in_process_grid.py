@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pickle
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
+from itertools import islice
 from uuid import uuid4
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -19,11 +20,15 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 _CLIENT_APP_RAISED = 2  # Flower's ErrorCode.CLIENT_APP_RAISED_EXCEPTION
+_NODE_UNAVAILABLE = 5
 _SERVER_NODE = 1
+_AT_A_TIME = 16
+"""Nodes that answer between two looks of the server: as on a SuperLink, it never has to hold all
+replies."""
 
 
 class InProcessGrid(Grid):
-    """Nodes that answer at once.
+    """Nodes that answer when the server looks for replies, some at a time.
 
     Parameters
     ----------
@@ -33,7 +38,8 @@ class InProcessGrid(Grid):
         Number of nodes; each sees ``partition-id`` and ``num-partitions`` in its node config, as
         in Flower's simulations.
     lose : Callable[[Message], bool], optional
-        Called with each message; if true the node does not answer (an unreachable client).
+        Called with each message; if true the node does not answer (an unreachable client), which
+        the server hears at once.
     """
 
     def __init__(
@@ -54,7 +60,7 @@ class InProcessGrid(Grid):
             )
             for i in range(nodes)
         }
-        self._replies: dict[str, Message] = {}
+        self._messages: dict[str, Message] = {}
 
     def set_run(self, run: Run) -> None:
         """Set the run."""
@@ -86,26 +92,32 @@ class InProcessGrid(Grid):
         return list(self._contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Deliver messages; nodes answer on the spot."""
-        ids = []
+        """Keep messages until the server looks for replies."""
+        sent = {}
         for message in messages:
             message.metadata.__dict__["_message_id"] = str(uuid4())
-            ids.append(message.metadata.message_id)
-            if not self._lose(message):
-                self._replies[message.metadata.message_id] = self._deliver(message)
-        return ids
+            sent[message.metadata.message_id] = message
+        self._messages |= sent
+        return list(sent)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Return the replies that are there."""
-        return [self._replies.pop(i) for i in message_ids if i in self._replies]
+        """Let some of the nodes answer, in the order in which they were asked."""
+        wanted = message_ids if isinstance(message_ids, Set) else set(message_ids)
+        now = list(islice((i for i in self._messages if i in wanted), _AT_A_TIME))
+        return [self._deliver(self._messages.pop(i)) for i in now]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Deliver messages and return the replies; lost ones are not waited for."""
-        return self.pull_messages(self.push_messages(messages))
+        """Deliver messages and return the replies; those of lost ones are errors."""
+        sent, replies = set(self.push_messages(messages)), list[Message]()
+        while came := list(self.pull_messages(sent)):
+            replies += came
+        return replies
 
     def _deliver(self, message: Message) -> Message:
+        if self._lose(message):
+            return Message(Error(_NODE_UNAVAILABLE, "lost"), reply_to=message)
         received = pickle.loads(pickle.dumps(message))  # noqa: S301  # faster than deepcopy
         try:
             return self._app(received, self._contexts[message.metadata.dst_node_id])

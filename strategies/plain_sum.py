@@ -34,6 +34,7 @@ from flwr_kld.strategies.exchange import (
     refusal,
     refusals,
 )
+from flwr_kld.strategies.replies import replies
 
 _TYPE = f"query.{DRIFT_ACTION}"
 
@@ -79,19 +80,19 @@ class PlainSum:
             for node, m in asked.items()
         ]
         down = sum(r.count_bytes() for m in asked.values() for r in contents[tuple(m)].values())
-        replies = _Replies(asked, exchange)
-        received = exchange.grid.send_and_receive(messages, timeout=exchange.timeout)
-        clear = ClearSum(replies.read(received), exchange.plan)
+        taken = _Taken(asked, exchange)
+        received = replies(exchange.grid, messages, exchange.timeout)
+        clear = ClearSum(taken.read(received), exchange.plan)
         people = len(exchange.chosen)
         return Collected(
             clear,
-            missing(exchange.chosen, replies.counted, replies.heard),
+            missing(exchange.chosen, taken.counted, taken.heard),
             bytes_down=down / people,
-            bytes_up=replies.bytes / people,
+            bytes_up=taken.bytes / people,
         )
 
 
-class _Replies:
+class _Taken:
     """Reads replies one by one; each participant counts at most once."""
 
     def __init__(self, asked: dict[int, list[int]], exchange: Exchange) -> None:
@@ -107,9 +108,9 @@ class _Replies:
         """What was wrong with the latest that came of a participant."""
         self.bytes = 0
 
-    def read(self, replies: Iterable[Message]) -> Iterable[ClientVector]:
+    def read(self, received: Iterable[Message]) -> Iterable[ClientVector]:
         """Yield the counts of every participant that answered properly."""
-        for reply in replies:
+        for reply in received:
             node = reply.metadata.src_node_id
             if node not in self._open:
                 continue  # nobody that was asked

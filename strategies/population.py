@@ -14,6 +14,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed, InvalidReply
 from flwr_kld.messages.question import ANSWER, HOSTED_ACTION, QUESTION, Hosted
 from flwr_kld.strategies.exchange import NO_REPLY, failure
+from flwr_kld.strategies.replies import replies
 
 logger = logging.getLogger("flwr_kld")
 
@@ -88,7 +89,7 @@ class HostedClients:
         content = RecordDict({QUESTION: ConfigRecord()})
         asked = [Message(content, node, f"query.{HOSTED_ACTION}", ttl=timeout) for node in nodes]
         silent = set(nodes)
-        for reply in grid.send_and_receive(asked, timeout=timeout):
+        for reply in replies(grid, asked, timeout):
             node = reply.metadata.src_node_id
             if node not in silent:
                 continue

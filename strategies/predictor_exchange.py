@@ -25,6 +25,7 @@ from flwr_kld.predictors.local_report import LocalReport
 from flwr_kld.predictors.predictor import Predictor
 from flwr_kld.report.predictor_report import LOCAL
 from flwr_kld.strategies.exchange import failure, refusal
+from flwr_kld.strategies.replies import replies
 
 _TYPE = f"query.{PREDICT_ACTION}"
 
@@ -66,7 +67,7 @@ class PredictorExchange:
             for node, members in asked.items()
         ]  # fmt: skip
         nodes = set(asked)
-        for reply in grid.send_and_receive(messages, timeout=timeout):
+        for reply in replies(grid, messages, timeout):
             node = reply.metadata.src_node_id
             members = asked.pop(node, [])
             if not members:  # nobody that was asked, or heard before

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from flwr_kld.accounting.entry import Failure
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.states import Remembered
 from flwr_kld.arguments import real, whole
-from flwr_kld.check.tracing import phase
+from flwr_kld.check.tracing import ASKING, WAITING, Clock, phase, timed
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.json_text import json_text
@@ -58,17 +57,13 @@ class Opening:
     started: str = field(
         default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), init=False
     )
-    _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
+    clock: Clock = field(default_factory=Clock, init=False, repr=False)
+    """Running since then."""
 
     @property
     def name(self) -> str:
         """Its key in a ledger."""
         return self.key or self.check
-
-    @property
-    def seconds(self) -> float:
-        """Wall time since then."""
-        return time.perf_counter() - self._began
 
 
 Asked = TypeVar("Asked")
@@ -165,7 +160,7 @@ class Round(ABC, Generic[Asked, R]):
         """
         opening = Opening(key)
         about = {"key": opening.name, "population": self.budget, "kind": str(self.entry)}
-        with phase("check", **about):
+        with timed(opening.clock), phase("check", **about):
             return self._all_of(grid, opening)
 
     def _all_of(self, grid: Grid, opening: Opening) -> R:
@@ -251,9 +246,13 @@ class Round(ABC, Generic[Asked, R]):
         bytes_up: float | None = None,
     ) -> Outlay:
         """Return what a report says of its cost, now that it is made."""
+        seconds, phases = opening.clock.seconds, opening.clock.phases
         return Outlay(
             epsilon=epsilon,
-            seconds=opening.seconds,
+            seconds=seconds,
+            asking=phases[ASKING],
+            waiting=phases[WAITING],
+            computing=seconds - phases[ASKING] - phases[WAITING],
             left=None if spent is None else spent.left,
             budget=None if spent is None else spent.budget.epsilon,
             population=None if spent is None else self.budget,

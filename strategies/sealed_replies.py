@@ -11,6 +11,7 @@ from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.strategies.exchange import Exchange, failure, missing, refusal, refusals
+from flwr_kld.strategies.replies import replies
 
 
 class Boxes:
@@ -94,6 +95,6 @@ def ask_for_boxes(exchange: Exchange, terms: ReleaseTerms) -> Boxes:
                 group_id=exchange.group,
             )
         )
-    for reply in exchange.grid.send_and_receive(messages, timeout=exchange.timeout):
+    for reply in replies(exchange.grid, messages, exchange.timeout):
         boxes.take(reply)
     return boxes

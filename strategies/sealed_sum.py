@@ -27,13 +27,16 @@ from flwr_kld.messages.question import (
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.strategies.exchange import (
+    NO_REPLY,
     Collected,
     Exchange,
     NoisySum,
     by_reason,
+    failure,
     plain,
     refusal,
 )
+from flwr_kld.strategies.replies import replies
 from flwr_kld.strategies.sealed_replies import Boxes, ask_for_boxes
 from flwr_kld.trust.trusted_aggregator import trusted_of
 
@@ -125,7 +128,7 @@ def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, st
     content = RecordDict({QUESTION: ConfigRecord()})
     messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
     keys = {}
-    for reply in grid.send_and_receive(messages, timeout=timeout) if messages else ():
+    for reply in replies(grid, messages, timeout):
         record = reply.content.get(ANSWER) if reply.has_content() else None
         key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
         keys[reply.metadata.src_node_id] = key if isinstance(key, str) else ""
@@ -146,11 +149,14 @@ def _ask_aggregator(
     message = Message(
         content, node, f"query.{AGGREGATE_ACTION}", ttl=exchange.timeout, group_id=exchange.group
     )
-    for reply in exchange.grid.send_and_receive([message], timeout=exchange.timeout):
+    for reply in replies(exchange.grid, [message], exchange.timeout):
         if reply.metadata.src_node_id != node:
             continue
         if reply.has_error():
-            raise CheckFailed(f"the aggregator failed (Flower code {reply.error.code})")
+            why = failure(reply.error)
+            if why == NO_REPLY:
+                break
+            raise CheckFailed(f"the aggregator failed: {why}")
         try:
             return _read(reply.content, exchange)
         except InvalidReply as error:

@@ -21,6 +21,7 @@ from flwr_kld.secure_aggregation.server import SumServer
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.tolerance import Tolerance
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, missing, refusal
+from flwr_kld.strategies.replies import replies
 from flwr_kld.strategies.sum_run import SumRun
 
 _MOST_RECORDS = 2**24
@@ -166,7 +167,7 @@ def _signers(
         for node in sorted(asked)
     ]
     found, refused = [], dict[Participant, str]()
-    for reply in exchange.grid.send_and_receive(messages, timeout=exchange.timeout):
+    for reply in replies(exchange.grid, messages, exchange.timeout):
         node = reply.metadata.src_node_id
         try:
             told = Signers.from_config(reply.content.get(ANSWER) if reply.has_content() else None)

@@ -23,6 +23,7 @@ from flwr_kld.secure_aggregation.messages import (
 from flwr_kld.secure_aggregation.server import SumResult, SumServer
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies.exchange import Exchange, failure, refusals
+from flwr_kld.strategies.replies import replies
 
 _TYPE = f"query.{SUM_ACTION}"
 
@@ -92,7 +93,7 @@ class SumRun:
                 )
             )  # fmt: skip
         timeout = self._exchange.timeout
-        for reply in self._exchange.grid.send_and_receive(messages, timeout=timeout):
+        for reply in replies(self._exchange.grid, messages, timeout):
             node = reply.metadata.src_node_id
             members = [p for p in asked if p.node == node]
             if reply.has_error():

@@ -97,7 +97,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         yield "SEEDED NOISE: NOT PRIVATE"
     yield (
         f"clients: {cohort.survivors} of {cohort.asked}, {reading.records:,.0f} records; "
-        f"{cost.seconds:.1f} s"
+        f"{cost.time}"
     )
     if missing := left_out(cohort.dropouts):
         yield f"left out: {missing}"

@@ -52,6 +52,10 @@ class Outlay:
         another number where clients add the noise and more or fewer than planned survived.
     seconds : float
         Wall time.
+    asking, waiting, computing : float or None
+        What it went to, in seconds: messages to nodes, replies of theirs that were not there yet
+        (which is the network, Flower's polling, and clients that compute), and this server's own
+        work. None in reports of earlier versions.
     left : float or None
         What the budget's window had left for the person charged most, in nats; None without a
         ledger.
@@ -65,6 +69,9 @@ class Outlay:
 
     epsilon: float
     seconds: float
+    asking: float | None = None
+    waiting: float | None = None
+    computing: float | None = None
     left: float | None = None
     budget: float | None = None
     population: str | None = None
@@ -75,6 +82,13 @@ class Outlay:
     def rest(self) -> str:
         """What is left of the budget, in words."""
         return left_of(self.left, self.budget)
+
+    @property
+    def time(self) -> str:
+        """The seconds in words: ``9.1 s (0.2 asking, 8.0 waiting, 0.9 computing)``."""
+        parts = {"asking": self.asking, "waiting": self.waiting, "computing": self.computing}
+        known = [f"{spent:.1f} {what}" for what, spent in parts.items() if spent is not None]
+        return f"{self.seconds:.1f} s" + (f" ({', '.join(known)})" if known else "")
 
 
 @dataclass(frozen=True)

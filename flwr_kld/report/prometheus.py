@@ -115,6 +115,10 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_asked": ("Clients asked", lambda r: r.cohort.asked),
     "kld_survivors": ("Clients whose counts are in the sum", lambda r: r.cohort.survivors),
     "kld_check_seconds": ("Wall time of the last finished check", lambda r: r.cost.seconds),
+    "kld_check_waiting_seconds": (
+        "Wall time of the last finished check in which it waited for replies",
+        lambda r: r.cost.waiting,
+    ),
     "kld_last_success_timestamp_seconds": (
         "End of the last finished check, in seconds since 1970",
         lambda r: datetime.fromisoformat(r.started).timestamp() + r.cost.seconds,

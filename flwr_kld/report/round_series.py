@@ -18,7 +18,8 @@ _PATHS = {
     "swing": "reading.swing", "outlasts": "reading.outlasts", "risk_bound": "reading.risk_bound",
     "epsilon": "guarantee.epsilon", "delta": "guarantee.delta", "epsilon_left": "cost.left",
     "asked": "cohort.asked", "taken": "cohort.survivors", "reports": "reading.reports",
-    "seconds": "cost.seconds", "epsilon_budget": "cost.budget",
+    "seconds": "cost.seconds", "asking": "cost.asking", "waiting": "cost.waiting",
+    "computing": "cost.computing", "epsilon_budget": "cost.budget",
 }  # fmt: skip
 """What files have a column of, and where a report holds it."""
 

@@ -27,7 +27,10 @@ REPORT = Report(
     protection=Protection("trusted", "plain-sum", "discrete-laplace", private=True, noise=2.8),
     cohort=CohortSeen(20, 18, {"no reply": 1, "refused: <b>injected</b>": 1}),
     compared=Compared(domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4),
-    cost=Outlay(1.0, seconds=0.5, bytes_down=500.0, bytes_up=100.0),
+    cost=Outlay(
+        1.0, seconds=0.5, asking=0.125, waiting=0.25, computing=0.125,
+        bytes_down=500.0, bytes_up=100.0,
+    ),
 )  # fmt: skip
 
 

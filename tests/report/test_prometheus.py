@@ -62,6 +62,7 @@ def test_a_finished_check_tells_all_it_knows(tmp_path: Path):
     assert got["kld_epsilon_left", "digits"] == 0.4
     assert (got["kld_asked", "digits"], got["kld_survivors", "digits"]) == (20, 18)
     assert got["kld_check_seconds", "digits"] == 0.5
+    assert got["kld_check_waiting_seconds", "digits"] == 0.25
     assert got["kld_last_success_timestamp_seconds", "digits"] == 1795226400.5
     outcomes = {o: got["kld_last_check_outcome", "digits", o] for o in OUTCOMES}
     assert outcomes == {**dict.fromkeys(OUTCOMES, 0.0), "drift": 1.0}

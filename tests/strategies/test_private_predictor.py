@@ -38,11 +38,10 @@ def predictor(**options):
 class Kept(InProcessGrid):
     """Keeps the replies."""
 
-    replies: list[Message]
-
     def pull_messages(self, message_ids):
-        self.replies = list(super().pull_messages(message_ids))
-        return self.replies
+        came = list(super().pull_messages(message_ids))
+        self.replies: list[Message] = [*getattr(self, "replies", ()), *came]
+        return came
 
 
 def guard_file(folder, *, delta="0"):

@@ -35,7 +35,7 @@ def test_a_check_is_a_tree_of_its_phases(spans):
     assert {name: parent for name, (_, parent) in found.items()} == {
         "check": None, "choose": "flwr_kld.check", "reserve": "flwr_kld.check",
         "ask": "flwr_kld.check", "publish": "flwr_kld.ask", "conclude": "flwr_kld.ask",
-        "settle": "flwr_kld.check",
+        "asking": "flwr_kld.publish", "waiting": "flwr_kld.publish", "settle": "flwr_kld.check",
     }  # fmt: skip
     assert dict(found["check"][0].attributes) == {
         "flwr_kld.key": "tonight", "flwr_kld.population": "default", "flwr_kld.kind": "check",
@@ -55,3 +55,12 @@ def test_a_span_says_the_type_of_an_error_and_not_its_words(spans):
 def test_without_the_extra_a_check_is_the_same(monkeypatch):
     monkeypatch.setattr("flwr_kld.check.tracing.trace", None)
     assert KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of()).reading.estimate is not None
+
+
+def test_a_report_says_where_its_seconds_went():
+    """Here clients compute while the server waits; with a real network that takes longer."""
+    cost = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of()).cost
+    assert 0 < cost.asking < cost.waiting
+    assert cost.computing > 0
+    assert cost.asking + cost.waiting + cost.computing == pytest.approx(cost.seconds)
+    assert cost.time.startswith(f"{cost.seconds:.1f} s ({cost.asking:.1f} asking, ")

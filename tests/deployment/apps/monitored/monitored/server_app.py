@@ -23,6 +23,7 @@ from flwr_kld.strategies import (
     SecureSum,
     Trusted,
 )
+from flwr_kld.trust import Trust
 from monitored.client_app import MOVED, USUAL, labels
 
 EPSILON, REPORT_EPSILON = 1.0, 2.0
@@ -43,9 +44,17 @@ class Steps:
 
     def check(self, key: str) -> dict:
         """Compare clients with that reference."""
+        return self._check(key, Trusted(EPSILON))
+
+    def shares(self, key: str) -> dict:
+        """Compare them through a secure sum, to which clients add the noise."""
+        return self._check(key, Distributed(EPSILON, min_survivors=3), SecureSum())
+
+    def _check(self, key: str, trust: Trust, aggregation: SecureSum | None = None) -> dict:
         monitor = KLDrift(
             Reference.load(self.reference),
-            Trusted(EPSILON),
+            trust,
+            aggregation=aggregation,
             threshold=THRESHOLD,
             ledger=self.ledger,
             timeout=PATIENCE,
