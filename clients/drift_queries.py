@@ -174,7 +174,7 @@ def host_drift_queries(
         trust = "trusted" if terms.noise is None else "distributed"
         hold_to_channel(terms.question, terms.noise, trust)
         hidden = not terms.question.guarantee.total_is_public
-        if terms.count_records and (terms.question.scores is not None or (hidden and terms.noise)):
+        if terms.count_records and (terms.question.adds_scores or (hidden and terms.noise)):
             raise QueryRefused("the server asks for an exact number of records, which is hidden")
 
     def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:

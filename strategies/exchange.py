@@ -81,7 +81,7 @@ class Exchange:
             guarantee=self.guarantee,
             asked=len(self.chosen),
             clip=self.clip,
-            scores=self.plan.scores,
+            score_wire=self.plan.score_wire,
             columns=len(self.plan.parts),
         )
 

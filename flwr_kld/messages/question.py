@@ -16,6 +16,7 @@ from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import InvalidReply, QueryRefused
 from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.query.plan import cells_from_wire
+from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
 from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING, Selection
 
@@ -55,7 +56,7 @@ COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "local")
 """Who adds the noise: the server, the clients, a node that is trusted to, or each client alone."""
-VERSION = 7
+VERSION = 8
 """Of the messages of a check. Each says it, and is read by the same version only."""
 MOST_COLUMNS = 4096
 """Of a table: what a client does for a question must not depend on a server alone."""
@@ -119,9 +120,9 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
         Clients in the cohort, as the server says.
     columns : int
         Symbols that a record has: 1, or of a table as many as columns.
-    scores : tuple[Scores, ...] or None
-        What clients add up in each column and answer with, over at most ``clip`` records each; None
-        if they answer with the counts.
+    score_wire : bytes
+        What clients add up in each column and answer with, over at most ``clip`` records each,
+        ``QueryPlan.score_wire``; `NO_SCORES` if they answer with the counts.
     """
 
     check: _Id
@@ -141,10 +142,10 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     columns: Annotated[int, Strict(), Field(ge=1, le=MOST_COLUMNS)] = 1
     selection: Json[Selection] = EVERYTHING
     clip: _Number = 0
-    scores: Json[Annotated[tuple[Scores, ...], Field(min_length=1)] | None] = None
+    score_wire: bytes = NO_SCORES
 
     def __post_init__(self) -> None:
-        if any(each.most_records != self.clip for each in self.scores or ()):
+        if self.adds_scores and most_records_of(self.score_wire) != self.clip:
             raise Unfit("clip", "the most records of the scores", self.clip)
 
     @classmethod
@@ -162,7 +163,23 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     @property
     def length(self) -> int:
         """Length of a client's vector: one number a cell, or its sums."""
-        return self.cells if self.scores is None else len(NUMBERS) * len(self.scores)
+        return len(NUMBERS) * self.columns if self.adds_scores else self.cells
+
+    @property
+    def adds_scores(self) -> bool:
+        """Whether clients answer with sums of scores, not with counts."""
+        return self.score_wire != NO_SCORES
+
+    @property
+    def scores(self) -> tuple[Scores, ...] | None:
+        """What `score_wire` says, once `cell_of` has held it against the domain; None for counts.
+
+        Raises
+        ------
+        ValueError
+            If it cannot be read.
+        """
+        return scores_from_wire(self.score_wire, self.columns, self.cells)
 
     def cell_of(self, sizes: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the cell of each symbol, as `cells_from_wire` does and with its errors."""
@@ -173,7 +190,7 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
             self.reference,
             self.plan,
             self.selection,
-            self.scores,
+            self.score_wire,
         )
 
 

@@ -17,6 +17,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.query.score_wire import (
+    NO_SCORES,
+    scores_as_bytes,
+    scores_from_wire,
+    scores_to_wire,
+)
 from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.reference import Reference
@@ -148,6 +154,11 @@ class QueryPlan:
         """The cells as clients receive them: ``cell_of``, little-endian int32, deflated."""
         return zlib.compress(self.cell_of.astype("<i4").tobytes())
 
+    @cached_property
+    def score_wire(self) -> bytes:
+        """The scores as clients receive them, or that they answer with the counts."""
+        return scores_to_wire(self.scores)
+
 
 def joined(reference: Reference, columns: Sequence[QueryPlan]) -> QueryPlan:
     """Join the plans of a table's columns to one of the table."""
@@ -237,9 +248,10 @@ def plan_fingerprint(
     scores: tuple[Scores, ...] | None = None,
 ) -> str:
     """SHA-256 (hex) of what a plan asks, as both sides compute it."""
-    digest = hashlib.sha256(b"flwr-kld plan 4\n")
-    asked = "\n".join(each.to_json() for each in scores or ())
-    digest.update(f"{reference}\n{selection.to_json()}\n{asked}\n".encode())
+    digest = hashlib.sha256(b"flwr-kld plan 5\n")
+    asked = scores_as_bytes(scores)
+    digest.update(f"{reference}\n{selection.to_json()}\n{len(asked)}\n".encode())
+    digest.update(asked)
     digest.update(cell_of.astype("<i4").tobytes())
     return digest.hexdigest()
 
@@ -252,7 +264,7 @@ def cells_from_wire(
     reference: str,
     fingerprint: str,
     selection: Selection,
-    scores: tuple[Scores, ...] | None = None,
+    score_wire: bytes = NO_SCORES,
 ) -> NDArray[np.int32]:
     """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint.
 
@@ -288,7 +300,9 @@ def cells_from_wire(
     cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
     if cell_of.min() < 0 or cell_of.max() >= cells:
         raise ValueError("the query plan names a cell that it does not have")
-    check_scores(scores, cells_of_columns(cell_of, sizes, cells))
+    parts = cells_of_columns(cell_of, sizes, cells)
+    scores = scores_from_wire(score_wire, len(sizes), cells)
+    check_scores(scores, parts)
     if plan_fingerprint(reference, cell_of, selection, scores) != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)

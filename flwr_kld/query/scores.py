@@ -14,14 +14,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from flwr_kld.arguments import Unfit, keep, whole
-from flwr_kld.codec.model import Model
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 from flwr_kld.privacy.moves import Box
 
@@ -43,11 +41,9 @@ _COLUMNS = 512
 _MOST_STEPS = 2**30
 """Of any answer: it fits 32 bits, as a number that wraps would hide nothing."""
 
-_Score = Annotated[int, Field(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
-
 
 @dataclass(frozen=True)
-class Scores(Model, what="the scores"):
+class Scores:
     """Public scores of the records in each cell. Everything in it is public.
 
     Parameters
@@ -72,10 +68,10 @@ class Scores(Model, what="the scores"):
         If these do not fit together.
     """
 
-    divergence: tuple[_Score, ...]
-    outside: tuple[_Score, ...]
-    ceiling: Annotated[int, Field(ge=0, le=LARGEST_SUM)]
-    most_records: Annotated[int, Field(ge=1, le=MOST_RECORDS)]
+    divergence: tuple[int, ...]
+    outside: tuple[int, ...]
+    ceiling: int
+    most_records: int
     by: Literal["client", "record"]
 
     def __post_init__(self) -> None:

@@ -190,7 +190,7 @@ class Trust(ABC):
             asked=clients,
             columns=self.columns,
             selection=plan.selection,
-            scores=plan.scores,
+            score_wire=plan.score_wire,
         )
         if self.release_terms is not None:
             return sealed_traffic(question, self.release_terms)

@@ -15,6 +15,7 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.query.plan import plan_fingerprint
+from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire
 from flwr_kld.secure_aggregation.session import Session
 
 NUMBERS = [0, 1, -1, 2, 3, 10, 11, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, -(2**63)]
@@ -44,13 +45,11 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         if rng.random() < 0.8:
             asked["check"] = f"{rng.randrange(2**64):016x}"  # what was asked before is refused
         named = SimpleNamespace(to_json=partial(str, asked["selection"]))  # also what is none
-        scores = None
-        if asked["scores"] != "null":
-            told = json.loads(asked["scores"])
-            texts = [json.dumps(one, sort_keys=True, separators=(",", ":")) for one in told]
-            scores = [SimpleNamespace(to_json=partial(str, text)) for text in texts]
-            if rng.random() < 0.7:
-                asked["clip"] = told[0]["most_records"]
+        if asked["score_wire"] != NO_SCORES and rng.random() < 0.4:
+            asked["score_wire"] = _scores(asked["score_wire"], asked["columns"], rng)
+        scores = scores_from_wire(asked["score_wire"], asked["columns"], int(cell_of.max()) + 1)
+        if scores and rng.random() < 0.7:
+            asked["clip"] = scores[0].most_records
         asked["plan"] = plan_fingerprint(asked["reference"], cell_of, named, scores)
         if "phase" not in content:
             sealed_for = json.loads(content["terms"]["terms"])
@@ -68,6 +67,20 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
                 content["phase"][member] = session.to_bytes()
     except Exception:  # what is not readable stays as it is
         return
+
+
+def _scores(wire: bytes, columns: int, rng: random.Random) -> bytes:
+    """Change a number of scores, which deflating hides; or their form, or their length."""
+    head, body = wire[:5], wire[6:]
+    body = bytearray(zlib.decompress(body) if wire[5] else body)
+    start = int(rng.choice([0, 4 * columns, 12 * columns]))  # sizes, ceilings, or scores
+    place = rng.randrange(start, len(body))
+    body[place] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, body[place] ^ 1 << rng.randrange(8)])
+    told = rng.choice([body, body, body, body[:-2], body + b"\0\0", body + bytes(10**6)])
+    if rng.random() < 0.1:
+        head = rng.randbytes(5)
+    plain = rng.random() < 0.3
+    return head + (b"\0" + told if plain else b"\1" + zlib.compress(told))
 
 
 def _change(content: RecordDict, other: RecordDict, rng: random.Random) -> None:

@@ -26,7 +26,7 @@ from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import plan_fingerprint
-from flwr_kld.query.scores import Scores
+from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire, scores_to_wire
 from flwr_kld.query.selection import Selection
 from flwr_kld.report import Outcome
 from flwr_kld.secure_aggregation.ring import from_ring, to_ring
@@ -66,18 +66,18 @@ def told_otherwise(name, *, cells=None, question=None, terms=None, scores=None):
     def client(message, context):
         place = "question" if "question" in message.content else "terms"
         asked = message.content.get(place, {})
-        if "wire" in asked and (scores is None or asked["scores"] != "null"):
+        if "wire" in asked and (scores is None or asked["score_wire"] != NO_SCORES):
             lie(message.content, asked)
         return honest(message, context)
 
     def lie(content, asked):
         asked.update(question or {})
         cell_of = CELLS if cells is None else np.asarray(cells, dtype=np.int32)
-        given = json.loads(asked["scores"])
-        told = None if given is None else tuple(Scores(**one) for one in map(tupled, given))
+        told = scores_from_wire(asked["score_wire"], COLUMNS, PLAN.cells)
         if scores is not None:
             told = scores(told)
-            asked["scores"] = compact([json.loads(one.to_json()) for one in told])
+            asked["score_wire"] = told if isinstance(told, bytes) else scores_to_wire(told)
+            told = () if isinstance(told, bytes) else told
         asked["wire"] = zlib.compress(cell_of.astype("<i4").tobytes())
         asked["cells"] = int(cell_of.max()) + 1
         selection = Selection.from_json(asked["selection"])
@@ -95,10 +95,6 @@ def told_otherwise(name, *, cells=None, question=None, terms=None, scores=None):
             return check(grid), seen
         except CheckFailed as error:
             return str(error), seen
-
-
-def tupled(scores):
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in scores.items()}
 
 
 def shifted(column: int, by: int) -> np.ndarray:
@@ -152,10 +148,6 @@ def test_noise_for_another_number_of_columns_is_refused(name, columns, monkeypat
     assert set(calibrated) <= {COLUMNS}, "calibrating noise for thousands of columns takes seconds"
 
 
-def other_clients(scores):
-    return (replace(scores[0], by="record" if scores[0].by == "client" else "client"), *scores[1:])
-
-
 def joined(scores):
     whole = {f: sum((getattr(s, f) for s in scores), ()) for f in ("divergence", "outside")}
     return (replace(scores[0], **whole),)
@@ -167,7 +159,8 @@ SCORES = {
     "of one column with all cells": joined,
     "in another order": lambda scores: scores[::-1],
     "of other records": lambda s: (replace(s[0], most_records=s[0].most_records + 1), *s[1:]),
-    "by another draw": other_clients,
+    "cut off": lambda scores: scores_to_wire(scores)[:-1],
+    "inflating to a bomb": lambda s: scores_to_wire(s)[:5] + b"\1" + zlib.compress(bytes(10**7)),
 }
 
 

@@ -23,12 +23,14 @@ from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.query.scores import Scores
 from flwr_kld.query.selection import Selection
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
 KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
 WIRE = bytes.fromhex("789c63606060606462666661656380000000870029")
+SCORES = bytes.fromhex(
+    "00" "64000000" "00" "04000000" "c800000000000000" "0300feff00000100" "cdffcdffcdffcd03"
+)  # fmt: skip
 
 
 CLIENTS = Guarantee(1.0, 1e-9, Adjacency.ADD_REMOVE, Unit.CLIENT)
@@ -45,7 +47,7 @@ OF_CLIENTS = Question(
 OF_SUMS = Question(
     check="00f1e2d3c4b5a699", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
     wire=WIRE, members=[0], trust="trusted", guarantee=Guarantee(0.5), asked=20, clip=100,
-    scores=(Scores((3, -2, 0, 1), (-51, -51, -51, 973), 200, 100, "client"),),
+    score_wire=SCORES,
 )  # fmt: skip
 NOISE = NoiseTerms(Guarantee(0.5), 5, "discrete-laplace")
 
@@ -87,20 +89,12 @@ KINDS = {
             "a selection that names a bucket twice": {
                 "selection": '{"key":"","modulus":2,"residues":[0,0]}'
             },
-            "scores of no column": {"scores": "[]"},
-            "scores of another length than their mates": {
-                "scores": '[{"by":"client","ceiling":0,"divergence":[1],"most_records":1,'
-                '"outside":[]}]'
-            },
-            "scores over more records than are counted": {
-                "scores": '[{"by":"client","ceiling":0,"divergence":[1],"most_records":2,'
-                '"outside":[0]}]'
-            },
-            "a ceiling below 0": {
-                "clip": 1,
-                "scores": '[{"by":"client","ceiling":-1,"divergence":[1],"most_records":1,'
-                '"outside":[0]}]',
-            },
+            "scores as text": {"score_wire": "[]"},
+            "scores that are missing": {"score_wire": GONE},
+            "scores that are cut off": {"score_wire": bytes(5)},
+            "scores that count by nobody": {"score_wire": b"\x02" + bytes(5)},
+            "scores that are twice deflated": {"score_wire": bytes(5) + b"\x02"},
+            "scores over more records than are counted": {"score_wire": b"\0\2" + bytes(4)},
             "a selection that is not JSON": {"selection": "[" * 50},
             "no column": {"columns": 0},
             "more columns than a table may have": {"columns": 4097},

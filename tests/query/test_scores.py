@@ -165,11 +165,6 @@ def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
         assert (np.abs(answers[tuple(one)] - answers[tuple(other)]) <= np.array(MOVES)).all()
 
 
-@given(scores=any_scores())
-def test_scores_are_read_as_they_were_written(scores):
-    assert Scores.from_json(scores.to_json()) == scores
-
-
 def test_records_are_each_a_client_of_one_record():
     table, other = (7, -5, 1), (9, -1, -1)
     each = Scores(table, other, 100, _MOST, "record")
