@@ -9,10 +9,18 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-deployment test-postgres fuzz check docs release test-lowest clean
+.PHONY: demo study test test-slow test-deployment test-postgres fuzz check docs release test-lowest clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
+
+# The figures of PRIEST-KLD with correct mechanisms, in out/study; the same command goes on where it was
+# stopped. `make study DATA=writers.npz REPEATS=50 WORKERS=2`; what else it takes, in STUDY=.
+DATA ?= digits
+REPEATS ?= 50
+WORKERS ?= $(shell nproc)
+study: $(VENV)/ready
+	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) $(STUDY)
 
 # Three files at a time, as some wait for processes, in the order of tests/conftest.py; what takes
 # minutes is marked slow.

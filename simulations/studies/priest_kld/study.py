@@ -1,0 +1,88 @@
+"""The figures of PRIEST-KLD's sections 5.1 and 5.2 with correct mechanisms, and section 4's claims.
+
+Run ``make study``, or ``python simulations/studies/priest_kld/study.py [--data writers.npz]
+[--repeats 50] [--workers 2] [--address auto] [--out DIR] [--smoke]``. It goes on where it was
+stopped or killed. Writes ``priest_kld.csv``, ``priest_kld.json``, ``theorems.csv`` and the figures
+``figure_1.png`` to ``figure_6.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from flwr_kld.simulations.studies.priest_kld.figures import draw
+from flwr_kld.simulations.studies.priest_kld.measure import measure
+from flwr_kld.simulations.studies.priest_kld.settings import CLIENTS, DRAWS, Study
+from flwr_kld.simulations.studies.priest_kld.summary import best, curves, rows_of, summary_of
+from flwr_kld.simulations.studies.priest_kld.theorems import theorem_rows, theorem_summary
+from flwr_kld.simulations.studies.priest_kld.written import WRITERS, Written
+from flwr_kld.simulations.studies.resumable import Kept, complete
+from flwr_kld.simulations.studies.runner import save, show
+
+
+def options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--data",
+        default="digits",
+        help=f".npz file, LEAF folder, femnist, or digits: {WRITERS:,} writers who redraw them",
+    )
+    parser.add_argument("--repeats", type=int, default=50, help="of each setting")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="on this machine; 0: in this process, without Ray",
+    )
+    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
+    parser.add_argument("--out", type=Path, default=Path("out/study"), help="folder to write")
+    parser.add_argument("--smoke", action="store_true", help="two digits, once: seconds")
+    return parser.parse_args(arguments)
+
+
+def report(study: Study, written: Written, kept: Kept, out: Path, console: Console) -> None:
+    """Write tables and figures, and print what is asked first."""
+    rows, theorems = rows_of(study, written, kept), theorem_rows(study, written)
+    summary = summary_of(rows, study, written)
+    summary["theorems"] = theorem_summary(theorems, study, written)
+    save(rows, out, "priest_kld", summary)
+    save(theorems, out, "theorems")
+    names = ("rule", "trust", "epsilon", "lam", "mse", "low", "high", "bias", "noise")
+    shown = [{name: best(curve)[name] for name in names} for curve in curves(rows, CLIENTS, DRAWS)]
+    if shown:
+        show(f"{study.repeats} repeats, λ chosen in hindsight, nats²", shown, console)
+    for name, value in summary.items():
+        console.print(f"{name}: {value}")
+    draw(rows, study, out)
+    console.print(f"written to {out}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    chosen, console = options(arguments), Console()
+    kept = Kept(chosen.out / "results")
+    try:
+        with kept.held():
+            written = Written.load(chosen.data, CLIENTS if chosen.smoke else WRITERS)
+            study = Study.smoke(written) if chosen.smoke else Study.of(written, chosen.repeats)
+            complete(
+                measure, written, study.tasks, kept,
+                workers=chosen.workers, address=chosen.address, console=console,
+            )  # fmt: skip
+            report(study, written, kept, chosen.out, console)
+    except ValueError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""What many writers wrote, as counts: the records of the study."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.clients.handwriting import Handwriting
+from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_source
+
+Integers = NDArray[np.int64]
+WRITERS, RECORDS = 3_580, 100
+"""FEMNIST's writers, as many as the paper has, and about what each of them writes."""
+_DIGITS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """Records of all writers, over the symbols that occur at all.
+
+    Parameters
+    ----------
+    domain : BlockPatterns
+        All symbols.
+    occurring : Integers
+        Symbols of the domain that somebody wrote, ascending, shape [K].
+    symbol, digit, writer : Integers
+        Of each record: a place in `occurring`, the digit it shows, and 0, 1, … for the writer.
+    """
+
+    domain: BlockPatterns
+    occurring: Integers
+    symbol: Integers
+    digit: Integers
+    writer: Integers
+
+    @classmethod
+    def of(cls, data: Handwriting) -> Written:
+        """Encode a data set's digits."""
+        data = data.with_labels()
+        occurring, symbol = np.unique(data.patterns().encode(data.images), return_inverse=True)
+        writer = np.unique(data.writer, return_inverse=True)[1]
+        return cls(data.patterns(), occurring.astype(np.int64), symbol, data.labels, writer)
+
+    @classmethod
+    def load(cls, source: str, writers: int = WRITERS) -> Written:
+        """Load a source by its name; writers are made if it has none.
+
+        Parameters
+        ----------
+        source : str
+            As `load_source` takes it.
+        writers : int
+            Virtual writers who redraw the images of a source without writers.
+        """
+        data = load_source(source)
+        if len(data.writers) > 1:
+            return cls.of(data)
+        resampler = WriterResampler(data, seed=1)
+        parts = [resampler.writer(i, RECORDS) for i in range(writers)]
+        images, labels = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("images", "labels")
+        )
+        writer = np.repeat(np.arange(writers), RECORDS)
+        return cls.of(Handwriting(images, labels, writer, data.pixels, data.pages))
+
+    @cached_property
+    def writers(self) -> int:
+        """How many there are."""
+        return int(self.writer.max()) + 1
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all records: results of other data are other results."""
+        hasher = hashlib.sha256(repr(self.domain).encode())
+        for values in (self.occurring, self.symbol, self.digit, self.writer):
+            hasher.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
+        return hasher.hexdigest()[:16]
+
+    @cached_property
+    def counts(self) -> Integers:
+        """Records of all writers by digit and symbol, shape [10, K]."""
+        return self.cohort(np.arange(self.writers))
+
+    @cached_property
+    def laws(self) -> NDArray[np.float64]:
+        """Each digit's law over the symbols, of all writers, shape [10, K]."""
+        law: NDArray[np.float64] = self.counts / self.counts.sum(axis=1, keepdims=True)
+        return law
+
+    def cohort(self, writers: Integers) -> Integers:
+        """Count what some writers wrote, shape [10, K]."""
+        chosen = np.zeros(self.writers, dtype=bool)
+        chosen[writers] = True
+        mine, width = chosen[self.writer], len(self.occurring)
+        cells = self.digit[mine] * width + self.symbol[mine]
+        return np.bincount(cells, minlength=_DIGITS * width).reshape(_DIGITS, width)
+
+    def reference(self, digit: int) -> Reference:
+        """Take as Π what all writers write as a digit."""
+        counts = np.zeros(self.domain.size, dtype=np.int64)
+        counts[self.occurring] = self.counts[digit]
+        return Reference.from_counts(self.domain, counts)

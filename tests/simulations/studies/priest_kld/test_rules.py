@@ -1,0 +1,88 @@
+"""One noised number: the study's rules are the product's Scalar release and exact sensitivities."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numbered import Numbered
+
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts
+from flwr_kld.counts.scalar import Scalar, ScalarFunction
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.query.monte_carlo import MonteCarlo
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.studies.priest_kld.rules import grid, noised, paper_rule, scalar_rule
+from flwr_kld.trust.trusted import Trusted
+
+LAMBDAS = np.array([0.0, 0.3, 2.0])
+
+
+def asked(plan):
+    scored = np.flatnonzero(plan.weight > 0)
+    return scored, plan.mass[scored], plan.weight[scored]
+
+
+@pytest.fixture(scope="module")
+def plan():
+    reference = Reference.from_counts(Numbered(40), 1 / np.arange(1, 41))
+    return MonteCarlo(25).draw(reference, np.random.default_rng(3))
+
+
+@pytest.mark.parametrize("at", range(len(LAMBDAS)))
+def test_the_scalar_rule_is_the_release_of_the_product(plan, at):
+    lam = float(LAMBDAS[at])
+    counts = np.random.default_rng(1).integers(0, 9, plan.cells)
+    records = int(counts.sum())
+    scored, pi, weight = asked(plan)
+    rule = scalar_rule(counts[scored], records, pi, weight)
+    function = ScalarFunction(plan, Scalar(lam=lam), records)
+    assert rule.at(LAMBDAS)[at] == pytest.approx(function(counts), rel=1e-12)
+    sensitive = rule.sensitivity(LAMBDAS)[at]
+    assert sensitive == pytest.approx(function.sensitivity(Adjacency.REPLACE_ONE, None), rel=1e-12)
+    clear = ClearSum([ClientCounts(counts.astype(np.int32), cells=plan.cells)], plan)
+    released = Trusted(0.7, release=Scalar(lam=lam)).publish(clear, SeededBits(5))
+    step, moves = grid(np.array([sensitive]))
+    assert released.event.moves == (moves[0],)
+    assert step[0] * released.event.table.variance**0.5 == released.standard_deviation
+
+
+@pytest.mark.parametrize("weight", [(0.5, 0.3, 0.2), (0.9, 0.1, 0.0)])
+def test_no_replaced_record_moves_the_papers_rule_further(weight):
+    """All histograms of four records over three queried symbols and one that is not."""
+    records, weight = 4, np.array(weight)
+    pi = np.array([0.6, 0.1, 0.05])
+    largest, shown, linear = np.zeros(len(LAMBDAS)), [], 0.0
+    for bars in combinations(range(records + 3), 3):
+        h = np.diff((-1, *bars, records + 3)) - 1
+        here = paper_rule(h[:3], records, pi, weight)
+        for u in range(4):
+            for v in np.flatnonzero((h > 0) & (np.arange(4) != u)):
+                moved = h.copy()
+                moved[v], moved[u] = moved[v] - 1, moved[u] + 1
+                there = paper_rule(moved[:3], records, pi, weight)
+                move = np.abs(here.at(LAMBDAS) - there.at(LAMBDAS))
+                largest = np.maximum(largest, move)
+                linear = max(linear, abs(here.linear - there.linear))
+        shown.append(here)
+    assert shown[0].sensitivity(LAMBDAS) == pytest.approx(largest, rel=1e-9)
+    assert linear <= shown[0].linear_sensitivity <= linear * 1.001
+
+
+def test_too_many_records_for_the_clip_are_refused():
+    one = np.ones(1)
+    with pytest.raises(ValueError, match="2 to 500,000 records"):
+        paper_rule(one, 600_000, one, one)
+
+
+def test_noise_has_the_law_of_the_products_table():
+    """Seeded; 50,000 draws, each probability within six standard deviations."""
+    sensitive, many = np.full(50_000, 0.1), 50_000
+    (step, *_), (moves, *_) = grid(sensitive)
+    table = calibrated_laplace(Guarantee(20.0), shifts=(int(moves),)).table
+    drawn = noised(np.zeros(many), sensitive, 20.0, np.random.default_rng(0)) / step
+    for k in range(-6, 7):
+        chance = float(table.probability(k))
+        assert abs((drawn == k).mean() - chance) < 6 * (chance / many) ** 0.5
