@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flwr_kld._extras import require
+from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.report import Report
@@ -146,6 +147,28 @@ COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
 }
 """Of each column; NaN where it is not known, so that every check has the same series."""
 
+SEGMENT_GAUGES: dict[str, tuple[str, Callable[[Segment], float]]] = {
+    "kld_segment_divergence": (
+        "Estimated KL(reference || clients) of a segment in a table's column, in nats",
+        lambda s: s.estimate,
+    ),
+    "kld_segment_deviation": (
+        "Standard deviation of kld_segment_divergence, in nats",
+        lambda s: s.deviation,
+    ),
+    "kld_segment_lower_limit": (
+        "The segment's divergence is at least this, in nats: asymptotically with the alarm's "
+        "level for all segments of a check at once",
+        lambda s: s.lower,
+    ),
+    "kld_segment_upper_limit": (
+        "The segment's divergence is at most this, in nats, likewise",
+        lambda s: s.upper,
+    ),
+    "kld_segment_records": ("Estimated records of the segment", lambda s: s.records),
+}
+"""Of each segment that has enough records for the noise, in each column that is read by segment."""
+
 
 class _Collector:
     """Makes the metrics afresh whenever they are read, so that no old label stays behind."""
@@ -201,10 +224,26 @@ class _Collector:
             for outcome in Outcome:
                 outcomes.add_metric([monitor, column, outcome], float(part.outcome is outcome))
         yield outcomes
+        yield from self._of_segments(tables)
         number = self._family("kld_columns_drifted", "Columns that drifted", labels=["monitor"])
         for monitor, report in tables:
             number.add_metric([monitor], len(drifted(report.columns)))
         yield number
+
+    def _of_segments(self, tables: list[tuple[str, Report]]) -> Iterator[Any]:
+        segments = [
+            ([monitor, column, segment.name], segment)
+            for monitor, report in tables
+            for column, part in report.columns.items()
+            for segment in part.segments
+        ]
+        if not segments:
+            return
+        for name, (text, value_of) in SEGMENT_GAUGES.items():
+            gauge = self._family(name, text, labels=["monitor", "column", "segment"])
+            for labels, segment in segments:
+                gauge.add_metric(labels, value_of(segment))
+            yield gauge
 
 
 def _by_class(dropouts: dict[str, int]) -> Counter[str]:
