@@ -14,14 +14,13 @@ def unpacked(packed: bytes, dtype: str, count: int) -> NDArray[np.int64]:
     Raises
     ------
     ValueError
-        If they are not as many, or not readable.
+        If they are not as many, not readable, or followed by anything.
     """
-    inflater = zlib.decompressobj()
+    inflater, size = zlib.decompressobj(), count * np.dtype(dtype).itemsize
     try:
-        raw = inflater.decompress(packed, count * np.dtype(dtype).itemsize)
+        raw = inflater.decompress(packed, size + 1)  # a byte more shows that there is more
     except zlib.error:
         raise ValueError("packed integers are not readable") from None
-    numbers = np.frombuffer(raw, dtype=dtype)
-    if inflater.unconsumed_tail or len(numbers) != count:
+    if len(raw) != size or not inflater.eof or inflater.unused_data:
         raise ValueError(f"packed integers are not {count}")
-    return numbers.astype(np.int64)
+    return np.frombuffer(raw, dtype=dtype).astype(np.int64)
