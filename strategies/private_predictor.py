@@ -96,7 +96,8 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             ledger=ledger,
             budget=budget,
         )
-        predictor.query(0, context)  # built now: a context without laws fails here
+        first = predictor.query_of(0, "", context)
+        predictor.query(first, context)  # built now: a context without laws fails here
         self.predictor = predictor
         self.context = context
         self.name = name

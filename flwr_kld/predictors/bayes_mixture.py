@@ -1,8 +1,9 @@
 """The default predictor: the Bayesian mixture of the hypotheses, given exact report likelihoods.
 
-All that is stored are integers: how often each (query, symbol) was reported in each round. Weights
-are a pure function of them, so reports may come in any order, in batches of any size, on several
-servers, or twice from a log, and the result is the same to the last bit.
+All that is stored are integers: how often each (query, symbol) was reported in each round, and
+which queries a round asked. Weights are a pure function of them, so reports may come in any order,
+in batches of any size, on several servers, or twice from a log, and the result is the same to the
+last bit.
 
 It replaces the paper's Algorithms 1 and 2 (`LocallyPrivateWMA`, `PureLocalEXP3`), whose risk stays
 near that of the uniform mixture for horizons that a deployment sees.
@@ -11,7 +12,7 @@ Proof note: ``docs/proofs/bayes-mixture.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -22,8 +23,8 @@ from flwr_kld.arguments import real
 from flwr_kld.codec.exact import NotNegative, Real, Text
 from flwr_kld.codec.model import Model
 from flwr_kld.errors import InvalidReply
+from flwr_kld.predictors.asked import KINDS, Asked, default_kind
 from flwr_kld.predictors.design import Design
-from flwr_kld.predictors.designs import DESIGNS
 from flwr_kld.predictors.fixed_share import fixed_share, normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
@@ -69,9 +70,10 @@ class BayesMixture(Predictor):
         The K candidates.
     epsilon : float
         What one report costs its client, in nats; pure (delta = 0).
-    design : str
-        Which queries are asked, one of `DESIGNS`; by default the optimal design for K <= 100 and
-        one-versus-rest beyond.
+    design : str, optional
+        Which queries are asked, one of `KINDS`. ``adaptive``, the default for K > 20, chooses each
+        round's from the posterior before it; the default up to there is the optimal design, the
+        same in all rounds.
     share : float
         In [0, 1): how much of its weight each hypothesis gives to the prior after a round, so that
         a change of the truth is followed within rounds. 0 assumes that the truth never changes.
@@ -89,50 +91,48 @@ class BayesMixture(Predictor):
         hypotheses: Hypotheses,
         epsilon: float,
         *,
-        design: str = "default",
+        design: str | None = None,
         share: float = 0.01,
         prior: Sequence[float] | None = None,
     ) -> None:
         super().__init__(hypotheses, epsilon, 0.0)
-        if design not in DESIGNS:
-            raise ValueError(f"design must be one of {', '.join(DESIGNS)}, got {design!r}")
         k = len(hypotheses.names)
+        self._kind = default_kind(k) if design is None else design
+        if self._kind not in KINDS:
+            raise ValueError(f"design must be one of {', '.join(KINDS)}, got {design!r}")
         start = np.full(k, 1 / k) if prior is None else np.asarray(prior, dtype=np.float64)
         if start.shape != (k,) or not (start > 0).all() or abs(start.sum() - 1) > 1e-9:
             raise ValueError(f"a prior needs {k} positive weights that sum to 1")
-        self._kind = design
         self._share = real("share", share, least=0, below=1)
         self._log_prior = normalised(np.log(start))
-        self._designs: dict[str, Design] = {}
+        self._asked = Asked(hypotheses, self.epsilon, self._kind)
         self._tally = Tally()
         self._settled: _Reached | None = None
         self._replayed: Floats | None = None
 
-    def design(self, context: str = "") -> Design:
-        """Return the queries asked in a context; built once for each table of laws."""
-        if context not in self._designs:
-            laws = self.hypotheses.at(context)
-            self._designs[context] = DESIGNS[self._kind](laws, self.epsilon)
-        return self._designs[context]
+    def design(self, context: str = "", round: int | None = None) -> Design:
+        """Return the queries of a context; and of a round, by default the next, if they adapt."""
+        number = self._next if round is None else round
+        return self._asked.design(number, context, lambda: self._at(number))
 
     def query_of(self, round: int, client: str, context: str = "") -> int:
-        """Which query a client is asked: a public function of round and client, never of data."""
-        return self.design(context).pick(public_hash(round, client))
+        """Which query a client is asked: a public function of round, client and earlier reports."""
+        picked = self.design(context, round).pick(public_hash(round, client))
+        return self._asked.first(round) + picked
 
     def query(self, number: int, context: str = "") -> Query:
         """Return a query by its number."""
-        return self.design(context).queries[number]
+        round = self._asked.round_of(number)
+        return self.design(context, round).queries[number - self._asked.first(round)]
 
     def check(self, report: LocalReport) -> None:
         """Raise InvalidReply unless the report's query can give its symbol."""
-        design = self.design(report.context)
-        if len(report.symbol) != 1 or not 0 <= report.query < len(design.queries):
+        round = self._asked.round_of(report.query)
+        design = self._asked.of(round, report.context)
+        place = report.query - self._asked.first(round)
+        if len(report.symbol) != 1 or not 0 <= place < len(design.queries):
             raise InvalidReply("a report is not of the form that its query asks for")
-        if (
-            not 0
-            <= report.symbol[0]
-            < design.starts[report.query + 1] - design.starts[report.query]
-        ):
+        if not 0 <= report.symbol[0] < design.starts[place + 1] - design.starts[place]:
             raise InvalidReply("a report's symbol is impossible for its query")
 
     def update(self, reports: LocalReports) -> None:
@@ -149,7 +149,9 @@ class BayesMixture(Predictor):
             raise ValueError(f"round {reports.round} is settled: its reports come too late")
         if reports.symbols.shape[1] != 1:
             raise InvalidReply("a report is not of the form that its query asks for")
-        rows = self.design(reports.context).rows(reports.queries, reports.symbols[:, 0])
+        design = self._asked.of(reports.round, reports.context)
+        places = reports.queries - self._asked.first(reports.round)
+        rows = design.rows(places, reports.symbols[:, 0])
         self._tally.add(reports.round, reports.context, RowCounts.of(rows))
         self._replayed = None
 
@@ -162,24 +164,39 @@ class BayesMixture(Predictor):
             if number < before:
                 self._settled = number, self._after(self._settled, number, contexts)
                 self._tally.drop(number)
+        self._asked.forget(before)
 
     def _after(self, reached: _Reached | None, number: int, contexts: Contexts) -> Floats:
         """Log-weights after the reports of a round, given those after the round before."""
         last, weights = reached or (number, self._log_prior)
         weights = fixed_share(weights, self._log_prior, self._share, number - last)
-        evidence = [c.log_likelihood(self.design(context)) for context, c in contexts.items()]
+        evidence = [c.log_likelihood(self._asked.of(number, x)) for x, c in contexts.items()]
         return normalised(weights + np.sum(evidence, axis=0))
 
     @property
     def log_weights(self) -> Floats:
         """Log-weights for the round after the last one with reports, shape [K]."""
         if self._replayed is None:
-            reached = self._settled
-            for number, contexts in self._tally:
-                reached = number, self._after(reached, number, contexts)
-            last = self._log_prior if reached is None else reached[1]
-            self._replayed = fixed_share(last, self._log_prior, self._share, 1)
+            self._replayed = self._at(self._next)
         return self._replayed
+
+    @property
+    def _next(self) -> int:
+        """The round after the last one with reports."""
+        settled = [] if self._settled is None else [self._settled[0]]
+        return max([0, *settled, *(number for number, _ in self._tally)]) + 1
+
+    def _at(self, round: int) -> Floats:
+        """Log-weights before a round: of the reports of all earlier ones."""
+        reached = self._settled
+        for number, contexts in self._tally:
+            if number < round:
+                reached = number, self._after(reached, number, contexts)
+        if reached is None:
+            return self._log_prior
+        # A settled round takes no reports, whatever it asks.
+        rounds = max(round - reached[0], 0)
+        return fixed_share(reached[1], self._log_prior, self._share, rounds)
 
     @property
     def leader(self) -> Leader:
@@ -193,14 +210,20 @@ class BayesMixture(Predictor):
     @property
     def mixture(self) -> Floats:
         """Maximum-likelihood proportions of the hypotheses in the rounds not settled, shape [K]."""
-        rows = [(c.counts, self.design(x).law[c.rows]) for x, c in self._tally.together().items()]
+        asked = self._tally.together(self._asked.of)
+        rows = [(counts.counts, design.law[counts.rows]) for design, counts in asked.items()]
         if not rows:
             return np.exp(self._log_prior)
         counts, laws = zip(*rows, strict=True)
         return mixture_weights(np.concatenate(counts), np.vstack(laws))
 
-    def risk_bound(self, rounds: int, batch: int, context: str = "") -> Floats:
-        """Bound on the KL-risk of some rounds of `batch` reports, for each true hypothesis, [K]."""
+    def risk_bound(self, rounds: int, batch: int, context: str = "") -> Floats | None:
+        """Bound on the KL-risk of some rounds of `batch` reports, for each true hypothesis, [K].
+
+        None where queries adapt: no bound is claimed for them.
+        """
+        if self._asked.adapts:
+            return None
         return shared_risk_bound(
             self.design(context),
             batch=batch,
@@ -215,28 +238,26 @@ class BayesMixture(Predictor):
         Raises
         ------
         ValueError
-            If the two are set up differently or have settled different rounds.
+            If the two are set up differently, have settled different rounds, or asked different
+            queries in the same round.
         """
-        shared = self._designs.keys() & other._designs.keys()
-        if self._set_up() != other._set_up() or not all(
-            self._designs[context].asks_as(other._designs[context]) for context in shared
-        ):
+        if self._set_up() != other._set_up() or not self._asked.agrees_with(other._asked):
             raise ValueError("only predictors of the same set-up can be merged")
         if self._packed_settled() != other._packed_settled():
             raise ValueError("predictors merge only if they have settled the same rounds alike")
-        self._designs = other._designs | self._designs
+        self._asked.merge(other._asked)
         self._tally.merge(other._tally)
         self._replayed = None
 
     def state(self) -> State:
         """Return all that was learnt, as JSON-able values: integers, but for settled weights."""
-        designs = {design.laws.fingerprint: design for design in self._designs.values()}
         return {
             **self._set_up(),
-            "contexts": {c: design.laws.fingerprint for c, design in self._designs.items()},
+            "contexts": self._asked.contexts(),
             # Another machine's search may find other queries: say which ones were asked.
             "queries": {
-                k: [*map(list, (d.names, d.weights))] for k, d in designs.items() if d.searched
+                key: list(asked)
+                for key, asked in self._asked.pack(number for number, _ in self._tally).items()
             },
             "settled": self._packed_settled(),
             "rounds": self._tally.pack(),
@@ -255,33 +276,16 @@ class BayesMixture(Predictor):
             raise ValueError("the stored state belongs to a predictor of another set-up")
         if any(c not in read.contexts for contexts in read.rounds.values() for c in contexts):
             raise ValueError("the stored state counts reports in a context that it does not name")
-        designs = self._stored_designs(read.contexts, read.queries)
-        tally = Tally.unpack(read.rounds, designs)
+        asked = Asked(self.hypotheses, self.epsilon, self._kind)
+        asked.restore(read.contexts, read.queries, {int(n): c for n, c in read.rounds.items()})
+        tally = Tally.unpack(read.rounds, asked.of)
         settled = None
         if read.settled is not None:
             settled = read.settled[0], np.array(read.settled[1])
             if settled[1].shape != self._log_prior.shape:
                 raise ValueError("the stored weights do not fit the hypotheses")
-        self._designs, self._tally, self._settled = designs, tally, settled
+        self._asked, self._tally, self._settled = asked, tally, settled
         self._replayed = None
-
-    def _stored_designs(
-        self, contexts: Mapping[str, str], queries: Mapping[str, tuple[list[str], list[int]]]
-    ) -> dict[str, Design]:
-        """Build each context's design again, with the queries that were asked."""
-        built: dict[str, Design] = {}
-        for context, fingerprint in contexts.items():
-            laws = self.hypotheses.at(context)
-            if laws.fingerprint != fingerprint:
-                raise ValueError(f"the hypotheses have changed in context {context!r}")
-            if fingerprint in built:
-                continue
-            if fingerprint in queries:
-                built[fingerprint] = Design.of(laws, self.epsilon, *queries[fingerprint])
-                built[fingerprint].searched = True
-            else:
-                built[fingerprint] = DESIGNS[self._kind](laws, self.epsilon)
-        return {context: built[fingerprint] for context, fingerprint in contexts.items()}
 
     def _set_up(self) -> State:
         return {

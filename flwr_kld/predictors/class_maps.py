@@ -67,6 +67,19 @@ def side_code(coefficients: NDArray[np.float64]) -> int:
     return int.from_bytes(rounded.astype(np.int8).tobytes(), "big")
 
 
+def regions(laws: Laws, classes: int, code: int) -> ClassMap:
+    """Which of C linear scores ``Σ_j c_j f_j`` of a label is largest, see `regions_code`."""
+    rows = code.to_bytes(classes * laws.hypotheses, "big")
+    coefficients = np.frombuffer(rows, dtype=np.int8).reshape(classes, -1)
+    return np.asarray((coefficients @ _grid(laws, 7)).argmax(axis=0)).astype(np.uint16)
+
+
+def regions_code(coefficients: NDArray[np.float64]) -> int:
+    """Write coefficients, shape [C, K], as one number, rounded to 127ths of the largest."""
+    largest = np.abs(coefficients).max() or 1.0
+    return int.from_bytes(np.rint(127 * coefficients / largest).astype(np.int8).tobytes(), "big")
+
+
 def hashed(laws: Laws, classes: int, number: int) -> ClassMap:
     """Hash the labels to `classes` classes, the same way for any laws."""
     digest = hashlib.shake_256(f"flwr-kld hash {classes} {number}".encode())

@@ -30,6 +30,7 @@ _MAPS: dict[str, Callable[..., ClassMap]] = {
     "mlq": class_maps.likeliest,
     "cells": class_maps.cells,
     "side": class_maps.side,
+    "regions": class_maps.regions,
     "hash": class_maps.hashed,
     "hadamard": class_maps.hadamard,
 }
@@ -136,7 +137,7 @@ def named_query(laws: Laws, name: str, epsilon: float) -> Query:
     kind, *rest = name.split("/")
     subset = rest[-1:] == ["subset"]
     try:
-        class_of = _MAPS[kind](laws, *(int(part) for part in (rest[:-1] if subset else rest)))
+        class_of = _MAPS[kind](laws, *(int(part, 0) for part in (rest[:-1] if subset else rest)))
     except (KeyError, TypeError, IndexError, OverflowError):
         raise ValueError(f"there is no query named {name!r}") from None
     channel = SubsetSelection if subset else RandomisedResponse

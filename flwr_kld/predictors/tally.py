@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,13 +105,20 @@ class Tally:
         """Forget a round."""
         del self._rounds[round]
 
-    def together(self) -> Contexts:
-        """Return the counts of all rounds, by context."""
-        total = Tally()
-        for _, contexts in self:
+    def together(self, designs: Callable[[int, str], Design]) -> dict[Design, RowCounts]:
+        """Return the counts of all rounds, by the design that their reports answer.
+
+        Parameters
+        ----------
+        designs : Callable[[int, str], Design]
+            Says what was asked in a round and context.
+        """
+        total: dict[Design, RowCounts] = {}
+        for number, contexts in self:
             for context, counts in contexts.items():
-                total.add(0, context, counts)
-        return total._rounds.get(0, {})
+                asked = designs(number, context)
+                total[asked] = total[asked] + counts if asked in total else counts
+        return total
 
     def pack(self) -> dict[str, dict[str, str]]:
         """Return the counts as JSON; `unpack` reads it."""
@@ -119,9 +126,9 @@ class Tally:
 
     @classmethod
     def unpack(
-        cls, packed: Mapping[str, Mapping[str, str]], designs: Mapping[str, Design]
+        cls, packed: Mapping[str, Mapping[str, str]], designs: Callable[[int, str], Design]
     ) -> Tally:
-        """Read counts of reports to these contexts' designs.
+        """Read counts of reports to what was asked in each round and context.
 
         Raises
         ------
@@ -131,5 +138,7 @@ class Tally:
         tally = cls()
         for number, contexts in packed.items():
             for context, text in contexts.items():
-                tally.add(int(number), context, RowCounts.unpack(text, designs[context]))
+                tally.add(
+                    int(number), context, RowCounts.unpack(text, designs(int(number), context))
+                )
         return tally

@@ -178,8 +178,10 @@ def show_risks(risks: list[Risk], console: Console) -> None:
             f"{np.mean(v):,.0f} ± {np.std(v) / math.sqrt(len(v)):,.0f}" if v else "" for v in own
         ]
     hypotheses = [hypotheses_of(hard_class(s // 2)) for s in sizes]
-    bounds = [kl_risk_bound(BayesMixture(h, EPSILON).design()) for h in hypotheses]
-    rows["our bound for the default"] = [f"{bound.mean():,.0f}" for bound in bounds]
+    bounds = [
+        kl_risk_bound(BayesMixture(h, EPSILON, design="default").design()) for h in hypotheses
+    ]
+    rows["our bound for the static default"] = [f"{bound.mean():,.0f}" for bound in bounds]
     means = [h.at() for h in hypotheses]
     uniform = [
         HORIZON * np.mean([p[p > 0] @ np.log(p[p > 0] / m.mean[p > 0]) for p in m.probabilities])

@@ -309,7 +309,7 @@ def test_bad_arguments_are_refused(arguments):
 def test_a_hundred_hypotheses_and_the_rounds_of_a_strategy_fit_in_a_megabyte():
     predictor = BayesMixture(named(random_laws(100, 20).probabilities), 4.0, design="ovr")
     asked = Design.of(predictor.hypotheses.at(), 4.0, [f"cells/5/{n}" for n in range(100)])
-    predictor._designs[""] = asked  # more rows than a search ends up with
+    predictor._asked._designs[0, ""] = asked  # more rows than a search ends up with
     pairs = random_pairs(predictor, 20_000)
     for number in range(64):
         predictor.update(batch(predictor, pairs[number:], number))

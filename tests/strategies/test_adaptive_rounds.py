@@ -1,0 +1,78 @@
+"""Queries that adapt, through Flower's own messages, the ledger and the guard."""
+
+import json
+
+import numpy as np
+import pytest
+from federation import FRUIT, basket, grid_of
+from flwr.clientapp import ClientApp
+
+from flwr_kld import Reference
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.clients import answer_predictor_queries
+from flwr_kld.errors import CheckFailed
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.privacy import Unit
+from flwr_kld.strategies import PrivatePredictor
+
+CANDIDATES = Hypotheses(
+    {
+        f"f{j}": Reference.from_probabilities(FRUIT, law)
+        for j, law in enumerate(np.random.default_rng(2).dirichlet(np.ones(4), 24))
+    }
+)
+
+
+def app():
+    made = ClientApp()
+    answer_predictor_queries(made, basket, FRUIT)
+    return made
+
+
+def predictor(**options):
+    return PrivatePredictor(BayesMixture(CANDIDATES, epsilon=2.0), **options)
+
+
+def test_rounds_ask_anew_and_every_client_answers():
+    learning, grid = predictor(), grid_of(app(), 30)
+    names = []
+    for number in (1, 2, 3):
+        report = learning.ask(grid)
+        assert (report.cohort.survivors, report.cohort.dropouts) == (30, {})
+        assert report.reading.risk_bound is None
+        names.append(learning.predictor.design(round=number).names)
+    assert names[0] != names[1] != names[2]
+    assert sum(report.reading.mixture.values()) == pytest.approx(1)
+
+
+def test_a_restart_from_the_ledger_predicts_the_same_and_asks_the_same(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(9.0, 0.0, window_days=30, unit=Unit.CLIENT))
+    learning, grid = predictor(ledger=ledger), grid_of(app(), 30)
+    for _ in range(2):
+        learning.ask(grid)
+    again = predictor(ledger=ledger)
+    assert again.predictor.predict().tobytes() == learning.predictor.predict().tobytes()
+    assert again.predictor.design(round=3).names == learning.predictor.design(round=3).names
+    assert json.dumps(again.predictor.state()["rounds"]) == json.dumps(
+        learning.predictor.state()["rounds"]
+    )
+    assert again.ask(grid).round == 3
+
+
+def test_the_guard_caps_adaptive_rounds_like_any(tmp_path):
+    learning, grid = predictor(), grid_of(app(), 2)
+    for i, context in enumerate(grid._contexts.values()):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        (folder / "guard.toml").write_text(
+            'receipts = "r.db"\nkey = "k"\n'
+            '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
+            "[check]\nmax_epsilon = 2.0\nmax_delta = 0\nmin_cohort = 1\n"
+            "[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = 0\n"
+        )
+        context.node_config["drift-guard"] = str(folder / "guard.toml")
+    for _ in range(2):
+        assert learning.ask(grid).cohort.survivors == 2
+    with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 0 of 4"):
+        learning.ask(grid)
