@@ -19,7 +19,7 @@ from flwr_kld.cli.new_app import LEDGER, SAMPLE, SIMULATED
 from flwr_kld.schedule.times import Schedule, most_in_window
 
 _PAIR = re.compile(r"(\S+?)=('[^']*'|\"[^\"]*\"|\S+)")
-_TRUSTS = ("Trusted", "TrustedAggregator", "Distributed")
+_TRUSTS = ("Trusted", "TrustedAggregator", "TwoAggregators", "Distributed")
 
 
 @dataclass(frozen=True)

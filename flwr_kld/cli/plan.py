@@ -42,7 +42,7 @@ def plan(
     ] = False,
     cells: Annotated[int, typer.Option(min=16, help="Number of cells of the query.")] = 1000,
     trust: Annotated[
-        Literal["trusted", "trusted-aggregator", "distributed"],
+        Literal["trusted", "trusted-aggregator", "two-aggregators", "distributed"],
         typer.Option(help="Who adds the noise."),
     ] = "trusted",
     secure_sum: Annotated[
@@ -120,6 +120,7 @@ def _trust(name: str, epsilon: float, adjacency: Adjacency, clients: int) -> Tru
     from flwr_kld.trust.distributed import Distributed
     from flwr_kld.trust.trusted import Trusted
     from flwr_kld.trust.trusted_aggregator import TrustedAggregator
+    from flwr_kld.trust.two_aggregators import TwoAggregators
 
     if name == "distributed":
         return Distributed(epsilon, max(int(_RELIED_ON * clients), 2), adjacency=adjacency)
@@ -127,6 +128,9 @@ def _trust(name: str, epsilon: float, adjacency: Adjacency, clients: int) -> Tru
         return TrustedAggregator(
             epsilon, aggregator=AggregatorKey.generate().public, adjacency=adjacency
         )
+    if name == "two-aggregators":
+        pair = AggregatorKey.generate().public, AggregatorKey.generate().public
+        return TwoAggregators(epsilon, aggregators=pair, adjacency=adjacency)
     return Trusted(epsilon, adjacency=adjacency)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
 from flwr_kld.secure_aggregation.ring import from_ring, to_ring
 from flwr_kld.secure_aggregation.server import SumResult
+
+_T = TypeVar("_T")
 
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
@@ -236,6 +238,10 @@ class SumVector(Private):
     def masked(self, client: SumClient, deliveries: Deliveries, bits: int) -> MaskedVector:
         """Let a client of a sum modulo 2**bits mask it; the errors are `SumClient.mask`'s."""
         return client.mask(deliveries, Held(to_ring(self._values, bits)))
+
+    def split(self, split: Callable[[Held[NDArray[Any]]], _T], bits: int) -> _T:
+        """Return what is made of the numbers modulo 2**bits, and of a 1 for the client itself."""
+        return split(Held(to_ring(np.append(self._values, 1), bits)))
 
 
 class ClearSum(Private):

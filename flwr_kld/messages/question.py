@@ -37,6 +37,11 @@ SEAL_ACTION = "drift_seal"
 AGGREGATE_ACTION = "drift_aggregate"
 """Hands those to the aggregator, which answers with noised numbers."""
 
+SPLIT_ACTION = "drift_split"
+"""Asks a node's clients for counts split between two aggregators."""
+PART_ACTION = "drift_part"
+"""Hands each of the two its part of them; it answers with its part of the noised sum."""
+
 PREDICT_ACTION = "drift_predict"
 """Asks a node's clients for one privatised label each."""
 
@@ -54,8 +59,9 @@ PUBLISHED = "published"
 COUNTS = "counts"
 COUNTS_FORMAT = "flwr_kld.int32-le"
 """Serialisation of counts: plain little-endian int32, cheaper to read than Flower's .npy."""
-TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "local")
-"""Who adds the noise: the server, the clients, a node that is trusted to, or each client alone."""
+TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "two-aggregators", "local")
+"""Who adds the noise: the server, the clients, a node that is trusted to, two nodes each of which
+adds enough, or each client alone."""
 VERSION = 8
 """Of the messages of a check. Each says it, and is read by the same version only."""
 MOST_COLUMNS = 4096

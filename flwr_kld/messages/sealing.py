@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from flwr_kld.errors import InvalidReply
 from flwr_kld.privacy.private import Private
@@ -22,6 +24,7 @@ PUBLIC = 32
 OVERHEAD = PUBLIC + 16
 """Bytes of a box beside its content: the one-use public key and the tag."""
 _MAGIC = b"flwr-kld sealed counts 2\0"
+_SHARED = b"flwr-kld two aggregators 1\0"
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
@@ -96,6 +99,24 @@ class AggregatorKey(Private):
     def to_bytes(self) -> bytes:
         """Return the secret, for a file that only the operator reads."""
         return self._private.private_bytes_raw()
+
+    def shared(self, other: bytes, about: bytes) -> bytes:
+        """Return 32 bytes that nobody but the holders of two aggregators' keys can make.
+
+        Parameters
+        ----------
+        other : bytes
+            The other aggregator's public key.
+        about : bytes
+            What they are for, and for nothing else.
+
+        Raises
+        ------
+        ValueError
+            If it is a low-order point.
+        """
+        secret = self._private.exchange(X25519PublicKey.from_public_bytes(other))
+        return HKDF(hashes.SHA256(), PUBLIC, salt=None, info=_SHARED + about).derive(secret)
 
     def _opened(self, box: bytes, info: bytes) -> bytes:
         return _SUITE.decrypt(box, self._private, info)

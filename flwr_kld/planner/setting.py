@@ -14,7 +14,12 @@ from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust import Trust
 
-_MOST_CLIENTS = {"plain-sum": 10**9, "sealed-sum": 10**9, "secure-sum": 10**6}
+_MOST_CLIENTS = {
+    "plain-sum": 10**9,
+    "sealed-sum": 10**9,
+    "split-sum": 10**9,
+    "secure-sum": 10**6,
+}
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
 _MOST_CHECKS = 366 * 24 * 60
 """A year: schedules have no more than one a minute."""
@@ -39,7 +44,7 @@ class Setting:
         counts all records and decides nothing.
     cells : int
         Budget of the partition.
-    aggregation : {"plain-sum", "secure-sum", "sealed-sum"}, optional
+    aggregation : {"plain-sum", "secure-sum", "sealed-sum", "split-sum"}, optional
         How counts become a sum; by default the first that the trust model allows.
     design_effect : float
         >= 1: variance of a share over cohorts, relative to independent records; see

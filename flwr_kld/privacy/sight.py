@@ -83,3 +83,14 @@ AGGREGATOR_SEES_PARTS = Sight(
     ),
 )
 """A node of its own opens sealed counts and adds the noise."""
+AGGREGATORS_SEE_SHARES = Sight(
+    "Nobody saw exact counts; the server saw noised values only.",
+    (
+        View("the server", "sealed parts of counts, and the noised sum"),
+        View("either aggregator", "random numbers, and who took part"),
+        _STRANGERS,
+        View("either aggregator with the server", "the sum with the other aggregator's noise"),
+        View("both aggregators together", "each asked client's exact counts"),
+    ),
+)
+"""Two nodes each receive one part of every client's counts, and each adds noise that suffices."""

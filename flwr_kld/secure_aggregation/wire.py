@@ -50,6 +50,10 @@ class Reader:
             raise Malformed("a bitmap is longer than its list")
         return packed
 
+    def rest(self) -> bytes:
+        """Take all that is left."""
+        return self.take(len(self._data) - self._at)
+
     def end(self) -> None:
         """Refuse what is left."""
         if self._at != len(self._data):

@@ -1,4 +1,4 @@
-"""Who adds the noise, and what each party sees: the three trust models."""
+"""Who adds the noise, and what each party sees: the trust models."""
 
 from flwr_kld.trust.trust_model import Trust
 

@@ -15,14 +15,17 @@ import numpy as np
 from flwr_kld.messages.question import ANSWER, TERMS, Answer, Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sealing import OVERHEAD
+from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.secure_aggregation import messages as sums
 from flwr_kld.secure_aggregation.identity import SIGNATURE, Roster
 from flwr_kld.secure_aggregation.keys import TAG
+from flwr_kld.secure_aggregation.masks import KEY
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import SHARE
 from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
 from flwr_kld.secure_aggregation.wire import Slots
+from flwr_kld.split_sum.parcel import Parcel
 
 _WORD = 4
 """Bytes of a number, in the clear, sealed, or in the ring of a usual secure sum."""
@@ -49,6 +52,13 @@ def sealed_traffic(question: Question, terms: ReleaseTerms) -> Traffic:
     """Return what a sum takes that clients seal to an aggregator."""
     down = _payload(question.to_config()) + _payload({TERMS: terms.to_json()})
     return Traffic(down, _WORD * question.length + OVERHEAD)
+
+
+def split_traffic(question: Question, terms: SplitTerms) -> Traffic:
+    """Return what a sum takes that clients split between two aggregators."""
+    down = _payload(question.to_config()) + _payload({TERMS: terms.to_json()})
+    seed, vector = bytes(KEY + OVERHEAD), bytes(terms.bits // 8 * terms.length + OVERHEAD)
+    return Traffic(down, len(Parcel("0" * _NAME, bytes(SIGNATURE), seed, vector).to_bytes()))
 
 
 def secure_traffic(

@@ -15,6 +15,7 @@ from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
@@ -121,6 +122,10 @@ class Trust(ABC):
         """What an aggregator is to do; None where there is none."""
         return None
 
+    def release_of(self, plan: QueryPlan) -> ReleaseTerms | SplitTerms | None:
+        """Return what aggregators are to do with the sum of what a plan asks, if there are any."""
+        return self.release_terms
+
     @property
     def least_clients(self) -> int:
         """Fewest clients in a sum."""
@@ -176,7 +181,16 @@ class Trust(ABC):
         known : int
             That might be: clients of a secure sum know everybody's key.
         """
-        question = Question(
+        question = self._question(plan, clients)
+        if self.release_terms is not None:
+            return sealed_traffic(question, self.release_terms)
+        if aggregation == "secure-sum":
+            return secure_traffic(question, self.terms_of(plan), clients, known)
+        return plain_traffic(question)
+
+    def _question(self, plan: QueryPlan, clients: int) -> Question:
+        """Return what one of so many clients is asked."""
+        return Question(
             check="0" * 16,
             domain=plan.reference.domain.fingerprint,
             reference=plan.reference.fingerprint,
@@ -192,11 +206,6 @@ class Trust(ABC):
             selection=plan.selection,
             score_wire=plan.score_wire,
         )
-        if self.release_terms is not None:
-            return sealed_traffic(question, self.release_terms)
-        if aggregation == "secure-sum":
-            return secure_traffic(question, self.terms_of(plan), clients, known)
-        return plain_traffic(question)
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; `survivors` in the sum, by default the fewest."""

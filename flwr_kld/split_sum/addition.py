@@ -1,0 +1,150 @@
+"""An aggregator's part of a sum: open what was sealed to it, add up, add noise, mask the answer.
+
+Only the other aggregator's answer about the same clients takes that mask off: the two agree on a
+list, or nobody learns anything.
+Proof note: ``docs/proofs/two-aggregators.md``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+
+from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
+from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.private import Private
+from flwr_kld.privacy.sampler import sample
+from flwr_kld.secure_aggregation.errors import BadSignature, NotInvited
+from flwr_kld.secure_aggregation.identity import Roster
+from flwr_kld.secure_aggregation.masks import KEY, apply_masks
+from flwr_kld.secure_aggregation.ring import to_ring, word
+from flwr_kld.secure_aggregation.wire import text
+from flwr_kld.split_sum.parcel import Portion, signed_text
+
+_MAGIC = b"flwr-kld split sum 1 answer\0"
+
+
+class Addition(Private):
+    """One aggregator's part of one sum. Private: with the other's part it is the exact sum.
+
+    Parameters
+    ----------
+    key : AggregatorKey
+        The aggregator's own; `terms` say which of the two it is.
+    terms : SplitTerms
+        What is summed.
+    context : SealContext
+        What the boxes are for, without a sender.
+    roster : Roster
+        The clients that the aggregator knows.
+
+    Raises
+    ------
+    QueryRefused
+        If the terms name other aggregators.
+    """
+
+    __slots__ = ("_context", "_key", "_roster", "_terms", "_total", "_transcript", "clients",
+                 "rejected")  # fmt: skip
+
+    def __init__(
+        self, key: AggregatorKey, terms: SplitTerms, context: SealContext, roster: Roster
+    ) -> None:
+        if key.public.hex() not in (terms.seeds, terms.vectors):
+            raise QueryRefused("WrongAggregator: the sum is for the keys of other aggregators")
+        self._key, self._terms, self._context, self._roster = key, terms, context, roster
+        self._total = np.zeros(terms.length, dtype=word(terms.bits))
+        self._transcript = sha256(_MAGIC)
+        self.clients = 0
+        """Number of clients in the sum. Public."""
+        self.rejected: dict[str, str] = {}
+        """Why others are not, by the key that their box came under. Public."""
+
+    def take(self, portions: Mapping[str, bytes]) -> None:
+        """Check signatures, open boxes, and add up; a client with two boxes is in it with none."""
+        known = dict(self._known(portions))
+        often = Counter(portion.name for portion, _ in known.values())
+        # By name, so that both aggregators have one list whatever order the boxes came in.
+        for sender in sorted(known, key=lambda sender: known[sender][0].name):
+            portion, signed = known[sender]
+            if often[portion.name] > 1:
+                self.rejected[sender] = "Duplicated: two boxes of one client"
+                continue
+            try:
+                self._add(open_sealed(self._key, portion.box, self._of(portion.name)))
+            except InvalidReply as error:
+                name = "NotOpened: " if isinstance(error, NotOpened) else ""
+                self.rejected[sender] = f"{name}{error}"
+                continue
+            self._transcript.update(text(portion.name) + sha256(signed).digest())
+            self.clients += 1
+
+    @property
+    def transcript(self) -> bytes:
+        """Digest of the names and boxes of the clients in the sum. Public."""
+        return self._transcript.digest()
+
+    def answer(self, event: PrivacyEvent, bits: BitSource) -> bytes:
+        """Add noise to what is to be noised, and the mask to all; to be called once."""
+        terms = self._terms
+        noise = sample(event.table, terms.numbers, bits)
+        self._total[: terms.numbers] += to_ring(noise, terms.bits)
+        mask = self._mask()
+        added, removed = ([mask], []) if self._adds_seeds else ([], [mask])
+        apply_masks(self._total, added, removed)
+        return self._total.tobytes()
+
+    @property
+    def _adds_seeds(self) -> bool:
+        return self._key.public.hex() == self._terms.seeds
+
+    def _mask(self) -> bytes:
+        """Return the key of a mask that one aggregator adds and the other takes off.
+
+        Only the two can make it, for one check and one list of clients.
+        """
+        other = self._terms.vectors if self._adds_seeds else self._terms.seeds
+        about = _MAGIC + sha256(self._of("").to_bytes()).digest() + self.transcript
+        return self._key.shared(bytes.fromhex(other), about)
+
+    def _of(self, sender: str) -> SealContext:
+        return replace(self._context, sender=sender)
+
+    def _known(self, portions: Mapping[str, bytes]) -> Iterator[tuple[str, tuple[Portion, bytes]]]:
+        """Yield what clients of the roster signed, with the text that they signed."""
+        for sender, raw in portions.items():
+            try:
+                portion = Portion.from_bytes(raw)
+                mine = sha256(portion.box).digest()
+                seeds, vectors = (
+                    (mine, portion.other) if self._adds_seeds else (portion.other, mine)
+                )
+                signed = signed_text(self._of(portion.name), seeds, vectors)
+                place = self._roster.position(portion.name)
+                self._roster.verify(place, portion.signature, signed)
+            except InvalidReply as error:
+                self.rejected[sender] = str(error)
+            except NotInvited:
+                self.rejected[sender] = "NotInvited: not in the aggregator's list of clients"
+            except BadSignature:
+                self.rejected[sender] = "BadSignature: not signed by this client for this sum"
+            else:
+                yield sender, (portion, signed)
+
+    def _add(self, opened: bytes) -> None:
+        """Add a seed's mask, or a masked vector."""
+        if self._adds_seeds:
+            if len(opened) != KEY:
+                raise InvalidReply("a seed has the wrong length")
+            apply_masks(self._total, [opened], [])
+            return
+        if len(opened) != self._total.nbytes:
+            raise InvalidReply("a masked vector has the wrong length")
+        self._total += np.frombuffer(opened, dtype=self._total.dtype)

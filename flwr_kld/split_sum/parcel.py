@@ -1,0 +1,147 @@
+"""A client's one message: a seed for one aggregator, a masked vector for the other.
+
+Each is sealed, and both are signed. Seed and masked vector add up to the vector; either is
+uniformly random by itself.
+Proof note: ``docs/proofs/two-aggregators.md``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.errors import InvalidReply
+from flwr_kld.messages.sealing import OVERHEAD, SealContext, seal
+from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.privacy.private import Held
+from flwr_kld.secure_aggregation.errors import Malformed
+from flwr_kld.secure_aggregation.identity import SIGNATURE, Identity
+from flwr_kld.secure_aggregation.masks import KEY, apply_masks
+from flwr_kld.secure_aggregation.wire import Reader, text
+
+DIGEST = 32
+_SEED_BOX = KEY + OVERHEAD
+_MAGIC = b"flwr-kld split sum 1\0"
+
+
+def signed_text(context: SealContext, seeds: bytes, vectors: bytes) -> bytes:
+    """Return what a client signs: what its boxes are for, and the digests of both."""
+    return _MAGIC + sha256(context.to_bytes()).digest() + seeds + vectors
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a client sends to the server.
+
+    Parameters
+    ----------
+    name : str
+        The client's, in the roster that the aggregators pinned.
+    signature : bytes
+        Of `signed_text`.
+    seed, vector : bytes
+        The two boxes.
+    """
+
+    name: str
+    signature: bytes = field(repr=False)
+    seed: bytes = field(repr=False)
+    vector: bytes = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        """Write the parcel."""
+        return text(self.name) + self.signature + self.seed + self.vector
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Parcel:
+        """Read `to_bytes`.
+
+        Raises
+        ------
+        InvalidReply
+            If it is not a parcel.
+        """
+        reader = _reader(raw)
+        try:
+            name, signature, seed = reader.text(), reader.take(SIGNATURE), reader.take(_SEED_BOX)
+            return cls(name, signature, seed, reader.rest())
+        except Malformed as error:
+            raise InvalidReply(f"this is not a parcel: {error}") from None
+
+    def portions(self) -> tuple[bytes, bytes]:
+        """Return what each aggregator receives: its box, and the digest of the other's."""
+        head = text(self.name) + self.signature
+        return (
+            head + sha256(self.vector).digest() + self.seed,
+            head + sha256(self.seed).digest() + self.vector,
+        )
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What an aggregator receives of a parcel.
+
+    Parameters
+    ----------
+    name, signature
+        As in `Parcel`.
+    other : bytes
+        Digest of the box that the other aggregator received.
+    box : bytes
+        Its own.
+    """
+
+    name: str
+    signature: bytes = field(repr=False)
+    other: bytes = field(repr=False)
+    box: bytes = field(repr=False)
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Portion:
+        """Read one of `Parcel.portions`; the errors are those of `Parcel.from_bytes`."""
+        reader = _reader(raw)
+        try:
+            name, signature, other = reader.text(), reader.take(SIGNATURE), reader.take(DIGEST)
+            return cls(name, signature, other, reader.rest())
+        except Malformed as error:
+            raise InvalidReply(f"this is not a part of a parcel: {error}") from None
+
+
+def split(
+    values: Held[NDArray[Any]], terms: SplitTerms, identity: Identity, context: SealContext
+) -> Parcel:
+    """Split a vector in two parts, each uniformly random by itself, and seal them.
+
+    Parameters
+    ----------
+    values : Held[NDArray]
+        Words of the ring, shape [terms.length].
+    terms : SplitTerms
+        Whom to seal to: the keys that the client pinned.
+    identity : Identity
+        Signs the parcel.
+    context : SealContext
+        What it is for; its sender is the client's name in the roster.
+    """
+    seed = Held(os.urandom(KEY))
+    vector = Held(values.into(np.copy))
+    seed.into(lambda key: vector.into(partial(apply_masks, added=[], removed=[key])))
+    masked = Held(vector.into(np.ndarray.tobytes))
+    boxes = [
+        part.into(partial(seal, bytes.fromhex(public), context=context))
+        for public, part in ((terms.seeds, seed), (terms.vectors, masked))
+    ]
+    digests = (sha256(box).digest() for box in boxes)
+    return Parcel(context.sender, identity.sign(signed_text(context, *digests)), *boxes)
+
+
+def _reader(raw: object) -> Reader:
+    if not isinstance(raw, bytes):
+        raise InvalidReply("a part of a parcel is bytes")
+    return Reader(raw)

@@ -1,0 +1,209 @@
+"""The model of two aggregators: each holds one part of every client's counts, and adds noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.accounting import Cost
+from flwr_kld.arguments import keep
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.messages.sealing import check_public
+from flwr_kld.messages.split_terms import TRUST, SplitTerms
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.convolve import noise_sum
+from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.privacy.sight import AGGREGATORS_SEE_SHARES, Sight
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.trust.traffic import Traffic, split_traffic
+from flwr_kld.trust.trust_model import Trust
+from flwr_kld.trust.trusted import Trusted
+
+
+@dataclass(frozen=True)
+class TwoAggregators(Trust):
+    """Central noise, added twice, by two nodes neither of which sees a count.
+
+    Every client splits its counts in two parts, each random by itself, and seals one to each
+    aggregator's public key, which it pinned; the server relays boxes that it cannot open, and can
+    read the two answers only together. Each aggregator's noise keeps the guarantee by itself, so
+    the promise holds unless both aggregators collude; the variance is twice that of
+    `TrustedAggregator`. Clients sign, and both aggregators know them from a pinned list.
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0, for each check, against the server together with one of the aggregators.
+    aggregators : tuple[bytes, bytes]
+        The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 250
+        bytes a client, and the second masked counts.
+    delta, noise, adjacency, clip, columns
+        As in `Trusted`.
+
+    Raises
+    ------
+    ValueError
+        If the arguments contradict each other, before anything is asked or spent.
+    """
+
+    epsilon: float
+    aggregators: tuple[bytes, bytes] = field(kw_only=True)
+    delta: float = 0.0
+    noise: Literal["least", "laplace", "gaussian"] = "least"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    clip: int | None = None
+    columns: int = field(default=1, kw_only=True)
+
+    name = TRUST
+    noise_source = TRUST
+    aggregations = ("split-sum",)
+
+    def over(self, columns: int) -> Self:
+        """Return this model for a table."""
+        return replace(self, columns=columns)
+
+    def __post_init__(self) -> None:
+        check_pair(self.aggregators)
+        alike = self._central  # calibrated now: a bad pair fails before anything is asked
+        keep(
+            self,
+            epsilon=alike.epsilon,
+            delta=alike.delta,
+            clip=alike.clip,
+            columns=alike.columns,
+        )
+
+    @property
+    def _central(self) -> Trusted:
+        """The model that either aggregator's noise is that of."""
+        return Trusted(
+            self.epsilon,
+            self.delta,
+            noise=self.noise,
+            adjacency=self.adjacency,
+            clip=self.clip,
+            columns=self.columns,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each check promises."""
+        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
+        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
+
+    @property
+    def most_records(self) -> int:
+        """Records a client may count; 0 for no limit."""
+        return self.clip or 0
+
+    def release_of(self, plan: QueryPlan) -> SplitTerms:
+        """Return what clients seal their parts for, and both aggregators are told to do."""
+        seeds, vectors = (key.hex() for key in self.aggregators)
+        return SplitTerms(
+            seeds=seeds,
+            vectors=vectors,
+            guarantee=self.guarantee,
+            noise=self.noise,
+            clip=self.clip,
+            columns=self.columns,
+            numbers=plan.length,
+            scored=plan.scores is not None,
+        )
+
+    def event(self, clients: int) -> PrivacyEvent:
+        """Return the release of counts: the noise of both, of which one has to suffice."""
+        return _twice(self._central.event(clients))
+
+    def sums_event(self, clients: int) -> PrivacyEvent:
+        """Return the release of sums of scores, as `event` does."""
+        return _twice(self._central.sums_event(clients))
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs by one aggregator's noise."""
+        return self._central.cost()
+
+    def sums_cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release of sums of scores costs by one aggregator's noise."""
+        return self._central.sums_cost()
+
+    def sight(self, hides_parts: bool) -> Sight:
+        """Say who sees what of a check."""
+        return AGGREGATORS_SEE_SHARES
+
+    def traffic(self, plan: QueryPlan, *, aggregation: str, clients: int, known: int) -> Traffic:
+        """Return what a client is sent and sends in one exchange."""
+        return split_traffic(self._question(plan, clients), self.release_of(plan))
+
+
+def check_pair(aggregators: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Return two public keys that counts can be split between.
+
+    Raises
+    ------
+    ValueError
+        If nothing can be sealed to one of them, or they are one.
+    """
+    if not isinstance(aggregators, tuple | list) or len(aggregators) != 2:
+        raise ValueError("aggregators must be two public keys: (first.public, second.public)")
+    first, second = map(check_public, aggregators)
+    if first == second:
+        raise ValueError("the two aggregators have one key: whoever holds it sees every count")
+    return first, second
+
+
+def central_of(terms: SplitTerms) -> PrivacyEvent:
+    """Return the noise that either aggregator adds for these terms.
+
+    Raises
+    ------
+    ValueError
+        If none serves them.
+    """
+    guarantee = terms.guarantee
+    central = Trusted(
+        guarantee.epsilon,
+        guarantee.delta,
+        noise=terms.noise,
+        adjacency=guarantee.adjacency,
+        clip=terms.clip,
+        columns=terms.columns,
+    )
+    return central.sums_event(1) if terms.scored else central.event(1)
+
+
+def restored(
+    terms: SplitTerms, total: NDArray[np.int64], clients: int, plan: QueryPlan
+) -> NoisyCounts | ClientSums:
+    """Read the sum of the two answers, shape ``[terms.length]``.
+
+    Raises
+    ------
+    ValueError
+        If a client's two parts did not belong together.
+    """
+    if total[-1] != clients:
+        raise ValueError(
+            f"the two parts add up to {total[-1]} clients where {clients} took part: a client's "
+            "seed and vector do not belong together"
+        )
+    noisy, event = total[: terms.numbers], _twice(central_of(terms))
+    if terms.scored:
+        return ClientSums(noisy, clients, event, plan, private=True)
+    records = float(total[-2] if terms.counted else noisy.sum() / len(plan.parts))
+    return NoisyCounts(noisy, max(records, 1.0), event, plan, private=True)
+
+
+def _twice(one: PrivacyEvent) -> PrivacyEvent:
+    """Return a release with two draws of its noise, which promises what one of them keeps."""
+    return PrivacyEvent(
+        mechanism=f"twice {one.mechanism}",
+        table=noise_sum(one.table, 2),
+        moves=one.moves,
+        guarantee=one.guarantee,
+        delivered=one.guarantee.epsilon,
+    )
