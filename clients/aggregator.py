@@ -6,15 +6,21 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.aggregator_limits import AggregatorLimits
+from flwr_kld.clients.aggregator_node import (
+    boxes_of,
+    default_memory,
+    key_of,
+    record_of,
+    refuse,
+)
 from flwr_kld.clients.check_memory import use_once
-from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.role import is_aggregator
+from flwr_kld.clients.split_aggregator import answer_parts
 from flwr_kld.counts.private_counts import (
     LARGEST_CLIENT,
     ClearSum,
@@ -33,7 +39,6 @@ from flwr_kld.messages.question import (
     ROLE_ACTION,
     SEALED,
     TERMS,
-    Answer,
     Question,
 )
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
@@ -41,6 +46,7 @@ from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, ope
 from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.private import Held
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.secure_aggregation import Roster
 from flwr_kld.trust.trusted import Trusted
 from flwr_kld.trust.trusted_aggregator import trusted_of
 
@@ -50,9 +56,13 @@ _USED = "flwr_kld.aggregated"
 
 
 def aggregate_drift_checks(
-    app: ClientApp, *, key: AggregatorKey | None = None, limits: AggregatorLimits | None = None
+    app: ClientApp,
+    *,
+    key: AggregatorKey | None = None,
+    limits: AggregatorLimits | None = None,
+    roster: Roster | None = None,
 ) -> None:
-    """Let a ClientApp serve as the aggregator of `TrustedAggregator`.
+    """Let a ClientApp serve as the aggregator of `TrustedAggregator`, or one of `TwoAggregators`.
 
     Every node runs the same app, so the role is decided by the node: an aggregator is started with
     ``--node-config 'drift-role="aggregator" drift-key="/path/key"'``, where the file is one that
@@ -68,14 +78,20 @@ def aggregate_drift_checks(
         Never put a key into an app that a server ships.
     limits : AggregatorLimits, optional
         Its minimums; the node config can only raise them.
+    roster : Roster, optional
+        For tests and simulations of `TwoAggregators`: the clients that it knows. By default those
+        of the file that the node config names under ``drift-roster``, as on clients.
     """
     own_limits = limits or AggregatorLimits()
+    answer_parts(
+        app, lambda context: key_of(context, key), own_limits, given=key is not None, roster=roster
+    )
 
     @app.query(ROLE_ACTION)
     def drift_role(message: Message, context: Context) -> Message:
         """Say whether this node is an aggregator: its public key, or nothing."""
         try:
-            said = _key(context, key).public.hex()
+            said = key_of(context, key).public.hex()
         except QueryRefused:
             said = "without a key" if is_aggregator(context) else ""
         content = RecordDict({ANSWER: ConfigRecord({ANSWER: said})})
@@ -85,15 +101,15 @@ def aggregate_drift_checks(
     def drift_aggregate(message: Message, context: Context) -> Message:
         """Publish the noised sum of a check, once, or say why not."""
         try:
-            limits, used = own_limits.stricter(context.node_config), _key(context, key)
+            limits, used = own_limits.stricter(context.node_config), key_of(context, key)
             if limits.memory is None and key is None:
-                limits = replace(limits, memory=_default_memory(used))
+                limits = replace(limits, memory=default_memory(used))
             published = _aggregate(message.content, context, used, limits)
         except (InvalidReply, QueryRefused) as error:
-            return _refuse(message, str(error))
+            return refuse(message, str(error))
         except Exception as error:  # its text may quote counts
             logger.error("aggregating a drift check failed: %s", type(error).__name__)
-            return _refuse(message, f"the sum could not be published ({type(error).__name__})")
+            return refuse(message, f"the sum could not be published ({type(error).__name__})")
         content = RecordDict({PUBLISHED: ConfigRecord(published.to_config())})
         return Message(content, reply_to=message)
 
@@ -101,20 +117,17 @@ def aggregate_drift_checks(
 def _aggregate(
     content: RecordDict, context: Context, key: AggregatorKey, limits: AggregatorLimits
 ) -> Published:
-    records = {
-        name: record if isinstance(record := content.get(name), ConfigRecord) else ConfigRecord()
-        for name in (QUESTION, TERMS, PLAN, SEALED)
-    }
+    records = {name: record_of(content, name) for name in (QUESTION, TERMS, PLAN, SEALED)}
     question = Question.from_config(records[QUESTION])
     order = ReleaseOrder.from_config(records[TERMS])
     agreed, least = ReleaseTerms.from_json(order.terms), order.least
     agreed.hold_to(question)
     if agreed.aggregator != key.public.hex():
         raise QueryRefused("WrongAggregator: the counts are sealed for another key")
-    limits.hold(question)
+    limits.hold(question.guarantee, question.reference)
     plan = plan_of(PlanMessage.from_config(records[PLAN]), question)
     trusted = _central(agreed)  # calibrates for the columns that the plan was found to have
-    boxes = _boxes(records[SEALED])
+    boxes = boxes_of(records[SEALED])
     limits.require(len(boxes), least, "sealed their counts")
     try:  # after a box is opened nothing may fail that depends on what is in it
         trusted.prepare(plan, len(boxes))
@@ -173,37 +186,3 @@ class _Opened:
             asked.guarantee,
             most=asked.clip or LARGEST_CLIENT,
         )
-
-
-def _boxes(record: ConfigRecord) -> dict[str, bytes]:
-    boxes = {sender: box for sender, box in record.items() if isinstance(box, bytes)}
-    if len(boxes) != len(record):
-        raise QueryRefused("sealed counts are bytes")
-    return boxes
-
-
-def _key(context: Context, given: AggregatorKey | None) -> AggregatorKey:
-    if given is not None:
-        return given
-    if not is_aggregator(context):
-        raise QueryRefused("this node is not an aggregator")
-    return read_named(context, "drift-key", "the aggregator's key", AggregatorKey, secret=True)
-
-
-def _default_memory(key: AggregatorKey) -> Path:
-    """Return this machine's file of answered checks for a key, in Flower's own folder."""
-    # Imported here: clients do without.
-    from flwr.supercore.utils import get_flwr_home
-
-    folder = get_flwr_home() / "flwr-kld"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        logger.error("the memory of checks cannot be kept in %s: %s", folder, error)
-        raise QueryRefused("the memory of checks cannot be used: its operator's log says") from None
-    return folder / f"aggregated-{key.public.hex()[:16]}.db"
-
-
-def _refuse(message: Message, reason: str) -> Message:
-    content = RecordDict({ANSWER: ConfigRecord(Answer("", "", [], [reason]).to_config())})
-    return Message(content, reply_to=message)

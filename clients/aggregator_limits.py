@@ -14,7 +14,7 @@ from flwr_kld.arguments import keep, real, whole
 from flwr_kld.codec.exact import NotNegative, Real, Text
 from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import Question
+from flwr_kld.privacy import Guarantee
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +79,11 @@ class AggregatorLimits:
             memory=self.memory if told.memory is None else Path(told.memory),
         )
 
-    def hold(self, question: Question) -> None:
-        """Refuse a question beyond these limits."""
-        if self.most_epsilon is not None and not question.guarantee.epsilon <= self.most_epsilon:
+    def hold(self, guarantee: Guarantee, reference: str) -> None:
+        """Refuse a question beyond these limits, from its guarantee and fingerprint."""
+        if self.most_epsilon is not None and not guarantee.epsilon <= self.most_epsilon:
             raise QueryRefused("EpsilonTooLarge: the check asks for more than the aggregator gives")
-        if self.reference is not None and question.reference != self.reference:
+        if self.reference is not None and reference != self.reference:
             raise QueryRefused("the server's reference is not the one that the aggregator serves")
 
     def require(self, clients: int, least: int, what: str) -> None:

@@ -7,6 +7,7 @@ only sentences that are free of data values leave the client.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.shown_model import keep_model, model_of
+from flwr_kld.clients.split_counts import answer_split
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientVector, SumVector
 from flwr_kld.domain.base import Domain
@@ -36,6 +38,8 @@ from flwr_kld.messages.question import (
     Hosted,
     Question,
 )
+from flwr_kld.messages.release_terms import TRUST as TRUSTED
+from flwr_kld.messages.split_terms import TRUST as TWO
 from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.reference import Reference
@@ -50,6 +54,7 @@ def answer_drift_queries(
     record_ids: Callable[[Context], Any] | None = None,
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
+    aggregators: tuple[bytes, bytes] | None = None,
     with_model: bool = False,
 ) -> None:
     """Let an existing ClientApp answer drift checks beside whatever else it does.
@@ -80,6 +85,10 @@ def answer_drift_queries(
         Public key of the aggregator that this client trusts; it seals its counts to no other. By
         default the node takes part in no check through an aggregator. The same app may also be
         given to `aggregate_drift_checks`: each node's config says which of the two it is.
+    aggregators : tuple[bytes, bytes], optional
+        Public keys of the two aggregators of `TwoAggregators`, which this client trusts not to
+        collude; it signs what it seals to them with its key of `secure_sum`, which is required. By
+        default the node takes part in no check through two aggregators.
     with_model : bool
         Whether `records` takes the server's model as a second argument, an ``ArrayRecord``, for
         columns that are its predictions. Checks that show none are refused then. The model is the
@@ -99,6 +108,7 @@ def answer_drift_queries(
         record_ids=None if record_ids is None else lambda context, _: record_ids(context),
         secure_sum=secure_sum,
         aggregator=aggregator,
+        aggregators=aggregators,
     )
 
 
@@ -111,6 +121,7 @@ def host_drift_queries(
     record_ids: Loader | None = None,
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
+    aggregators: tuple[bytes, bytes] | None = None,
     secret: RecordSecret = record_secret,
 ) -> None:
     """Answer for many virtual clients that one simulated node hosts.
@@ -191,12 +202,16 @@ def host_drift_queries(
     if secure_sum is not None:
         answer_secure_sums(app, agree, contribution, present, secure_sum)
 
-    def agree_to_seal(question: Question, context: Context) -> NDArray[np.int32]:
-        hold_to_channel(question, None, "trusted-aggregator")
+    def agree_to_seal(trust: str, question: Question, context: Context) -> NDArray[np.int32]:
+        hold_to_channel(question, None, trust)
         return _agree(question, domain(context), agreed)
 
     if aggregator is not None:
-        answer_sealed(app, agree_to_seal, count, aggregator)
+        answer_sealed(app, partial(agree_to_seal, TRUSTED), count, aggregator)
+    if aggregators is not None:
+        if secure_sum is None:
+            raise ValueError("aggregators= needs secure_sum=, whose key signs: PinnedByNode()")
+        answer_split(app, partial(agree_to_seal, TWO), count, secure_sum, aggregators)
 
 
 def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np.int32]:

@@ -153,7 +153,9 @@ class PinnedByNode:
 
     def _pinned(self, context: Context) -> Pinned:
         key = read_named(context, IDENTITY, "this node's signing key", Identity, secret=True)
-        roster = read_named(context, ROSTER, "this node's list of clients", _roster, secret=False)
+        roster = read_named(
+            context, ROSTER, "this node's list of clients", read_roster, secret=False
+        )
         if key.public not in roster.keys:
             raise QueryRefused(
                 "this node's signing key is not in its own list of clients, which should have the "
@@ -163,5 +165,6 @@ class PinnedByNode:
         return Pinned(name, key, roster)
 
 
-def _roster(content: bytes) -> Roster:
+def read_roster(content: bytes) -> Roster:
+    """Read a file of pinned clients; the error is `Malformed`, or a ValueError."""
     return Roster.from_json(content.decode())

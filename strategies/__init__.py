@@ -16,6 +16,7 @@ from flwr_kld.strategies.with_drift_checks import WithDriftChecks
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
 from flwr_kld.trust.trusted_aggregator import TrustedAggregator
+from flwr_kld.trust.two_aggregators import TwoAggregators
 
 __all__ = [
     "Adjacency",
@@ -34,6 +35,7 @@ __all__ = [
     "SecureSum",
     "Trusted",
     "TrustedAggregator",
+    "TwoAggregators",
     "UniformCohort",
     "WithDriftChecks",
 ]

@@ -11,6 +11,7 @@ from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.strategies.exchange import Collected, Exchange
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.sealed_sum import SealedSum
+from flwr_kld.strategies.split_sum import SplitSum
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_kept
 
@@ -42,6 +43,9 @@ class Aggregation(Protocol):
         ...
 
 
+_BY_AGGREGATORS = {kind.name: kind for kind in (SealedSum, SplitSum)}
+
+
 def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
     """Return the aggregation that is given, or else the usual one of a trust model.
 
@@ -52,17 +56,18 @@ def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
         promises more than its own release keeps.
     """
     require_kept(trust)
-    usual = PlainSum() if trust.release_terms is None else SealedSum()
+    usual = _BY_AGGREGATORS.get(trust.aggregations[0], PlainSum)()
     aggregation = aggregation or usual
     mine = f"trust={type(trust).__name__}(…)"
-    if trust.release_terms is not None and not aggregation.adds_noise:
+    if usual.adds_noise and aggregation.name != usual.name:
         raise ValueError(
-            f"{mine} needs aggregation=SealedSum(), its default: leave aggregation out, so that "
-            "counts are sealed for the aggregator"
+            f"{mine} needs aggregation={type(usual).__name__}(), its default: leave aggregation "
+            "out, so that counts are sealed for the aggregator"
         )
-    if trust.release_terms is None and aggregation.adds_noise:
+    if aggregation.adds_noise and aggregation.name not in trust.aggregations:
+        model = "TwoAggregators" if isinstance(aggregation, SplitSum) else "TrustedAggregator"
         raise ValueError(
-            f"aggregation={type(aggregation).__name__}(…) needs trust=TrustedAggregator(…): "
+            f"aggregation={type(aggregation).__name__}(…) needs trust={model}(…): "
             f"{mine} names no aggregator to seal counts to"
         )
     if trust.noise_terms is not None and not aggregation.hides_parts:

@@ -16,6 +16,7 @@ from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.messages.question import MODEL, Answer, Question
 from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.privacy import Guarantee
 from flwr_kld.query.plan import QueryPlan
 
@@ -42,8 +43,8 @@ class Exchange:
         What the check promises.
     timeout : float
         Seconds to wait for the replies to each message.
-    release : ReleaseTerms, optional
-        What an aggregator is to do with the sum, where there is one.
+    release : ReleaseTerms or SplitTerms, optional
+        What an aggregator, or two, are to do with the sum, where there are any.
     model : ArrayRecord, optional
         Shown to clients beside the question.
     """
@@ -57,7 +58,7 @@ class Exchange:
     trust: str
     guarantee: Guarantee
     timeout: float
-    release: ReleaseTerms | None = None
+    release: ReleaseTerms | SplitTerms | None = None
     model: ArrayRecord | None = None
 
     def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:

@@ -97,7 +97,7 @@ class Publisher:
             trust=trust.noise_source,
             guarantee=trust.guarantee,
             timeout=timeout,
-            release=trust.release_terms,
+            release=trust.release_of(plan),
             model=model,
         )
         with phase("publish", asked=len(chosen)):

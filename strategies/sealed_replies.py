@@ -10,6 +10,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import InvalidReply
 from flwr_kld.messages.question import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer
 from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.strategies.exchange import Exchange, failure, missing, refusal, refusals
 from flwr_kld.strategies.replies import replies
 
@@ -73,8 +74,10 @@ class Boxes:
                 self.bytes_up += len(box)
 
 
-def ask_for_boxes(exchange: Exchange, terms: ReleaseTerms) -> Boxes:
-    """Ask the cohort for sealed counts and wait.
+def ask_for_boxes(
+    exchange: Exchange, terms: ReleaseTerms | SplitTerms, action: str = SEAL_ACTION
+) -> Boxes:
+    """Ask the cohort for sealed counts, whole or split, and wait.
 
     Clients that do not reply in time, fail or refuse are left out and counted by reason.
     """
@@ -90,7 +93,7 @@ def ask_for_boxes(exchange: Exchange, terms: ReleaseTerms) -> Boxes:
             Message(
                 content,
                 node,
-                f"query.{SEAL_ACTION}",
+                f"query.{action}",
                 ttl=exchange.timeout,
                 group_id=exchange.group,
             )

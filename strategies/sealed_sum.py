@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -19,13 +18,13 @@ from flwr_kld.messages.question import (
     PLAN,
     PUBLISHED,
     QUESTION,
-    ROLE_ACTION,
     SEALED,
     TERMS,
     Answer,
 )
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.strategies.aggregator_roles import Roles
 from flwr_kld.strategies.exchange import (
     NO_REPLY,
     Collected,
@@ -53,7 +52,7 @@ class SealedSum:
     """
 
     node: int | None = None
-    _keys: dict[int, str] = field(default_factory=dict, repr=False)
+    _roles: Roles = field(default_factory=Roles, repr=False)
 
     def __post_init__(self) -> None:
         if self.node is not None:
@@ -69,9 +68,7 @@ class SealedSum:
         """Leave out aggregators, ours or another's."""
         if self.node is not None:
             return [p for p in present if p.node != self.node]
-        unknown = sorted(set(grid.get_node_ids()) - self._keys.keys())
-        self._keys.update(_ask_roles(grid, unknown, timeout))
-        return [p for p in present if not self._keys.get(p.node)]
+        return self._roles.clients(present, grid, timeout)
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes.
@@ -83,7 +80,7 @@ class SealedSum:
             or refuses.
         """
         terms = exchange.release
-        if terms is None:
+        if not isinstance(terms, ReleaseTerms):
             raise CheckFailed("counts can be sealed for a TrustedAggregator only")
         node = self._aggregator(exchange, terms)
         boxes = ask_for_boxes(exchange, terms)
@@ -112,27 +109,7 @@ class SealedSum:
     def _aggregator(self, exchange: Exchange, terms: ReleaseTerms) -> int:
         if self.node is not None:
             return self.node
-        connected = set(exchange.grid.get_node_ids())
-        ours = [n for n, k in self._keys.items() if k == terms.aggregator and n in connected]
-        if not ours:
-            raise CheckFailed(
-                "no connected node holds the aggregator's key: start a SuperNode with "
-                """--node-config 'drift-role="aggregator" drift-key="/path/key"' and an app with """
-                "aggregate_drift_checks"
-            )
-        return ours[-1]  # a node that came back under a new id was heard last
-
-
-def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:
-    """Ask nodes for their role; an aggregator's public key, another's empty text."""
-    content = RecordDict({QUESTION: ConfigRecord()})
-    messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
-    keys = {}
-    for reply in replies(grid, messages, timeout):
-        record = reply.content.get(ANSWER) if reply.has_content() else None
-        key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
-        keys[reply.metadata.src_node_id] = key if isinstance(key, str) else ""
-    return keys
+        return self._roles.holder(exchange.grid, terms.aggregator)
 
 
 def _ask_aggregator(

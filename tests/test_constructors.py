@@ -225,6 +225,10 @@ EXAMPLES = {
         **TRUSTED, "clip": 3, "adjacency": ADD_REMOVE,
         "aggregator": clients.AggregatorKey.generate().public,
     },
+    strategies.TwoAggregators: {
+        **TRUSTED, "clip": 3, "adjacency": ADD_REMOVE,
+        "aggregators": tuple(clients.AggregatorKey.generate().public for _ in range(2)),
+    },
     strategies.UniformCohort: {"size": 2},
     strategies.WithDriftChecks: {"strategy": FedAvg(), "monitor": strategies.KLDrift(EVEN, TRUST)},
 }  # fmt: skip

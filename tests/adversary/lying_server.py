@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from adversary.mutations import mutate
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.app import ConfigRecord, Context, Message
 from sealed_federation import KEY, federation
+from split_federation import PAIR, Members
+from split_federation import federation as split_between
 from tables import REFERENCE as OF_TABLE
 from tables import TABLE, rows, table_app
 
-from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
@@ -45,6 +46,7 @@ from flwr_kld.strategies import (
     SecureSum,
     Trusted,
     TrustedAggregator,
+    TwoAggregators,
 )
 
 Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -58,6 +60,10 @@ def sealed(**options):
     return TrustedAggregator(EPSILON, aggregator=KEY.public, **options)
 
 
+def split(**options):
+    return TwoAggregators(EPSILON, aggregators=PAIR, **options)
+
+
 SCENARIOS = {
     "plain": (Trusted(EPSILON), None),
     "plain, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), None),
@@ -68,6 +74,9 @@ SCENARIOS = {
     "sealed": (sealed(), None),
     "sealed, add-remove": (sealed(adjacency=ADD_REMOVE), None),
     "sealed, clients": (sealed(adjacency=ADD_REMOVE, clip=20), None),
+    "split": (split(), None),
+    "split, add-remove": (split(adjacency=ADD_REMOVE), None),
+    "split, clients": (split(adjacency=ADD_REMOVE, clip=20), None),
     "shares": (Distributed(EPSILON, **SHARES), SecureSum),
     "shares, add-remove": (Distributed(EPSILON, adjacency=ADD_REMOVE, **SHARES), SecureSum),
     "shares, clients": (Distributed(EPSILON, clip=Clip(20), **HALF), SecureSum),
@@ -77,7 +86,7 @@ SCENARIOS = {
 SCENARIOS |= {
     f"table, {name}": SCENARIOS[name]
     for name in (
-        "plain", "plain, clients", "sum", "sum, add-remove", "sealed", "sealed, clients",
+        "plain", "plain, clients", "sum", "sum, add-remove", "sealed", "sealed, clients", "split",
         "shares", "shares, add-remove", "shares, clients",
     )
 }  # fmt: skip
@@ -149,8 +158,9 @@ class LyingServer:
         records = lru_cache(lambda node: load(Context(0, node, {}, None, {})))
         self._app = build(
             lambda context: records(context.node_id),
-            secure_sum=FirstUse(),
+            secure_sum=Members(),
             aggregator=KEY.public,
+            aggregators=PAIR,
             record_ids=lambda context: np.arange(100),
         )
         self._columns = TABLE.per_record if table else 1
@@ -165,8 +175,8 @@ class LyingServer:
                 self._messages.append(anew(self._met[-1][0]))
             return self._app(message, context)
 
-        sealed = trust.release_terms is not None
-        grid = federation(client) if sealed else grid_of(client, NODES)
+        made = {"trusted-aggregator": federation, "two-aggregators": split_between}
+        grid = made.get(trust.name, partial(grid_of, nodes=NODES))(client)
         monitor = KLDrift(
             OF_TABLE if table else REFERENCE,
             trust,

@@ -24,7 +24,8 @@ REALS = [
     float("inf"), float("-inf"), float("nan"),
 ]  # fmt: skip
 TEXTS = ["", "0", "00", "1", "add-remove", "replace-one", "record", "client", "trusted", "local",
-         "distributed", "trusted-aggregator", "null", "{}", "[]", "x" * 5000, "é"]  # fmt: skip
+         "distributed", "trusted-aggregator", "two-aggregators", "null", "{}", "[]", "x" * 5000,
+         "é"]  # fmt: skip
 BYTES = [b"", b"\x00", b"\xff" * 40, b"kss1"]
 
 
@@ -55,6 +56,10 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
             sealed_for = json.loads(content["terms"]["terms"])
             claims = {name: asked[name] for name in ("epsilon", "delta", "adjacency", "unit")}
             sealed_for.update(claims, clip=asked["clip"] or None, columns=asked["columns"])
+            if "scored" in sealed_for:
+                columns = len(json.loads(asked["scores"]) or ())
+                numbers = 5 * columns or asked["cells"]
+                sealed_for.update(scored=columns > 0, numbers=numbers)
             text = json.dumps(sealed_for, sort_keys=True, separators=(",", ":"))
             content["terms"]["terms"] = text
         else:

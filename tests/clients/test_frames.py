@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 from flwr.app import Array, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from split_federation import KEYS, PAIR, Members, aggregators
 
 import flwr_kld.clients
 import flwr_kld.strategies
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import (
     AggregatorKey,
-    FirstUse,
-    aggregate_drift_checks,
     answer_drift_queries,
     answer_predictor_queries,
 )
@@ -39,6 +38,7 @@ from flwr_kld.strategies import (
     SecureSum,
     Trusted,
     TrustedAggregator,
+    TwoAggregators,
 )
 
 NODES, AGGREGATOR = 4, 1004
@@ -122,17 +122,24 @@ def load(context: Context) -> list[str]:
 
 
 def grid() -> InProcessGrid:
-    app, server = ClientApp(), ClientApp()
-    answer_drift_queries(app, load, DOMAIN, secure_sum=FirstUse(), aggregator=KEY.public)
+    app, servers = ClientApp(), aggregators((KEY, *KEYS))
+    answer_drift_queries(
+        app, load, DOMAIN, secure_sum=Members(), aggregator=KEY.public, aggregators=PAIR
+    )
     answer_predictor_queries(app, load, DOMAIN)
-    aggregate_drift_checks(server, key=KEY)
-    return InProcessGrid(lambda m, c: (server if c.node_id == AGGREGATOR else app)(m, c), NODES + 1)
+
+    def dispatch(message, context):
+        place = context.node_id - AGGREGATOR
+        return (app if place < 0 else servers[place])(message, context)
+
+    return InProcessGrid(dispatch, NODES + 1 + len(KEYS))
 
 
 def people() -> InProcessGrid:
     """Nodes without an aggregator."""
     made = grid()
-    del made._contexts[AGGREGATOR]
+    for place in range(1 + len(KEYS)):
+        del made._contexts[AGGREGATOR + place]
     return made
 
 
@@ -155,14 +162,17 @@ CHECKS = {
 }
 
 
-SEALED = {"sealed counts": "counts", "sealed scalar": Scalar()}
-"""Of checks through an aggregator, what is released."""
+SEALED = {
+    "sealed counts": TrustedAggregator(EPSILON, aggregator=KEY.public),
+    "sealed scalar": TrustedAggregator(EPSILON, aggregator=KEY.public, release=Scalar()),
+    "split counts": TwoAggregators(EPSILON, aggregators=PAIR),
+}
+"""Of checks through aggregators."""
 
 
 def check_of(name):
     if name in SEALED:
-        trust = TrustedAggregator(EPSILON, aggregator=KEY.public, release=SEALED[name])
-        return KLDrift(REFERENCE, trust).check
+        return KLDrift(REFERENCE, SEALED[name]).check
     monitor = CHECKS[name]()
     return monitor.ask if name == "predictor" else monitor.check
 
@@ -196,6 +206,9 @@ STEPS = [
     "flwr_kld.secure_aggregation.client_state.ClientState.next",
     "flwr_kld.clients.sealed_counts.seal",
     "flwr_kld.clients.aggregator.open_sealed",
+    *(f"flwr_kld.clients.split_counts.{name}" for name in ("split", "SealContext")),
+    *(f"flwr_kld.split_sum.parcel.{name}" for name in ("apply_masks", "seal", "signed_text")),
+    *(f"flwr_kld.split_sum.addition.{name}" for name in ("apply_masks", "open_sealed")),
 ]
 """Of counting, noising, sealing, masking, adding up and releasing."""
 PACKAGE = Path(flwr_kld.__file__).parent

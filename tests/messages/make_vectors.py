@@ -20,6 +20,7 @@ from flwr_kld.messages.plan_wire import PlanMessage
 from flwr_kld.messages.published import Published
 from flwr_kld.messages.question import Answer, Hosted, Question, Signers
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
+from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.guarantee import Adjacency
@@ -49,6 +50,7 @@ OF_SUMS = Question(
     wire=WIRE, members=[0], trust="trusted", guarantee=Guarantee(0.5), asked=20, clip=100,
     score_wire=SCORES,
 )  # fmt: skip
+SPLIT = SplitTerms(KEY, "ab" * 32, Guarantee(0.5), "laplace", None, 1, 4, False)
 NOISE = NoiseTerms(Guarantee(0.5), 5, "discrete-laplace")
 
 PLAN = PlanMessage(
@@ -172,6 +174,26 @@ KINDS = {
             "a minimum below zero": {"least": -1},
             "no minimum": {"least": GONE},
         },
+    ),
+    "split-terms": Kind(
+        SplitTerms,
+        {"four noised counts": SPLIT},
+        {
+            "one key for both": {"vectors": KEY},
+            "no numbers": {"numbers": 0},
+            "a truth value as a number": {"scored": 0},
+            "whole clients without a bound": {"unit": "client"},
+        },
+    ),
+    "part-order": Kind(
+        PartOrder,
+        {"of three clients at least": PartOrder("c", "r", "p", SPLIT.to_json(), 3)},
+        {"a minimum below zero": {"least": -1}, "no check": {"check": ""}},
+    ),
+    "part": Kind(
+        PartMessage,
+        {"one number of three clients": PartMessage("c", "p", 3, bytes(32), b"\x01\0\0\0", {})},
+        {"numbers as text": {"values": "1"}, "no clients": {"clients": GONE}},
     ),
     "sum-terms": Kind(
         SumTerms,

@@ -1,0 +1,113 @@
+"""The client's side of a check through two aggregators: count, split, seal and sign, or refuse."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from flwr_kld.clients.admission import answering
+from flwr_kld.clients.check_memory import claims_file, use_once
+from flwr_kld.clients.sealed_counts import Agree, Count
+from flwr_kld.clients.shown_model import keep_model
+from flwr_kld.clients.sum_members import SumMembers
+from flwr_kld.errors import QueryRefused
+from flwr_kld.messages.question import (
+    ANSWER,
+    QUESTION,
+    SEALED,
+    SPLIT_ACTION,
+    TERMS,
+    Answer,
+    Question,
+)
+from flwr_kld.messages.sealing import SealContext
+from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.secure_aggregation.errors import SecureSumError
+from flwr_kld.split_sum.parcel import split
+from flwr_kld.trust.two_aggregators import check_pair
+
+_USED = "flwr_kld.split"
+
+
+def answer_split(
+    app: ClientApp,
+    agree: Agree,
+    count: Count,
+    members: SumMembers,
+    aggregators: tuple[bytes, bytes],
+) -> None:
+    """Register the handler that splits counts between two aggregators.
+
+    Parameters
+    ----------
+    agree : Agree
+        Called before anything is counted.
+    count : Count
+        Called for each member that is asked.
+    members : SumMembers
+        Under which name and key each of them signs.
+    aggregators : tuple[bytes, bytes]
+        The pinned public keys; counts are split between no others, and in this order.
+
+    Raises
+    ------
+    ValueError
+        If nothing can be split between those keys.
+    """
+    first, second = (key.hex() for key in check_pair(aggregators))
+
+    @app.query(SPLIT_ACTION)
+    def drift_split(message: Message, context: Context) -> Message:
+        """Split the counts of each member that is asked, or say why not."""
+        try:
+            question, terms = _read(message.content)
+            if (terms.seeds, terms.vectors) != (first, second):
+                raise QueryRefused("WrongAggregator: the keys to seal to are not those pinned here")
+            terms.hold_to(question)
+            cell_of = agree(question, context)
+            keep_model(message.content, context)
+            # Two parcels of one client would be two shares of the sum.
+            use_once(context, _USED, question.check, claims_file(context))
+        except QueryRefused as error:
+            return _reply(message, Answer("", "", [], [str(error)]), ConfigRecord())
+        answer, parcels = Answer(question.check, question.plan, [], []), ConfigRecord()
+        for member in dict.fromkeys(question.members):
+            with answering(answer, member):
+                try:
+                    name, key = members.name(context, member), members.identity(context, member)
+                except SecureSumError as error:
+                    raise QueryRefused(str(error)) from None
+                sealed_for = SealContext(
+                    context.run_id,
+                    question.check,
+                    question.reference,
+                    question.plan,
+                    terms.to_json(),
+                    name,
+                )
+                counts = count(context, member, question, cell_of)
+                vector = counts.noised(
+                    None, SystemBits(), counted=terms.counted, columns=question.columns
+                )
+                parcel = vector.split(
+                    partial(split, terms=terms, identity=key, context=sealed_for), terms.bits
+                )
+                parcels[str(member)] = parcel.to_bytes()
+        return _reply(message, answer, parcels)
+
+
+def _read(content: RecordDict) -> tuple[Question, SplitTerms]:
+    question, terms = content.get(QUESTION), content.get(TERMS)
+    text = terms.get(TERMS) if isinstance(terms, ConfigRecord) else None
+    return (
+        Question.from_config(question if isinstance(question, ConfigRecord) else {}),
+        SplitTerms.from_json(text if isinstance(text, str) else ""),
+    )
+
+
+def _reply(message: Message, answer: Answer, parcels: ConfigRecord) -> Message:
+    content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), SEALED: parcels})
+    return Message(content, reply_to=message)

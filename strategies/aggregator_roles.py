@@ -1,0 +1,56 @@
+"""Which nodes are aggregators: each is asked once, and answers with its public key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from flwr_kld.cohort.cohort import Participant
+from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.question import ANSWER, QUESTION, ROLE_ACTION
+from flwr_kld.strategies.replies import replies
+
+
+class Roles:
+    """What nodes said of themselves. A wrong answer costs a check, no more."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, str] = {}
+
+    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
+        """Leave out aggregators, ours or another's; ask nodes that were not asked before."""
+        unknown = sorted(set(grid.get_node_ids()) - self._keys.keys())
+        self._keys.update(_ask_roles(grid, unknown, timeout))
+        return [p for p in present if not self._keys.get(p.node)]
+
+    def holder(self, grid: Grid, key: str) -> int:
+        """Return the connected node that holds a public key, hexadecimal.
+
+        Raises
+        ------
+        CheckFailed
+            If there is none.
+        """
+        connected = set(grid.get_node_ids())
+        ours = [n for n, k in self._keys.items() if k == key and n in connected]
+        if not ours:
+            raise CheckFailed(
+                "no connected node holds the aggregator's key: start a SuperNode with "
+                """--node-config 'drift-role="aggregator" drift-key="/path/key"' and an app with """
+                "aggregate_drift_checks"
+            )
+        return ours[-1]  # a node that came back under a new id was heard last
+
+
+def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:
+    """Ask nodes for their role; an aggregator's public key, another's empty text."""
+    content = RecordDict({QUESTION: ConfigRecord()})
+    messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
+    keys = {}
+    for reply in replies(grid, messages, timeout):
+        record = reply.content.get(ANSWER) if reply.has_content() else None
+        key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
+        keys[reply.metadata.src_node_id] = key if isinstance(key, str) else ""
+    return keys

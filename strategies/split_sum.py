@@ -1,0 +1,180 @@
+"""Relay each client's two boxes to two aggregators, and add up what these answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from flwr_kld.cohort.cohort import Participant, require_clients
+from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.messages.question import (
+    ANSWER,
+    PART_ACTION,
+    PUBLISHED,
+    SEALED,
+    SPLIT_ACTION,
+    TERMS,
+    Answer,
+)
+from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
+from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.secure_aggregation.ring import from_ring
+from flwr_kld.split_sum.parcel import Parcel
+from flwr_kld.strategies.aggregator_roles import Roles
+from flwr_kld.strategies.exchange import (
+    NO_REPLY,
+    Collected,
+    Exchange,
+    NoisySum,
+    by_reason,
+    failure,
+    plain,
+    refusal,
+)
+from flwr_kld.strategies.replies import replies
+from flwr_kld.strategies.sealed_replies import ask_for_boxes
+from flwr_kld.trust.two_aggregators import restored
+
+
+@dataclass
+class SplitSum:
+    """Counts travel in two parts, each sealed for one of the aggregators of `TwoAggregators`.
+
+    Every node is asked once whether it is one of them: a node whose public key is pinned.
+    """
+
+    _roles: Roles = field(default_factory=Roles, repr=False)
+
+    name = "split-sum"
+    hides_parts = True
+    """Whether the server sees sums only."""
+    adds_noise = True
+    """Whether sums reach the server with their noise."""
+
+    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
+        """Leave out aggregators, ours or another's."""
+        return self._roles.clients(present, grid, timeout)
+
+    def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
+        """Ask the cohort for parcels, hand each aggregator its part, and add up their answers.
+
+        Raises
+        ------
+        CheckFailed
+            If fewer than `least` clients sent theirs, or an aggregator does not answer, or refuses,
+            or the two did not add up the same.
+        """
+        terms = exchange.release
+        if not isinstance(terms, SplitTerms):
+            raise CheckFailed("counts can be split for TwoAggregators only")
+        nodes = [self._roles.holder(exchange.grid, key) for key in (terms.seeds, terms.vectors)]
+        boxes = ask_for_boxes(exchange, terms, SPLIT_ACTION)
+        left_out, portions = boxes.left_out, dict[Participant, tuple[bytes, bytes]]()
+        for participant, raw in boxes.sealed.items():
+            try:
+                portions[participant] = Parcel.from_bytes(raw).portions()
+            except InvalidReply as error:
+                left_out[participant] = f"invalid reply: {error}"
+        require_clients(len(portions), least, "answered", by_reason(left_out))
+        first, second = _ask_both(exchange, terms, nodes, portions, least)
+        for told in (second, first):  # who is left out by both, by the first one's reason
+            for participant in portions:
+                if (why := told.rejected.get(str(participant))) is not None:
+                    left_out[participant] = f"rejected by the aggregators: {plain(why)}"
+        people = len(exchange.chosen)
+        total = _added(terms, first, second)
+        clients = people - len(left_out)
+        if {first.clients, second.clients} != {clients}:
+            raise CheckFailed("the aggregators' numbers of clients do not add up")
+        try:
+            published = restored(terms, total, clients, exchange.plan)
+        except ValueError as error:
+            raise CheckFailed(str(error)) from None
+        return Collected(
+            NoisySum(clients, published),
+            left_out,
+            bytes_down=boxes.bytes_down / people,
+            bytes_up=boxes.bytes_up / people,
+        )
+
+
+def _added(terms: SplitTerms, first: PartMessage, second: PartMessage) -> NDArray[np.int64]:
+    """Return the noised sum: each answer's mask takes the other's off, if they fit together."""
+    if first.transcript != second.transcript:
+        one_only = first.rejected.keys() ^ second.rejected.keys()
+        why = {
+            f"{plain(sender)}: {plain(reason)}"
+            for told in (first, second)
+            for sender, reason in told.rejected.items()
+            if sender in one_only
+        }
+        said = "; ".join(sorted(why)) or "the boxes that they opened differ"
+        raise CheckFailed(
+            f"the two aggregators did not add up the same clients, so nothing can be read: {said}"
+        )
+    try:
+        return from_ring(first.words(terms) + second.words(terms), terms.bits)
+    except InvalidReply as error:
+        raise CheckFailed(f"the aggregators' answers cannot be used: {error}") from None
+
+
+def _ask_both(
+    exchange: Exchange,
+    terms: SplitTerms,
+    nodes: list[int],
+    portions: Mapping[Participant, tuple[bytes, bytes]],
+    least: int,
+) -> tuple[PartMessage, PartMessage]:
+    """Hand both aggregators their boxes at once, and wait for both."""
+    plan = exchange.plan
+    order = PartOrder(
+        exchange.check, plan.reference.fingerprint, plan.fingerprint, terms.to_json(), least
+    )
+    told = ConfigRecord(order.to_config())
+    messages = [
+        Message(
+            RecordDict(
+                {
+                    TERMS: told,
+                    SEALED: ConfigRecord({str(p): both[i] for p, both in portions.items()}),
+                }
+            ),
+            node,
+            f"query.{PART_ACTION}",
+            ttl=exchange.timeout,
+            group_id=exchange.group,
+        )
+        for i, node in enumerate(nodes)
+    ]
+    parts: dict[int, PartMessage] = {}
+    for reply in replies(exchange.grid, messages, exchange.timeout):
+        if reply.has_error():
+            why = failure(reply.error)
+            if why == NO_REPLY:
+                break
+            raise CheckFailed(f"an aggregator failed: {why}")
+        try:
+            parts[reply.metadata.src_node_id] = _read(reply.content, exchange)
+        except InvalidReply as error:
+            raise CheckFailed(f"an aggregator's answer cannot be used: {error}") from None
+    if not parts.keys() >= set(nodes):
+        raise CheckFailed("an aggregator did not answer; count the check as spent")
+    first, second = (parts[node] for node in nodes)
+    return first, second
+
+
+def _read(content: RecordDict, exchange: Exchange) -> PartMessage:
+    answer, part = content.get(ANSWER), content.get(PUBLISHED)
+    if isinstance(answer, ConfigRecord):
+        reasons = Answer.from_config(answer).reasons
+        if reasons:
+            raise CheckFailed(f"an aggregator {refusal(reasons[0])}")
+    told = PartMessage.from_config(part if isinstance(part, ConfigRecord) else {})
+    if (told.check, told.plan) != (exchange.check, exchange.plan.fingerprint):
+        raise InvalidReply("it belongs to another check")
+    return told

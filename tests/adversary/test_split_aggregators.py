@@ -1,0 +1,77 @@
+"""A lying server with an aggregator that is one of two: every field of what it is handed."""
+
+import pickle
+import random
+
+import pytest
+from adversary.mutations import mutate
+from split_federation import FIRST, KEYS, NODES, SECOND, aggregators, federation, monitor, people
+
+from flwr_kld.clients import split_aggregator
+from flwr_kld.messages.split_terms import PartMessage, SplitTerms
+from flwr_kld.split_sum.addition import Addition
+
+LIES = 150
+"""At each aggregator."""
+
+
+@pytest.fixture(scope="module")
+def met():
+    """What both aggregators were handed in the two halves of a check, and their contexts before."""
+    kept = []
+    apps = aggregators()
+
+    def keep(app):
+        def handle(message, context):
+            if message.metadata.message_type == "query.drift_part":
+                kept.append((app, pickle.dumps(message), pickle.dumps(context)))
+            return app(message, context)
+
+        return handle
+
+    clients = people(record_ids=lambda context: range(100))
+    monitor(threshold=0.05).check(federation(clients, [keep(app) for app in apps]))
+    assert len(kept) == 4
+    return kept
+
+
+@pytest.mark.parametrize("node", [FIRST, SECOND])
+def test_it_answers_what_clients_sealed_for_and_with_noise_for_it(met, node, monkeypatch):
+    """Or in words without a value; noise and clients are looked at where they are used."""
+    noised, rng = [], random.Random(node)
+    honest = [pickle.loads(message) for _, message, _ in met]  # noqa: S301
+    agreed = [SplitTerms.from_json(message.content["terms"]["terms"]) for message in honest]
+    answer = Addition.answer
+
+    def answering(addition, event, bits):
+        noised.append((addition._terms, event, addition.clients))
+        return answer(addition, event, bits)
+
+    monkeypatch.setattr(Addition, "answer", answering)
+    # Each lie meets an aggregator that has answered nothing yet.
+    monkeypatch.setattr(split_aggregator, "use_once", lambda *claim: None)
+    answered = 0
+    for _ in range(LIES):
+        app, message, context = rng.choice([one for one in met if of_node(one, node)])
+        lie, noised[:] = pickle.loads(message), []  # noqa: S301
+        mutate(lie, honest, rng)
+        content = app(lie, pickle.loads(context)).content  # noqa: S301
+        if "published" not in content:
+            assert "apple" not in str(content["answer"])
+            continue
+        part = PartMessage.from_config(content["published"])
+        ((terms, event, clients),) = noised
+        assert terms in agreed
+        assert event == split_aggregator.central_of(agreed[agreed.index(terms)])
+        assert 3 <= clients == part.clients <= NODES
+        answered += 1
+    assert 0 < answered < LIES
+
+
+def of_node(one, node: int) -> bool:
+    return pickle.loads(one[1]).metadata.dst_node_id == node  # noqa: S301
+
+
+def test_both_were_met(met):
+    assert {pickle.loads(one[1]).metadata.dst_node_id for one in met} == {FIRST, SECOND}  # noqa: S301
+    assert len({key.public for key in KEYS}) == 2

@@ -1,0 +1,278 @@
+"""Checks through two aggregators, in process: near the truth, private, and refused where wrong."""
+
+import copy
+
+import numpy as np
+import pytest
+from federation import REFERENCE, SHARES
+from flwr.app import ConfigRecord, Message
+from split_federation import (
+    FIRST,
+    KEYS,
+    NODES,
+    PAIR,
+    ROSTER,
+    SECOND,
+    Members,
+    aggregators,
+    federation,
+    monitor,
+    on_part,
+    parts,
+    people,
+)
+from strategies.test_server_blindness import ROW, SUMS, appears
+from tables import REFERENCE as OF_TABLE
+from tables import table_app
+
+from flwr_kld import Partition
+from flwr_kld.clients import AggregatorKey, AggregatorLimits
+from flwr_kld.errors import CheckFailed
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.messages.question import Answer
+from flwr_kld.secure_aggregation import Roster
+from flwr_kld.strategies import (
+    Adjacency,
+    KLDrift,
+    PlainSum,
+    SealedSum,
+    Trusted,
+    TrustedAggregator,
+    TwoAggregators,
+)
+from flwr_kld.strategies.split_sum import SplitSum
+from flwr_kld.trust.two_aggregators import central_of
+
+ADD_REMOVE = Adjacency.ADD_REMOVE
+MODELS = [
+    {},
+    {"adjacency": ADD_REMOVE},
+    {"adjacency": ADD_REMOVE, "clip": 200},
+    {"noise": "gaussian", "delta": 1e-6},
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_both_halves_of_a_deciding_check_are_near_the_truth(model):
+    clients = people(record_ids=lambda context: range(100))
+    report = monitor(trust=model, threshold=0.05).check(federation(clients))
+    truth = skewed_divergence(REFERENCE.probabilities, SHARES, report.reading.theta)
+    if "clip" not in model:  # whole clients of a hundred records: too much noise to say more
+        assert abs(report.reading.estimate - truth) < 6 * report.reading.privacy + 0.05
+    assert report.verdict.lower_bound is not None, report.verdict.reason
+    assert report.cohort.dropouts == {}
+
+
+def test_a_table_is_read_in_every_column():
+    app = table_app(secure_sum=Members(), aggregators=PAIR, record_ids=lambda context: range(100))
+    trust = TwoAggregators(6.0, aggregators=PAIR)
+    report = KLDrift(OF_TABLE, trust, threshold=0.05).check(federation(app))
+    assert report.cohort.survivors == NODES
+    assert all(column.verdict.lower_bound is not None for column in report.columns.values())
+
+
+def test_the_report_says_who_saw_what_and_what_it_cost():
+    grid, strategy = federation(), monitor(plan=Partition(16))
+    report = strategy.check(grid)
+    protection = report.protection
+    assert (protection.trust, protection.aggregation) == ("two-aggregators", "split-sum")
+    assert protection.private
+    assert protection.sight.exact.startswith("Nobody saw exact counts")
+    assert report.cost.epsilon == report.guarantee.epsilon == 3.0
+    assert report.reading.records == 100 * NODES  # the number of records is public, and exact
+    one = central_of(
+        strategy.trust.release_of(Partition(16).draw(REFERENCE, np.random.default_rng(0)))
+    )
+    assert protection.noise == pytest.approx(np.sqrt(2 * one.table.variance), rel=1e-3)
+
+
+def test_no_exact_counts_pass_the_server_in_any_usual_form():
+    """Noise of scale 20 hits zero in all six cells of a sum with P < 1e-9."""
+    monitor(0.1).check(grid := federation())
+    assert len(grid.received) == NODES + 2 + NODES + 2  # roles, parcels, parts
+    assert not appears(ROW, grid.handled())
+    assert not appears(SUMS, grid.handled())
+
+
+def test_a_client_that_drops_out_is_left_out_and_the_others_count():
+    def lost(message):
+        kind, node = message.metadata.message_type, message.metadata.dst_node_id
+        return kind == "query.drift_split" and node in (1003, 1004)
+
+    report = monitor(timeout=1.0).check(federation(lose=lost))
+    assert (report.cohort.survivors, report.reading.records) == (NODES - 2, 100 * (NODES - 2))
+    assert report.cohort.dropouts == {"no reply": 2}
+
+
+@pytest.mark.parametrize("node", [FIRST, SECOND])
+def test_without_one_aggregator_there_is_no_number(node):
+    def lost(message):
+        asked = message.metadata
+        return (asked.message_type, asked.dst_node_id) == ("query.drift_part", node)
+
+    with pytest.raises(CheckFailed, match="an aggregator did not answer"):
+        monitor(timeout=1.0).check(federation(lose=lost))
+
+
+@pytest.mark.parametrize("node", [FIRST, SECOND])
+def test_a_server_that_shows_the_two_different_clients_reads_nothing(node):
+    change = on_part(lambda content: content["sealed"].pop("1003:0"), node)
+    with pytest.raises(CheckFailed, match="did not add up the same clients"):
+        monitor().check(federation(meddle=change))
+
+
+def test_a_box_that_one_aggregator_cannot_open_is_named():
+    def change(content):
+        content["sealed"]["1003:0"] = content["sealed"]["1003:0"][:-1]
+
+    with pytest.raises(CheckFailed, match="1003:0: BadSignature"):
+        monitor().check(federation(meddle=on_part(change, SECOND)))
+
+
+def test_a_client_that_both_refuse_is_left_out_by_reason():
+    fewer = Roster({n: k for n, k in zip(ROSTER.names, ROSTER.keys, strict=True) if n != "1003:0"})
+    report = monitor().check(federation(apps=aggregators(roster=fewer)))
+    why = "rejected by the aggregators: NotInvited: not in the aggregator's list of clients"
+    assert report.cohort.dropouts == {why: 1}
+    assert report.cohort.survivors == NODES - 1
+
+
+def said(content) -> str:
+    return " ".join(Answer.from_config(content["answer"]).reasons)
+
+
+def test_a_check_is_answered_once_whatever_is_handed_in_again():
+    monitor().check(grid := federation())
+    for request in parts(grid):
+        assert "AnsweredAlready" in said(grid.again(request))
+        fewer = copy.deepcopy(request)
+        del fewer.content["sealed"]["1003:0"]
+        assert "AnsweredAlready" in said(grid.again(fewer))
+
+
+def test_boxes_do_not_open_in_another_check_or_for_other_terms():
+    monitor().check(grid := federation())
+    for request in parts(grid):
+        for change in (
+            {"check": "f" * 16},
+            {"check": "e" * 16, "terms": request.content["terms"]["terms"].replace("3.0", "9.0")},
+            {"check": "d" * 16, "plan": "0" * 64},
+            {"check": "c" * 16, "reference": "0" * 64},
+        ):
+            lie = copy.deepcopy(request)
+            lie.content["terms"].update(change)
+            assert "CohortTooSmall: 0 clients are left, 20: BadSignature" in said(grid.again(lie))
+
+
+def test_each_aggregator_holds_its_own_minimum():
+    few = federation(apps=aggregators(limits=AggregatorLimits(min_clients=NODES + 1)))
+    with pytest.raises(CheckFailed, match="CohortTooSmall: 20 clients sent their parts"):
+        monitor().check(few)
+    meddle = on_part(
+        lambda c: c.update({"sealed": ConfigRecord({"a": c["sealed"]["1003:0"]})}), FIRST
+    )
+    with pytest.raises(CheckFailed, match="CohortTooSmall: 1 clients"):
+        monitor().check(federation(meddle=meddle))
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [({"most_epsilon": 1.0}, "EpsilonTooLarge"), ({"reference": "x"}, "not the one")],
+)
+def test_each_aggregator_holds_its_other_limits(limits, why):
+    with pytest.raises(CheckFailed, match=why):
+        monitor().check(federation(apps=aggregators(limits=AggregatorLimits(**limits))))
+
+
+def asked(change) -> str:
+    """What a client says to a changed question."""
+    monitor().check(grid := federation())
+    (opening,) = [m for m in grid.sent if m.metadata.message_type == "query.drift_split"][:1]
+    changed = Message(
+        copy.deepcopy(opening.content), opening.metadata.dst_node_id, "query.drift_split"
+    )
+    changed.content["question"]["check"] = "f" * 16
+    change(changed.content)
+    content = grid.again(changed)
+    assert not content["sealed"]
+    return said(content)
+
+
+def swapped(content) -> None:
+    first, second = (key.public.hex() for key in KEYS)
+    text = content["terms"]["terms"]
+    content["terms"]["terms"] = text.replace(first, "x").replace(second, first).replace("x", second)
+
+
+def with_keys(content) -> None:
+    text, mine = content["terms"]["terms"], AggregatorKey.generate().public.hex()
+    content["terms"]["terms"] = text.replace(KEYS[1].public.hex(), mine)
+
+
+def with_terms(old: str, new: str):
+    def change(content) -> None:
+        assert old in content["terms"]["terms"]
+        content["terms"]["terms"] = content["terms"]["terms"].replace(old, new)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (swapped, "WrongAggregator"),
+        (with_keys, "WrongAggregator"),
+        (with_terms('"epsilon":3.0', '"epsilon":9.0'), "claims another sum"),
+        (with_terms('"numbers":6', '"numbers":5'), "claims another sum"),
+        (with_terms('"scored":false', '"scored":true'), "claims another sum"),
+        (with_terms('"columns":1', '"columns":2'), "claims another sum"),
+        (lambda c: c["question"].update(epsilon=9.0), "claims another sum"),
+        (lambda c: c["question"].update(trust="trusted-aggregator"), "claims another sum"),
+        (lambda c: c["terms"].update(terms="{}"), "another version"),
+        (lambda c: c.pop("terms"), "the terms of the split sum"),
+    ],
+)
+def test_a_client_seals_for_the_terms_it_agreed_to_only(change, why):
+    assert why in asked(change)
+
+
+def test_a_client_sends_one_parcel_a_check():
+    monitor().check(grid := federation())
+    (opening, *_) = [m for m in grid.sent if m.metadata.message_type == "query.drift_split"]
+    content = grid.again(opening)
+    assert "AnsweredAlready" in said(content)
+    assert not content["sealed"]
+
+
+def test_boxes_that_are_no_bytes_are_refused():
+    change = on_part(lambda content: content["sealed"].update({"1003:0": "text"}), FIRST)
+    with pytest.raises(CheckFailed, match="sealed counts are bytes"):
+        monitor().check(federation(meddle=change))
+
+
+def test_an_aggregator_without_a_list_of_clients_refuses():
+    with pytest.raises(CheckFailed, match="drift-roster"):
+        monitor().check(federation(apps=aggregators(roster=None)))
+
+
+def test_clients_need_a_key_to_sign_with():
+    with pytest.raises(ValueError, match="secure_sum"):
+        people(secure_sum=None)
+
+
+def test_trust_and_aggregation_go_together():
+    two, one = monitor().trust, TrustedAggregator(1.0, aggregator=PAIR[0])
+    assert isinstance(monitor().aggregation, SplitSum)
+    for trust, wrong in ((two, PlainSum()), (two, SealedSum()), (one, SplitSum())):
+        with pytest.raises(ValueError, match="needs aggregation"):
+            KLDrift(REFERENCE, trust, aggregation=wrong)
+    with pytest.raises(ValueError, match="needs trust=TwoAggregators"):
+        KLDrift(REFERENCE, Trusted(1.0), aggregation=SplitSum())
+
+
+def test_a_message_weighs_what_the_planner_says():
+    report = monitor().check(federation())
+    plan = Partition().draw(REFERENCE, np.random.default_rng(0))
+    planned = monitor().trust.traffic(plan, aggregation="split-sum", clients=NODES, known=NODES)
+    assert report.cost.bytes_up <= planned.up <= 4 * plan.cells + 1000
+    assert report.cost.bytes_down == pytest.approx(planned.down, rel=0.1)
