@@ -19,6 +19,7 @@ from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.deciding import Deciding, default_most_records
+from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy.bits import BitSource
@@ -163,12 +164,15 @@ class Publisher:
         if not others or not isinstance(found.values, NoisyCounts):
             return Measured(found, parts)
         second = others[0]
-        witnesses = tuple(
-            Witness.from_counts(one, self._deciding(found, second, theta, *nats_and_share), before)
-            for one, nats_and_share, before in zip(
-                found.values.columns, tolerated.values(), recent, strict=True
+        with one_thread():
+            witnesses = tuple(
+                Witness.from_counts(
+                    one, self._deciding(found, second, theta, *nats_and_share), before
+                )
+                for one, nats_and_share, before in zip(
+                    found.values.columns, tolerated.values(), recent, strict=True
+                )
             )
-        )
         scored = found.values.plan.scored(tuple(witness.scores for witness in witnesses))
         try:
             counted = self.publish(

@@ -21,6 +21,7 @@ from flwr_kld.inference.decision import (
     table_verdict,
 )
 from flwr_kld.inference.estimators.registry import Estimator
+from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.segments import Segment, segments
 from flwr_kld.inference.verdict import Verdict
@@ -108,6 +109,7 @@ class Conclusions:
         for decider in self._deciders.values():
             decider.recall(ledger, budget)
 
+    @one_thread()
     def conclude(self, measured: Measured, budget: str) -> Concluded:
         """Return what a check says.
 

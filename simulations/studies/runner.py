@@ -16,6 +16,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 Row = dict[str, Any]
 Item = TypeVar("Item")
@@ -37,7 +38,8 @@ def in_processes(
     work: Callable[[Item], Result], items: Sequence[Item], workers: int, what: str
 ) -> Iterator[Result]:
     """Do the work for each item, in so many processes, and yield the results in order."""
-    with ProcessPoolExecutor(workers) as pool:
+    threads = {"initializer": threadpool_limits, "initargs": (1,)}  # processes share the cores
+    with ProcessPoolExecutor(workers, **threads) as pool:
         jobs = [pool.submit(work, item) for item in items]
         for job in track(jobs, description=what):
             yield job.result()
