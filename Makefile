@@ -14,13 +14,14 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
 
-# The figures of PRIEST-KLD with correct mechanisms, in out/study; the same command goes on where it was
-# stopped. `make study DATA=writers.npz REPEATS=50 WORKERS=2`; what else it takes, in STUDY=.
+# The figures of PRIEST-KLD with correct mechanisms, in out/study, and the predictors' averaged TV-risk, in
+# out/predictor_tv_risk; the same command goes on where it was stopped. `make study DATA=writers.npz REPEATS=50 WORKERS=2`; what else it takes, in STUDY=.
 DATA ?= digits
 REPEATS ?= 50
 WORKERS ?= $(shell nproc)
 study: $(VENV)/ready
 	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) $(STUDY)
+	$(BIN)/python simulations/studies/predictor_tv_risk.py --workers $(WORKERS)
 
 # Three files at a time, as some wait for processes, in the order of tests/conftest.py; what takes
 # minutes is marked slow.

@@ -97,23 +97,28 @@ def perturbed(hypotheses: int, distance: float) -> Floats:
 
 
 def learner_of(
-    method: str, table: Floats, true: int, horizon: int, rng: np.random.Generator
+    method: str,
+    table: Floats,
+    true: int,
+    horizon: int,
+    rng: np.random.Generator,
+    epsilon: float = EPSILON,
 ) -> Learner:
     """Set up a learner by its name."""
     hypotheses = hypotheses_of(table)
     k, law = len(table), table[true]
     special: dict[str, Callable[[], Learner]] = {
-        "adahedge": lambda: AdaHedge(hypotheses.at(), true, EPSILON, 1.0, rng),
+        "adahedge": lambda: AdaHedge(hypotheses.at(), true, epsilon, 1.0, rng),
         "algorithm 2": lambda: Scores(
-            PureLocalEXP3(hypotheses, EPSILON, horizon=horizon), law, k, rng
+            PureLocalEXP3(hypotheses, epsilon, horizon=horizon), law, k, rng
         ),
         "algorithm 1": lambda: Scores(
-            LocallyPrivateWMA(hypotheses, EPSILON, delta=DELTA, horizon=horizon), law, 1, rng
+            LocallyPrivateWMA(hypotheses, epsilon, delta=DELTA, horizon=horizon), law, 1, rng
         ),
     }
     if method in special:
         return special[method]()
-    return Mixture(BayesMixture(hypotheses, EPSILON, design=method, share=0.0), true, rng)
+    return Mixture(BayesMixture(hypotheses, epsilon, design=method, share=0.0), true, rng)
 
 
 @dataclass(frozen=True)

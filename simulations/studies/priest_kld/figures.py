@@ -154,7 +154,7 @@ def _by_cohort(rows: list[Row], cohorts: Sequence[int], epsilons: Sequence[float
 def _by_draws(rows: list[Row], all_draws: Sequence[int]) -> Any:
     if len(all_draws) < 2:
         return None
-    figure = _figure((7, 5.4))
+    figure = _figure((9.5, 5.4))
     axes = _grid(figure, 1, 1)[0, 0]
     for series in _LABELS:
         own = [

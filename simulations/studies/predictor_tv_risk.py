@@ -1,0 +1,183 @@
+"""Averaged TV-risk of the predictors: its bound (section 6, Theorem 6) and what is conjectured.
+
+Run ``python simulations/studies/predictor_tv_risk.py [--repeats 8] [--workers 2] [--out DIR]``. It
+goes on where it was stopped. K laws on rows of a Hadamard matrix, any two α apart in total
+variation; the worst of several α around √(K/T)/ε stands for the class that is hardest at T. Theorem
+6 is a bound of order √(√(K/T)/ε), by Pinsker's inequality from Theorem 5; the paper leaves open
+whether √(K/T)/ε can be reached. Writes ``predictor_tv_risk.csv``, ``.json`` and ``.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from flwr_kld._extras import require
+from flwr_kld.simulations.studies.predictor_hard_instance import learner_of, perturbed
+from flwr_kld.simulations.studies.predictor_learners import run
+from flwr_kld.simulations.studies.predictor_risk import theorem
+from flwr_kld.simulations.studies.resumable import (
+    Arrays,
+    Configuration,
+    Kept,
+    complete,
+    seed_of,
+)
+from flwr_kld.simulations.studies.runner import Row, save, show
+
+HYPOTHESES, EPSILONS = (7, 31, 127), (0.5, 1.0)
+HORIZONS = (1_000, 10_000, 100_000, 1_000_000)
+MULTIPLES = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Of √(K/T)/ε: how far the laws of a class are apart."""
+FARTHEST = 0.45
+LEARNERS = ("default", "algorithm 2")
+_VERSION = 1
+
+
+def tasks_of(repeats: int, horizons: Sequence[int] = HORIZONS) -> list[dict[str, Any]]:
+    """Return a task for each run; two multiples may give one distance, the farthest."""
+    tasks = []
+    for k, horizon, epsilon in product(HYPOTHESES, horizons, EPSILONS):
+        distances = dict.fromkeys(
+            min(round(c * conjectured(k, horizon, epsilon), 6), FARTHEST) for c in MULTIPLES
+        )
+        tasks += [
+            {"study": "predictor TV-risk", "version": _VERSION, "hypotheses": k, "repeat": repeat,
+             "horizon": horizon, "epsilon": epsilon, "distance": distance, "learner": learner}
+            for distance, learner, repeat in product(distances, LEARNERS, range(repeats))
+        ]  # fmt: skip
+    return tasks
+
+
+def conjectured(hypotheses: int, horizon: int, epsilon: float) -> float:
+    """√(K/T)/ε, without constants and logarithms."""
+    return math.sqrt(hypotheses / horizon) / epsilon
+
+
+def theorem_6(hypotheses: int, horizon: int, epsilon: float) -> float:
+    """TV-risk by Pinsker's and the Cauchy-Schwarz inequality from Theorem 5's own constants."""
+    return math.sqrt(theorem(hypotheses, epsilon, horizon, pure=True) / 2 / horizon)
+
+
+def measure(shared: None, task: Configuration) -> Arrays:
+    """Run one learner on one class; averaged TV-risk."""
+    rng = np.random.default_rng(seed_of({**task, "learner": ""}, "truth and reports"))
+    table = perturbed(task["hypotheses"], task["distance"])
+    true, horizon = int(rng.integers(task["hypotheses"])), task["horizon"]
+    learner = learner_of(task["learner"], table, true, horizon, rng, task["epsilon"])
+    return {"mean_tv": np.array(run(learner, table[true], horizon).mean_tv(horizon))}
+
+
+def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
+    """Take the worst α of every K, T, ε and learner.
+
+    ``over_rate`` is the risk over √(K/T)/ε, ``over_root`` over its square root.
+    """
+    risks: dict[tuple[Any, ...], dict[float, list[float]]] = {}
+    for task in tasks:
+        setting = tuple(task[name] for name in ("hypotheses", "horizon", "epsilon", "learner"))
+        found = kept.load(task)
+        if found is not None:
+            at = risks.setdefault(setting, {}).setdefault(task["distance"], [])
+            at.append(float(found["mean_tv"]))
+    rows: list[Row] = []
+    for (k, horizon, epsilon, learner), by_distance in risks.items():
+        distance, worst = max(by_distance.items(), key=lambda item: float(np.mean(item[1])))
+        risk, wanted = float(np.mean(worst)), conjectured(k, horizon, epsilon)
+        rows.append(
+            {
+                "learner": learner, "K": k, "T": horizon, "epsilon": epsilon,
+                "alpha": distance, "tv_risk": float(f"{risk:.6g}"),
+                "over_rate": float(f"{risk / wanted:.4g}"),
+                "over_root": float(f"{risk / math.sqrt(wanted):.4g}"),
+                "theorem_6": float(f"{theorem_6(k, horizon, epsilon):.4g}"),
+                "repeats": len(worst),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def exponents(rows: Sequence[Row]) -> dict[str, float]:
+    """Slopes of ln TV-risk over ln √(K/T)/ε: 1 as conjectured, 1/2 as Theorem 6 has it.
+
+    Settings whose worst class is the farthest that there is say nothing of the rate.
+    """
+    return {
+        learner: float(f"{np.polyfit(np.log(x), np.log(y), 1)[0]:.3g}")
+        for learner in LEARNERS
+        for x, y in [
+            (
+                [conjectured(row["K"], row["T"], row["epsilon"]) for row in own],
+                [row["tv_risk"] for row in own],
+            )
+            for own in [
+                [row for row in rows if row["learner"] == learner and row["alpha"] < FARTHEST]
+            ]
+            if len(own) > 1
+        ]
+    }
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw the worst TV-risk over √(K/T)/ε, beside both orders."""
+    figure = require("matplotlib.figure", extra="plots").Figure((7.5, 5), layout="constrained")
+    axes = figure.subplots()
+    for learner, colour in zip(LEARNERS, ("#1f77b4", "#c23b22"), strict=True):
+        for k, marker in zip(HYPOTHESES, "os^", strict=False):
+            own = [row for row in rows if (row["learner"], row["K"]) == (learner, k)]
+            axes.plot(
+                [conjectured(k, row["T"], row["epsilon"]) for row in own],
+                [row["tv_risk"] for row in own], marker, color=colour, label=f"{learner}, K = {k}",
+            )  # fmt: skip
+    rates = [conjectured(row["K"], row["T"], row["epsilon"]) for row in rows]
+    x = np.geomspace(min(rates), max(rates), 50)
+    axes.plot(x, x, "-", color="#777777", label="√(K/T)/ε, conjectured")
+    axes.plot(x, np.sqrt(x), "--", color="#777777", label="√(√(K/T)/ε), Theorem 6's order")
+    axes.set(
+        xscale="log", yscale="log", xlabel="√(K/T)/ε", ylabel="averaged TV-risk, worst class",
+        title="Averaged TV-risk against its bound and the conjecture",
+    )  # fmt: skip
+    axes.legend(frameon=False, fontsize=8)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=130)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=8, help="runs of each class")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
+    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
+    parser.add_argument("--longest", type=int, default=max(HORIZONS), help="largest T")
+    parser.add_argument("--out", type=Path, default=Path("out/predictor_tv_risk"))
+    chosen, console = parser.parse_args(arguments), Console()
+    tasks = tasks_of(chosen.repeats, [t for t in HORIZONS if t <= chosen.longest])
+    kept = Kept(chosen.out / "results")
+    try:
+        with kept.held():
+            complete(
+                measure, None, tasks, kept,
+                workers=chosen.workers, address=chosen.address, console=console,
+            )  # fmt: skip
+            rows = rows_of(tasks, kept)
+    except ValueError as error:
+        sys.exit(str(error))
+    show("averaged TV-risk, worst distance", rows, console)
+    found = exponents(rows)
+    console.print(f"exponent over √(K/T)/ε: {found}")
+    save(rows, chosen.out, "predictor_tv_risk", {"exponents": found})
+    plot(rows, chosen.out / "predictor_tv_risk.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The study of TV-risk: what it compares with, the worst class, and that it goes on."""
+
+import math
+
+import numpy as np
+import pytest
+
+from flwr_kld.simulations.studies import predictor_tv_risk as study
+from flwr_kld.simulations.studies.predictor_risk import theorem
+from flwr_kld.simulations.studies.resumable import Kept
+
+TASKS = study.tasks_of(2, (50,))[:8]
+
+
+def test_theorem_6_is_pinsker_on_theorem_5():
+    """TV <= √(KL / 2) in each round, and the mean of roots is at most the root of the mean."""
+    k, horizon, epsilon = 31, 10_000, 1.0
+    kl = theorem(k, epsilon, horizon, pure=True) / horizon
+    assert study.theorem_6(k, horizon, epsilon) == pytest.approx(math.sqrt(kl / 2))
+
+
+def test_both_learners_meet_the_same_truth(monkeypatch):
+    seen = []
+
+    def learner_of(method, table, true, horizon, rng, epsilon):
+        seen.append((table.tobytes(), true))
+        raise StopIteration
+
+    monkeypatch.setattr(study, "learner_of", learner_of)
+    for learner in study.LEARNERS:
+        with pytest.raises(StopIteration):
+            study.measure(None, {**TASKS[0], "learner": learner})
+    assert seen[0] == seen[1]
+
+
+def test_the_worst_class_stands_for_its_setting(tmp_path):
+    kept = Kept(tmp_path)
+    for task in TASKS:
+        kept.save(task, {"mean_tv": np.array(task["distance"] / 2)})
+    rows = study.rows_of(TASKS, kept)
+    assert {row["alpha"] for row in rows} == {max(task["distance"] for task in TASKS)}
+    assert all(row["tv_risk"] == pytest.approx(row["alpha"] / 2) for row in rows)
+
+
+def test_exponents_are_those_of_powers():
+    rows = [
+        {"learner": learner, "K": 7, "T": t, "epsilon": 1.0, "alpha": 0.1,
+         "tv_risk": 0.3 * study.conjectured(7, t, 1.0) ** power}
+        for learner, power in zip(study.LEARNERS, (1.0, 0.5), strict=True)
+        for t in (100, 1_000, 10_000)
+    ]  # fmt: skip
+    assert study.exponents(rows) == {"default": 1.0, "algorithm 2": 0.5}
+
+
+def test_a_small_study_writes_its_tables(tmp_path, monkeypatch):
+    small = {"HYPOTHESES": (7,), "HORIZONS": (20,), "EPSILONS": (1.0,), "MULTIPLES": (0.5,)}
+    for name, values in small.items():
+        monkeypatch.setattr(study, name, values)
+    arguments = ["--repeats", "1", "--workers", "0", "--out", str(tmp_path)]
+    study.main(arguments)
+    first = (tmp_path / "predictor_tv_risk.csv").read_bytes()
+    monkeypatch.setattr(study, "measure", None)  # all is kept
+    study.main(arguments)
+    assert (tmp_path / "predictor_tv_risk.csv").read_bytes() == first
+    assert (tmp_path / "predictor_tv_risk.png").exists()
