@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo study test test-slow test-deployment test-postgres fuzz check docs release test-lowest clean
+.PHONY: demo study bench test test-slow test-deployment test-postgres fuzz check docs release test-lowest clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -40,6 +40,14 @@ test-deployment: $(VENV)/ready
 # The ledger's tests on a PostgreSQL server of their own; Debian's package is installed if missing.
 test-postgres: $(VENV)/ready
 	tests/accounting/postgres.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/examples/test_nightly.py
+
+# Our own figures beside those of peers, which it installs: a table, and out/bench. 15 minutes.
+bench: $(VENV)/bench
+	OMP_NUM_THREADS=1 $(BIN)/python simulations/bench/run.py --out out/bench
+
+$(VENV)/bench: $(VENV)/ready
+	$(UV) --editable '.[bench]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[bench]'
+	touch $@
 
 # A lying server's messages, on all cores: some ten minutes on two. `make fuzz LIES=5000000` asks more,
 # `make fuzz FROM=400` goes on where the last line of an earlier run says.

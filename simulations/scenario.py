@@ -7,7 +7,7 @@ the server for the public reference and, beside the protocol, for the exact dive
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -97,10 +97,10 @@ class Scenario:
         return self._source.patterns()
 
     @cached_property
-    def members(self) -> list[int]:
-        """Numbers of all clients."""
+    def members(self) -> Sequence[int]:
+        """Numbers of all clients; of virtual writers a range, which a node need not hold."""
         if self.writers:
-            return list(range(self.writers))
+            return range(self.writers)
         return [int(w) for w in self._halves[1].writers]
 
     def require(self, cohort: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message
@@ -32,7 +33,7 @@ def virtual_clients() -> ClientApp:
     aggregator = simulated_aggregator()
     app = ClientApp(mods=[_set_clock, _set_role])
 
-    def hosted(context: Context) -> list[int]:
+    def hosted(context: Context) -> Sequence[int]:
         first, nodes = (int(context.node_config[k]) for k in ("partition-id", "num-partitions"))
         step = nodes - 1 if aggregator else nodes
         return Scenario.from_run_config(context.run_config).members[first::step]

@@ -77,11 +77,12 @@ class SumRun:
         self, asked: Mapping[Participant, tuple[int, bytes]], opening: ConfigRecord | None
     ) -> Iterator[tuple[Participant, bytes]]:
         """Send each participant its request, by node; yield the answers."""
-        by_node: dict[int, ConfigRecord] = defaultdict(ConfigRecord)
-        for participant, (_, payload) in asked.items():
-            by_node[participant.node][str(participant.member)] = payload
+        by_node: dict[int, list[Participant]] = defaultdict(list)
+        for participant in asked:
+            by_node[participant.node].append(participant)
         messages = []
-        for node, payloads in by_node.items():
+        for node, members in by_node.items():
+            payloads = ConfigRecord({str(p.member): asked[p][1] for p in members})
             content = RecordDict({PHASE: payloads})
             if opening is not None:
                 content = self._exchange.opening({PHASE: payloads, TERMS: opening})
@@ -95,14 +96,15 @@ class SumRun:
         timeout = self._exchange.timeout
         for reply in replies(self._exchange.grid, messages, timeout):
             node = reply.metadata.src_node_id
-            members = [p for p in asked if p.node == node]
+            members = by_node.get(node, [])
             if reply.has_error():
                 self._note(dict.fromkeys(members, failure(reply.error)))
                 continue
             yield from self._answers(members, reply.content)
 
     def _note(self, reasons: Mapping[Participant, str]) -> None:
-        self.heard = {**reasons, **self.heard}
+        for participant, reason in reasons.items():
+            self.heard.setdefault(participant, reason)
 
     def _answers(
         self, members: list[Participant], content: RecordDict

@@ -6,9 +6,10 @@ Run ``python simulations/bench/encode.py``. The peer is ``images.reshape(-1, 4, 
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
+from measuring import Row, cpu, measured
 from numpy.typing import NDArray
 
 from flwr_kld.domain.block_patterns import FULL_SCALE, BlockPatterns, Pixels
@@ -34,6 +35,22 @@ def images_per_second(
         encode(images)
         best = min(best, time.process_time() - start)
     return len(images) / best
+
+
+def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
+    """Encode 28×28 images."""
+    for number in (100,) if quick else (1_000, 10_000, 100_000):
+        images = np.random.default_rng(0).integers(0, 2, (number, 28, 28), dtype=np.uint8)
+        domain = BlockPatterns(pixels="uint8", side=28)
+        yield measured(
+            "encode",
+            "images",
+            cpu(lambda d=domain, i=images: d.encode(i)),
+            repeats=repeats,
+            size=number,
+            peer="float64 means",
+            theirs=cpu(lambda i=images: mean_of_blocks(i)),
+        )
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+import measuring
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
@@ -194,6 +195,18 @@ def show_speed(console: Console, repeats: int) -> None:
             best.append(f"{1000 * min(taken):.1f}")
         table.add_row(f"{cells:,}", *best)
     console.print(table)
+
+
+def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[measuring.Row]:
+    """Time the default estimator."""
+    reference, population = pair("lognormal", 0.5, 0)
+    for cells in (1000,) if quick else (1000, 8000, DOMAIN.size):
+        plan = Partition(cells).draw(reference, np.random.default_rng(0))
+        counts = release(plan, population, 20_000, 1.0, 0).counts
+        once = measuring.cpu(lambda c=counts: ESTIMATORS["posterior_counts"](c, theta=THETA))
+        yield measuring.measured(
+            "estimate", "posterior_counts, by cells", once, repeats=repeats, size=cells
+        )
 
 
 def save(rows: list[Row], out: Path) -> None:

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import secrets
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from measuring import Row, cpu, measured
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -119,6 +121,27 @@ def measure(ledger: Ledger, names: list[str], small: float, table: Table, what: 
     }
     for name, run in timed.items():
         table.add_row(what, name, *(f"{value:.0f}" for value in milliseconds(run)))
+
+
+def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
+    """Reserve and settle a check of 400 clients where more and more are in the window."""
+    for number in (10, 20) if quick else (100, 1_000, 10_000):
+        with tempfile.TemporaryDirectory() as folder:
+            ledger = Ledger(f"sqlite:///{Path(folder) / 'bench.db'}")
+            ledger.set_budget(Budget(1.0, 1e-6, _DAYS), now=0)
+            release = cost(0.5 / 5.4 / number**0.5)
+            fill(ledger, [np.arange(400)] * number, release, 400)
+            charges = [Charge(release, Clients(f"client {i}" for i in range(400)))]
+
+            def a_check(book: Ledger = ledger, whom: list[Charge] = charges) -> None:
+                name = secrets.token_hex(8)
+                kept = book.reserve(name, whom, now=_NOW)
+                book.settle(kept, {"schema": 0}, delivered=[whom[0].cost], now=_NOW)
+
+            a_check()  # the first composition imports what it needs
+            yield measured(
+                "ledger", "checks in the window", cpu(a_check), repeats=repeats, size=number
+            )
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import csv
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from measuring import Row, measured
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -158,6 +159,41 @@ def print_growth(console: Console, costs: list[Cost], cells: int, what: str) -> 
         n = np.log([c.clients for c in costs])
         total = np.log([c.clients * c.total_ms for c in costs])
         console.print(f"total CPU grows like n^{np.polyfit(n, total, 1)[0]:.2f}")
+
+
+def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
+    """Sum 1,000 cells among 100 clients beside SecAgg+, and among more and more of them.
+
+    Where it has to be quick, without SecAgg+: a round of it takes half a minute.
+    """
+    if not quick:
+        federation, vectors, stays = Federation(100), vectors_of(100, 1000), np.zeros(100, bool)
+        shape = Shape(24, least_threshold(100, 24, Tolerance(collusion=Collusion.LYING)))
+        yield measured(
+            "secure sum",
+            "100 clients, 24 neighbours",
+            lambda: _exact(federation, vectors, shape=shape),
+            repeats=repeats,
+            peer="Flower's SecAgg+",
+            theirs=lambda: secaggplus_ms(vectors, 24, shape.threshold, stays) / 10,
+        )
+    for size in (20, 40) if quick else (100, 1_000, 10_000):
+        more, their = Federation(size), vectors_of(size, 1000)
+        yield measured(
+            "secure sum",
+            "clients",
+            lambda f=more, v=their: _exact(f, v),
+            repeats=repeats if size < 10_000 else 1,
+            size=size,
+        )
+
+
+def _exact(federation: Federation, vectors: NDArray[np.uint32], **shape: Shape) -> float:
+    """Run one sum, hold it against the truth, and return its CPU seconds."""
+    result, cost = federation.run(vectors, **shape)
+    if not result.into(partial(np.array_equal, vectors.sum(0, dtype=np.uint32))):
+        raise RuntimeError("a sum is wrong")
+    return len(vectors) * cost.total_ms / 1e3
 
 
 def main() -> None:

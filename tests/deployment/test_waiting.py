@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 NODES = 4
 USUAL = {"bus": 3100, "car": 2500, "train": 1200, "walk": 3200}
 APP = Path(__file__).parent / "apps" / "monitored"
-STEPS = ("check:one", "check:two", "shares:one", "shares:two")
+STEPS = ("check:one", "check:two", "shares:three", "shares:four")
 
 
 @pytest.fixture

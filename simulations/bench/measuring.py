@@ -1,0 +1,112 @@
+"""What all benches measure by: rows, CPU time side by side with a peer's, and two yardsticks.
+
+Seconds are of the processor, medians. Each stands beside the time of an X25519 exchange and of a
+pass of NumPy over eight megabytes in the same minute: divided by these, figures from two machines,
+or from a busy one and an idle one, can be compared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+_EXCHANGES, _PASSES = 40, 4
+_NUMBERS = np.ones(1_000_000)
+
+Timed = Callable[[], float]
+"""Runs something once and returns its CPU seconds."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Parameters
+    ----------
+    bench, what : str
+        Which bench, and what it measured.
+    seconds : float
+        CPU, median.
+    x25519, numpy : float
+        CPU seconds of the yardsticks, medians of the same run.
+    size : int or None
+        Where something grows: how much of it there is.
+    peer : str or None
+        What it is compared with, in the same run.
+    peer_seconds : float or None
+        CPU of the peer, median.
+    megabytes : float or None
+        Most memory that the process had, where that was measured.
+    """
+
+    bench: str
+    what: str
+    seconds: float
+    x25519: float
+    numpy: float
+    size: int | None = None
+    peer: str | None = None
+    peer_seconds: float | None = None
+    megabytes: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as long the peer takes."""
+        return None if self.peer_seconds is None else self.peer_seconds / self.seconds
+
+
+def cpu(run: Callable[[], object]) -> Timed:
+    """Time a function by the processor."""
+
+    def timed() -> float:
+        began = time.process_time()
+        run()
+        return time.process_time() - began
+
+    return timed
+
+
+def x25519_seconds() -> float:
+    """CPU seconds of a key exchange."""
+    own, peer = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key()
+    return cpu(lambda: [own.exchange(peer) for _ in range(_EXCHANGES)])() / _EXCHANGES
+
+
+def numpy_seconds() -> float:
+    """CPU seconds of adding up a million floats."""
+    return cpu(lambda: [_NUMBERS.sum() for _ in range(_PASSES)])() / _PASSES
+
+
+def measured(
+    bench: str,
+    what: str,
+    ours: Timed,
+    *,
+    repeats: int,
+    size: int | None = None,
+    peer: str | None = None,
+    theirs: Timed | None = None,
+) -> Row:
+    """Run both in turn, with the yardsticks between them, and take medians."""
+    runs = [
+        (ours(), theirs() if theirs else 0.0, x25519_seconds(), numpy_seconds())
+        for _ in range(repeats)
+    ]
+    own, other, x25519, numpy = map(median, zip(*runs, strict=True))
+    return Row(
+        bench, what, own, x25519, numpy,
+        size=size, peer=peer, peer_seconds=other if theirs else None,
+    )  # fmt: skip
+
+
+def exponents(rows: Sequence[Row]) -> tuple[float, float]:
+    """Return the exponent fitted to how seconds grow with size, and that of the last step."""
+    size = np.log([row.size or 1 for row in rows])
+    seconds = np.log([row.seconds for row in rows])
+    last = (seconds[-1] - seconds[-2]) / (size[-1] - size[-2])
+    return float(np.polyfit(size, seconds, 1)[0]), float(last)

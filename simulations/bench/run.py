@@ -1,0 +1,140 @@
+"""One table over all benches, each against its peer in the same run: ``make bench``.
+
+    python simulations/bench/run.py --out out/bench      # 15 minutes on two idle cores
+    python simulations/bench/run.py --quick              # a minute, small sizes, no peers installed
+    python simulations/bench/run.py --only sampler
+
+Writes ``bench.json`` and ``bench.png``. A bench is a function that yields rows; each has a process
+of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import platform
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+
+from measuring import Row, exponents
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from flwr_kld._extras import require
+
+BENCHES = (
+    "against_flower", "secure_sum", "sampler", "encode", "estimators", "ledger", "planning",
+    "scaling",
+)  # fmt: skip
+"""Modules beside this one with a function `rows`."""
+
+
+def rows_of(name: str, repeats: int, quick: bool) -> list[Row]:
+    """Run one bench."""
+    return list(importlib.import_module(name).rows(repeats, quick=quick))
+
+
+def run(names: tuple[str, ...], repeats: int, *, quick: bool) -> list[Row]:
+    """Run benches one after the other, each in a process of its own."""
+    found: list[Row] = []
+    for name in track(names, description="benches", transient=True):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            found += pool.submit(rows_of, name, repeats, quick).result()
+    return found
+
+
+def growing(rows: list[Row]) -> dict[str, list[Row]]:
+    """Return the rows in which something grows, by what it is."""
+    sized = [row for row in rows if row.size is not None]
+    groups = {
+        f"{bench}: {what}": list(group)
+        for (bench, what), group in groupby(sized, key=lambda row: (row.bench, row.what))
+    }
+    return {name: group for name, group in groups.items() if len(group) > 1}
+
+
+def table_of(rows: list[Row]) -> Table:
+    """Lay rows out for a terminal."""
+    x25519, numpy = (1e6 * median(getattr(r, y) for r in rows) for y in ("x25519", "numpy"))
+    table = Table(
+        title="CPU milliseconds, medians",
+        caption=f"yardsticks: X25519 exchange {x25519:.0f} µs, a pass of NumPy over a million "
+        f"floats {numpy:.0f} µs; × is time in exchanges of the same minute",
+    )
+    for head in ("bench", "what", "peer"):
+        table.add_column(head)
+    for head in ("size", "ms", "× X25519", "peer ms", "peer ÷ ours", "MB"):
+        table.add_column(head, justify="right")
+    for row in rows:
+        peer = None if row.peer_seconds is None else 1e3 * row.peer_seconds
+        table.add_row(
+            row.bench, row.what, row.peer or "",
+            "" if row.size is None else f"{row.size:,}",
+            f"{1e3 * row.seconds:,.2f}", f"{row.seconds / row.x25519:,.0f}",
+            _number(peer), _number(row.ratio), _number(row.megabytes),
+        )  # fmt: skip
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def save(rows: list[Row], out: Path) -> None:
+    """Write the rows and their exponents as JSON, and the plot."""
+    out.mkdir(parents=True, exist_ok=True)
+    grown = growing(rows)
+    told = {
+        "machine": {"processor": platform.machine(), "python": platform.python_version()},
+        "rows": [{**asdict(row), "ratio": row.ratio} for row in rows],
+        "exponents": {name: exponents(group) for name, group in grown.items()},
+    }
+    (out / "bench.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    draw(rows, grown, out / "bench.png")
+
+
+def draw(rows: list[Row], grown: dict[str, list[Row]], file: Path) -> None:
+    """Plot how many times as long peers take, and how time grows."""
+    figure = require("matplotlib.figure", extra="plots").Figure((12, 5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    compared = [(f"{r.what}, {r.peer}", r.ratio) for r in reversed(rows) if r.ratio is not None]
+    left.barh([name for name, _ in compared], [ratio for _, ratio in compared])
+    left.axvline(1, color="black", linewidth=0.8)
+    left.set(xscale="log", xlabel="time of the peer ÷ ours", title="Beside peers")
+    for name, group in grown.items():
+        label = f"{name}: n^{exponents(group)[0]:.2f}"
+        right.plot([r.size for r in group], [r.seconds for r in group], marker="o", label=label)
+    right.set(xscale="log", yscale="log", xlabel="size", ylabel="CPU  [s]", title="Growth")
+    if grown:
+        right.legend(frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, dpi=130)
+
+
+def main() -> None:
+    """Run, print and save."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder to write")
+    parser.add_argument("--only", choices=BENCHES, nargs="+", default=BENCHES)
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each; medians count")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    arguments = parser.parse_args()
+    console = Console()
+    rows = run(tuple(arguments.only), arguments.repeats, quick=arguments.quick)
+    console.print(table_of(rows))
+    for name, group in growing(rows).items():
+        fitted, last = exponents(group)
+        console.print(f"{name} grows like n^{fitted:.2f}, in the last step n^{last:.2f}")
+    save(rows, arguments.out)
+    console.print(f"Saved bench.json and bench.png in {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()
