@@ -34,6 +34,7 @@ from flwr_kld.predictors.mixture_weights import mixture_weights
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.query import Query
 from flwr_kld.predictors.risk_bound import shared_risk_bound
+from flwr_kld.predictors.selection import Selected, distances, select
 from flwr_kld.predictors.tally import Contexts, RowCounts, Tally
 
 _FORMAT = 1
@@ -119,6 +120,11 @@ class BayesMixture(Predictor):
         """Which query a client is asked: a public function of round, client and earlier reports."""
         picked = self.design(context, round).pick(public_hash(round, client))
         return self._asked.first(round) + picked
+
+    def numbers(self, round: int, context: str = "") -> range:
+        """Return the numbers of a round's queries, in the order of its design."""
+        first = self._asked.first(round)
+        return range(first, first + len(self.design(context, round).queries))
 
     def query(self, number: int, context: str = "") -> Query:
         """Return a query by its number."""
@@ -216,6 +222,35 @@ class BayesMixture(Predictor):
             return np.exp(self._log_prior)
         counts, laws = zip(*rows, strict=True)
         return mixture_weights(np.concatenate(counts), np.vstack(laws))
+
+    def select(
+        self, context: str = "", *, factor: float = 3.0, confidence: float = 0.95
+    ) -> Selected:
+        """Name one hypothesis, with a total-variation guarantee that needs none to be true.
+
+        It speaks of the law that labels of the context had in the rounds not settled.
+
+        Parameters
+        ----------
+        factor : float
+            At least 1: what the best hypothesis' distance is multiplied by. A larger factor needs
+            fewer reports for the same slack.
+        confidence : float
+            In (0, 1).
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or hypotheses have no law in the context.
+        """
+        factor = real("factor", factor, least=1)
+        confidence = real("confidence", confidence, above=0, below=1)
+        laws = self.hypotheses.at(context)
+        evidence = self._tally.together(self._asked.of, context)
+        apart = distances(evidence, laws.hypotheses, 1 - confidence)
+        best, slack = select(laws, self.log_weights, apart, factor)
+        name = self.hypotheses.names[best]
+        return Selected(name, best, factor, slack, float(apart[best]), confidence)
 
     def risk_bound(self, rounds: int, batch: int, context: str = "") -> Floats | None:
         """Bound on the KL-risk of some rounds of `batch` reports, for each true hypothesis, [K].

@@ -56,6 +56,11 @@ class Channel(ABC):
     def draw(self, true: int, bits: BitSource) -> int:
         """Draw the symbol that is reported for a class."""
 
+    @property
+    def contraction(self) -> float:
+        """Total variation between the symbol's laws under any two classes, at most."""
+        return math.tanh(self.epsilon / 2)
+
     @abstractmethod
     def push(self, mass: Floats) -> Floats:
         """Law of the symbol when the class follows `mass`: [..., C] → [..., S].
@@ -149,6 +154,11 @@ class RandomisedResponse(Channel):
         """Draw the symbol that is reported for a class."""
         beyond = uniform_128(bits) - (self.own - self.other)
         return true if beyond < 0 else beyond // self.other  # C runs of `other`, one for the truth
+
+    @property
+    def contraction(self) -> float:
+        """Total variation between the symbol's laws under any two classes."""
+        return (self.own - self.other) / TOTAL
 
     def push(self, mass: Floats) -> Floats:
         """Law of the symbol when the class follows `mass`: [..., C] → [..., C]."""

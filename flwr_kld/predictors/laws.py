@@ -69,6 +69,12 @@ class Laws:
         return np.asarray(np.maximum(table, 0.0))
 
     @cached_property
+    def distances(self) -> Floats:
+        """Total variation between any two laws, shape [K, K]."""
+        laws = self.probabilities
+        return np.array([np.abs(law - laws).sum(axis=1) / 2 for law in laws])
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of shape and numbers."""
         digest = hashlib.sha256(f"flwr-kld laws {self.probabilities.shape}\n".encode())

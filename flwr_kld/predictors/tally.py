@@ -105,17 +105,23 @@ class Tally:
         """Forget a round."""
         del self._rounds[round]
 
-    def together(self, designs: Callable[[int, str], Design]) -> dict[Design, RowCounts]:
+    def together(
+        self, designs: Callable[[int, str], Design], only: str | None = None
+    ) -> dict[Design, RowCounts]:
         """Return the counts of all rounds, by the design that their reports answer.
 
         Parameters
         ----------
         designs : Callable[[int, str], Design]
             Says what was asked in a round and context.
+        only : str, optional
+            Context to which it is limited.
         """
         total: dict[Design, RowCounts] = {}
         for number, contexts in self:
             for context, counts in contexts.items():
+                if only not in (None, context):
+                    continue
                 asked = designs(number, context)
                 total[asked] = total[asked] + counts if asked in total else counts
         return total

@@ -1,0 +1,134 @@
+"""One hypothesis by name, with a total-variation guarantee, also where none of them is true.
+
+Locally private hypothesis selection (Gopi, Kamath, Kulkarni, Nikolov, Wu, Zhang 2020), read off the
+reports that a predictor has. For each pair the reports' bounded scores
+``(Q_i - Q_j) / (Q_i + Q_j)`` are held against their mean under each hypothesis; what cannot be
+chance is a lower bound on the hypothesis' distance from the clients' law. The minimum-distance
+argument (Yatracos 1985; Devroye, Lugosi 2001) makes a guarantee of these bounds.
+Proof note: ``docs/proofs/selection.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.laws import Floats, Laws
+from flwr_kld.predictors.tally import RowCounts
+
+_CELLS = 1 << 22
+"""Scores in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The selected hypothesis, and how far from the clients' law it is at most.
+
+    With probability `confidence` over the reports, whenever one looks,
+    ``TV(law, selected) <= factor * min_j TV(law, f_j) + slack``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the selected candidate.
+    index : int
+        Its place among the hypotheses.
+    factor : float
+        What the distance of the best hypothesis is multiplied by.
+    slack : float
+        In total variation; 0 once every rival is refuted or near enough.
+    distance : float
+        Lower bound on ``TV(law, selected)``: above 0 the truth is outside the class.
+    confidence : float
+        Of both statements together.
+    """
+
+    name: str
+    index: int
+    factor: float
+    slack: float
+    distance: float
+    confidence: float
+
+
+def distances(evidence: Mapping[Design, RowCounts], hypotheses: int, beta: float) -> Floats:
+    """Lower bounds on the total variation between the clients' law and each hypothesis.
+
+    Parameters
+    ----------
+    evidence : Mapping[Design, RowCounts]
+        Reports of one context.
+    hypotheses : int
+        K.
+    beta : float
+        In (0, 1): chance that any of the bounds is wrong, however often one looks.
+
+    Returns
+    -------
+    Floats
+        Shape [K], in [0, 1].
+    """
+    seen, expected, variance, span = np.zeros((4, hypotheses, hypotheses))
+    for design, counts in evidence.items():
+        of_rows = np.zeros(len(design.law), dtype=np.int64)
+        of_rows[counts.rows] = counts.counts
+        totals = np.add.reduceat(of_rows, design.starts[:-1])
+        for q in np.flatnonzero(totals):
+            rows = slice(design.starts[q], design.starts[q + 1])
+            low, high = np.full((2, hypotheses, hypotheses), [[[np.inf]], [[-np.inf]]])
+            for part in _parts(rows, hypotheses):
+                law = design.law[part]
+                scores = _scores(law)
+                seen += np.tensordot(of_rows[part], scores, axes=1)
+                expected += totals[q] * np.einsum("zi,zij->ij", law, scores)
+                low = np.minimum(low, scores.min(axis=0))
+                high = np.maximum(high, scores.max(axis=0))
+            variance += totals[q] * (high - low) ** 2 / 4
+            span += totals[q] * design.queries[int(q)].channel.contraction * (high - low)
+    pairs = max(hypotheses * (hypotheses - 1) // 2, 1)
+    beyond = np.abs(seen - expected) - radius(variance, beta / pairs)
+    told = (span > 0) & (beyond > 0)
+    bounds = np.divide(beyond, span, out=np.zeros_like(span), where=told)
+    return np.asarray(np.minimum(bounds.max(axis=1), 1.0))
+
+
+def radius(variance: Floats, beta: float) -> Floats:
+    """How far a martingale strays, at any time, with probability 1 - `beta` (Robbins 1970).
+
+    Parameters
+    ----------
+    variance : Floats
+        Sum of the squared ranges of its steps, over 4.
+    beta : float
+        In (0, 1).
+    """
+    return np.asarray(np.sqrt((variance + 1) * (np.log(variance + 1) - 2 * math.log(beta))))
+
+
+def select(laws: Laws, log_weights: Floats, apart: Floats, factor: float) -> tuple[int, float]:
+    """Return the hypothesis of least slack, the likeliest of equals, and its slack.
+
+    If hypothesis i is the best, the optimum is at least ``apart_i``, and the distance of j at most
+    the optimum plus ``TV(f_i, f_j)``, so at most
+    ``factor * optimum + TV(f_i, f_j) - (factor - 1) * apart_i``.
+    """
+    excess = laws.distances - (factor - 1) * apart
+    slack = np.maximum(excess, 0.0).max(axis=1)
+    best = int(np.lexsort((-log_weights, slack))[0])
+    return best, float(slack[best])
+
+
+def _parts(rows: slice, hypotheses: int) -> list[slice]:
+    step = max(1, _CELLS // hypotheses**2)
+    return [slice(a, min(a + step, rows.stop)) for a in range(rows.start, rows.stop, step)]
+
+
+def _scores(law: Floats) -> Floats:
+    """``(Q_i - Q_j) / (Q_i + Q_j)`` of each symbol, shape [symbols, K, K]; 0 where both are 0."""
+    first, second = law[:, :, None], law[:, None, :]
+    total = first + second
+    return np.divide(first - second, total, out=np.zeros_like(total), where=total > 0)
