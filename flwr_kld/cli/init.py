@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -24,8 +25,9 @@ def init(
     sample: Annotated[
         str,
         typer.Argument(
-            help="PUBLIC rows, .csv or .parquet, or a database's URL with --query. Clients and "
-            "server see some of their values, as edges and labels."
+            help="PUBLIC rows, .csv or .parquet, or a database's URL with --query; or only their "
+            "schema, a Table Schema (.json). Clients and server see some of their values, as edges "
+            "and labels."
         ),
     ],
     *,
@@ -77,10 +79,12 @@ def init(
     if wheel is not None and index is not None:
         raise ValueError("give --wheel or --index, not both")
     budget = Budget(epsilon, 1e-6, days)
-    terms = Terms(clients, most_in_window(Cron(at), days), budget, threshold)
     rows = read_sample(
         sample, query, columns=column, identifier=identifier, bins=bins, labels=labels
     )
+    if rows.made_up and into is not None:
+        raise ValueError("--into needs public rows: a schema alone gives no reference to check")
+    terms = Terms(clients, most_in_window(Cron(at), days), budget, threshold, rows.made_up)
     folder = (out or into or Path()).absolute()
     if out is not None:
         _require_new(folder)
@@ -141,13 +145,30 @@ def _open(url: str, budget: Budget) -> None:
             ledger.set_budget(own)
 
 
+def _made_of_clients(rows: Sample, folder: Path, ledger: str) -> Iterator[tuple[str, str]]:
+    """Yield the command by which clients make the reference, where it is made up."""
+    if rows.made_up:
+        file = folder / folder.name.replace("-", "_") / "reference.json"
+        yield (
+            f"flwr-kld reference build {file} --from clients --app {folder} --connection "
+            f"CONNECTION --run-config 'drift-sample=\"\"' --ledger {ledger} --key first",
+            "once, on the deployment, for one half of the budget; later checks compare with it",
+        )
+
+
 def _tell(rows: Sample, terms: Terms, folder: Path, ledger: str) -> None:
     """Say what was chosen, and what comes next."""
     table, rotation = rows.table, terms.rotation
-    say(
-        f"{rows.place} is taken for public: some of its values are edges and labels that clients "
-        "and server see."
-    )
+    if rows.made_up:
+        say(
+            f"{rows.place} is a schema: public.csv and the reference are made up, even over what "
+            "it allows, and show that checks run. Clients make the real reference."
+        )
+    else:
+        say(
+            f"{rows.place} is taken for public: some of its values are edges and labels that "
+            "clients and server see."
+        )
     say(f"checked: {', '.join(table.columns)}")
     for name, reason in table.left_out.items():
         say(f"left out: {name}: {reason}")
@@ -172,5 +193,6 @@ def _tell(rows: Sample, terms: Terms, folder: Path, ledger: str) -> None:
             "of them",
         ),
         (f"flwr-kld doctor {folder} CONNECTION", "before the first check of a deployment"),
+        *_made_of_clients(rows, folder, ledger),
     ):
         results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)

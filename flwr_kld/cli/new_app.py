@@ -19,7 +19,10 @@ SIMULATED = "simulated"
 """Population whose budget simulated checks are charged to."""
 LEDGER, SAMPLE = "drift-ledger", "drift-sample"
 """Names in the run config of the apps that ``init`` writes."""
+_WIDTH = 100
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
+_MADE = 'drift-reference = ""  # set by flwr-kld reference build\n'
+_LATER = 'references = "any"  # pin the real one, once clients have made it'
 _FLOWER = "flwr>=1.41,<1.43"
 
 
@@ -34,15 +37,23 @@ class Terms:
     checks : int
         Most that any window of the budget has.
     budget : Budget
-        Of the deployment's clients; a check takes all of its epsilon, of each person once.
+        Of the deployment's clients; a check takes all that is left for it, of each person once.
     threshold : float
         Nats that are tolerated.
+    made_up : bool
+        Whether the reference is made up: clients make the real one, for one half of the budget.
     """
 
     clients: int
     checks: int
     budget: Budget
     threshold: float
+    made_up: bool = False
+
+    @property
+    def epsilon(self) -> float:
+        """Of a check, and of clients' reference."""
+        return self.budget.epsilon / 2 if self.made_up else self.budget.epsilon
 
     @property
     def rotation(self) -> Turns:
@@ -53,7 +64,7 @@ class Terms:
     def pace(self) -> Pace:
         """The schedule, held against the budget."""
         length = self.rotation.length(self.clients)
-        return Pace(self.checks, self.budget.epsilon, length, self.budget)
+        return Pace(self.checks, self.epsilon, length, self.budget)
 
     @property
     def cohort(self) -> str:
@@ -82,34 +93,38 @@ class Terms:
     def names(self) -> str:
         """Names that the monitor's code imports."""
         cohorts = {"UniformCohort", self.cohort.partition("(")[0]}
-        return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts))
+        made = {"ReferenceFromClients"} if self.made_up else set()
+        return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts | made))
 
     def monitor(self, config: str = "config") -> str:
         """Return the code of a monitor; `config` names the run config in it."""
         either = f"UniformCohort() if simulated else {self.cohort}"
-        return fill(
+        code = fill(
             "monitor",
             config=config,
-            epsilon=self.budget.epsilon,
+            epsilon=self.epsilon,
             cohort="UniformCohort()" if self.cohort == "UniformCohort()" else either,
             threshold=self.threshold,
         )
+        made = fill("reference", config=config, epsilon=self.epsilon) if self.made_up else ""
+        return code + made
 
     def guard(self, reference: Reference) -> str:
         """Return a node's guard file that lets these checks in, and no more."""
         by_record = self.rotation.buckets > 1
         # Halves of few clients are two buckets of their records, asked for one after the other.
         times = 1 if by_record or self.asked >= FEW // 2 else 2
+        pinned = reference.fingerprint
         stable = "stable_record_ids = true  # rows keep their place, or their id (init --id)"
         return (
             fill(
                 "guard.toml.txt",
                 domain=reference.domain.fingerprint,
-                reference=reference.fingerprint,
-                epsilon=self.budget.epsilon,
+                references=_LATER if self.made_up else f'references = ["{pinned}"]',
+                epsilon=self.epsilon,
                 cohort=self.least,
                 days=self.budget.window_days,
-                budget=times * self.budget.epsilon,
+                budget=(times + self.made_up) * self.epsilon,
                 stable=stable if by_record else "",
             ).rstrip()
             + "\n"
@@ -190,7 +205,11 @@ def app_files(
     listed = ", ".join(quoted(one) for one in dependencies(wheel))
     told = "# flwr-kld is installed beside flwr on the SuperLink and on every SuperNode.\n"
     call = fill(
-        "client_app.py.txt", package=package, records="node_records", ids=ids if identifier else ""
+        "client_app.py.txt",
+        package=package,
+        records="node_records",
+        ids=ids if identifier else "",
+        pinned="" if terms.made_up else ", reference=reference",
     )
     if identifier:  # as the formatter would break the line
         call = call.replace(
@@ -204,7 +223,7 @@ def app_files(
         f"{package}/server_app.py": fill(
             "server_app.py.txt",
             package=package,
-            names=terms.names(),
+            strategies=_imported("flwr_kld.strategies", terms.names()),
             monitor=indent(terms.monitor(), "    ").rstrip(),
         ),
         "pyproject.toml": fill(
@@ -213,6 +232,7 @@ def app_files(
             package=package,
             publisher="flwr-kld",
             dependencies=f"{'' if wheel else told}dependencies = [{listed}]",
+            made=_MADE if terms.made_up else "",
             ledger=quoted(ledger),
             sample=quoted(str(sample)),
             index="" if index is None else index_of(index),
@@ -221,6 +241,14 @@ def app_files(
         "deploy/guard.toml": terms.guard(reference),
         ".gitignore": "drift.db*\n",
     }
+
+
+def _imported(module: str, names: str) -> str:
+    """Return the line, or lines where that is too long, that import some names."""
+    line = f"from {module} import {names}"
+    if len(line) <= _WIDTH:
+        return line
+    return f"from {module} import (\n" + "".join(f"    {n},\n" for n in names.split(", ")) + ")"
 
 
 def index_of(url: str) -> str:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from flwr_kld.cli.public_files import read_frame
+from flwr_kld.cli.table_schema import read_schema
 from flwr_kld.domain.frame import columns_of
 from flwr_kld.domain.table import Table
 from flwr_kld.reference import Reference
@@ -34,12 +35,15 @@ class Sample:
         Columns by name.
     reference : Reference
         Over a table of the columns that serve.
+    made_up : bool
+        Whether nothing but a schema was there: the rows are even over what it allows.
     """
 
     place: str
     file: Path | None
     rows: Mapping[str, Any]
     reference: Reference
+    made_up: bool = False
 
     @property
     def table(self) -> Table:
@@ -71,7 +75,8 @@ def read_sample(
     Parameters
     ----------
     place : str
-        A ``.csv`` or ``.parquet`` file, or a database's URL.
+        A ``.csv`` or ``.parquet`` file, a ``.json`` file with nothing but their schema, or a
+        database's URL.
     query : str or None
         SQL that selects the rows of a database.
     identifier : str, optional
@@ -92,13 +97,15 @@ def read_sample(
         if query is not None:
             raise ValueError("--query goes with a database's URL, such as sqlite:///public.db")
         file = Path(place).absolute()
-        if file.suffix not in (".csv", ".parquet"):
+        if file.suffix not in (".csv", ".parquet", ".json"):
             raise ValueError(
                 f"{place} is neither a .csv or .parquet file nor a database's URL "
-                "(with --query): give public rows"
+                "(with --query), nor a Table Schema (.json): give public rows, or their schema"
             )
         if not file.is_file():
             raise ValueError(f"there is no file {place}: give public rows, .csv or .parquet")
+        if file.suffix == ".json":
+            return _of_schema(file, place, columns, identifier, bins)
         name, frame = place, _of_file(file)
     rows = columns_of(frame)
     for column in rows:
@@ -113,6 +120,15 @@ def read_sample(
     except ValueError as error:
         raise ValueError(f"{name}: {error}; give more public rows, or other columns") from None
     return Sample(name, file, rows, Reference.from_frame(table, rows))
+
+
+def _of_schema(
+    file: Path, place: str, columns: Sequence[str] | None, identifier: str | None, bins: int
+) -> Sample:
+    if columns or identifier:
+        raise ValueError("--column and --id choose among rows: leave columns out of the schema")
+    table, rows = read_schema(file, bins=bins)
+    return Sample(place, None, rows, Reference.from_frame(table, rows), made_up=True)
 
 
 def _of_file(file: Path) -> Any:
