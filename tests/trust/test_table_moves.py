@@ -1,7 +1,7 @@
 """What is promised of a table is what its clients count: all small tables, through the real path.
 
 Every table of at most `MOST` rows in up to three columns of three symbols is encoded and counted by
-cell as a client does it, and so is each neighbour of it; in three columns, fewer rows are scored.
+cell as a client does it, and so is each neighbour of it; and so are the sums of scores of it.
 """
 
 from collections import Counter
@@ -152,6 +152,33 @@ def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency
             pairs = [steps[a] - steps[b] for a, b in neighbours(counted, adjacency)]
             moves = np.abs(pairs).reshape(-1, columns, len(NUMBERS))
         assert (moves <= corner).all()
+
+
+@pytest.mark.parametrize("by", ["client", "record"])
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adjacency, unit, by):
+    """What is counted decides what is answered: 4,619 counts stand for the 31,000 tables."""
+    _, counted = tables(3, MOST)
+    scores = tuple(Scores(*one, 6, MOST, by) for one in SCORES)
+    guarantee = Guarantee(1.0, 0.0, adjacency, unit)
+    answers = {
+        counts._values.tobytes(): counts.scored(scores, guarantee, SeededBits(2))._values
+        for counts in {v._values.tobytes(): v for v in counted.values()}.values()
+    }
+    steps = np.array([answers[v._values.tobytes()] for v in counted.values()], dtype=np.int64)
+    if unit is Unit.CLIENT:
+        pairs = [(np.zeros(1, dtype=int), np.arange(len(steps))[None])]
+    else:
+        pairs = list(beside(counted))
+    if adjacency is Adjacency.REPLACE_ONE:
+        moves = [np.ptp(steps[others], axis=1).max(axis=0) for _, others in pairs]
+    else:
+        moves = [
+            np.abs(steps[others] - steps[one][:, None]).max(axis=(0, 1)) for one, others in pairs
+        ]
+    assert len(answers) == 4619
+    assert (np.max(moves, axis=0) <= sums_move(3).corner).all()
 
 
 @pytest.mark.parametrize("noise", ["skellam", "discrete-gaussian"])
