@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -59,6 +60,10 @@ class SealContext:
 
     def to_bytes(self) -> bytes:
         """Return HPKE's ``info``: every part with its length, so that no two are alike."""
+        return self._bytes
+
+    @cached_property
+    def _bytes(self) -> bytes:  # signed and sealed for more than once
         parts = (str(self.run), self.check, self.reference, self.plan, self.terms, self.sender)
         texts = [part.encode() for part in parts]
         return _MAGIC + b"".join(len(text).to_bytes(4, "little") + text for text in texts)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,15 @@ from flwr_kld.secure_aggregation.wire import text
 from flwr_kld.split_sum.parcel import Portion, signed_text
 
 _MAGIC = b"flwr-kld split sum 1 answer\0"
+
+
+class _Signed(NamedTuple):
+    """A box that a known client signed: under which key it came, and the digest of the text."""
+
+    sender: str
+    context: SealContext
+    box: bytes
+    digest: bytes
 
 
 class Addition(Private):
@@ -69,22 +79,27 @@ class Addition(Private):
 
     def take(self, portions: Mapping[str, bytes]) -> None:
         """Check signatures, open boxes, and add up; a client with two boxes is in it with none."""
-        known = dict(self._known(portions))
-        often = Counter(portion.name for portion, _ in known.values())
+        known = sorted(self._known(portions), key=lambda signed: signed.context.sender)
+        often = Counter(signed.context.sender for signed in known)
+        opened = []
         # By name, so that both aggregators have one list whatever order the boxes came in.
-        for sender in sorted(known, key=lambda sender: known[sender][0].name):
-            portion, signed = known[sender]
-            if often[portion.name] > 1:
+        for sender, context, box, digest in known:
+            if often[context.sender] > 1:
                 self.rejected[sender] = "Duplicated: two boxes of one client"
                 continue
             try:
-                self._add(open_sealed(self._key, portion.box, self._of(portion.name)))
+                opened.append(self._opened(box, context))
             except InvalidReply as error:
                 name = "NotOpened: " if isinstance(error, NotOpened) else ""
                 self.rejected[sender] = f"{name}{error}"
                 continue
-            self._transcript.update(text(portion.name) + sha256(signed).digest())
+            self._transcript.update(text(context.sender) + digest)
             self.clients += 1
+        if self._adds_seeds:
+            apply_masks(self._total, opened, [])
+            return
+        for masked in opened:
+            self._total += np.frombuffer(masked, dtype=self._total.dtype)
 
     @property
     def transcript(self) -> bytes:
@@ -117,16 +132,14 @@ class Addition(Private):
     def _of(self, sender: str) -> SealContext:
         return replace(self._context, sender=sender)
 
-    def _known(self, portions: Mapping[str, bytes]) -> Iterator[tuple[str, tuple[Portion, bytes]]]:
-        """Yield what clients of the roster signed, with the text that they signed."""
+    def _known(self, portions: Mapping[str, bytes]) -> Iterator[_Signed]:
+        """Yield what clients of the roster signed."""
         for sender, raw in portions.items():
             try:
                 portion = Portion.from_bytes(raw)
-                mine = sha256(portion.box).digest()
-                seeds, vectors = (
-                    (mine, portion.other) if self._adds_seeds else (portion.other, mine)
-                )
-                signed = signed_text(self._of(portion.name), seeds, vectors)
+                context = self._of(portion.name)
+                digests = sha256(portion.box).digest(), portion.other
+                signed = signed_text(context, *(digests if self._adds_seeds else digests[::-1]))
                 place = self._roster.position(portion.name)
                 self._roster.verify(place, portion.signature, signed)
             except InvalidReply as error:
@@ -136,15 +149,11 @@ class Addition(Private):
             except BadSignature:
                 self.rejected[sender] = "BadSignature: not signed by this client for this sum"
             else:
-                yield sender, (portion, signed)
+                yield _Signed(sender, context, portion.box, sha256(signed).digest())
 
-    def _add(self, opened: bytes) -> None:
-        """Add a seed's mask, or a masked vector."""
-        if self._adds_seeds:
-            if len(opened) != KEY:
-                raise InvalidReply("a seed has the wrong length")
-            apply_masks(self._total, [opened], [])
-            return
-        if len(opened) != self._total.nbytes:
-            raise InvalidReply("a masked vector has the wrong length")
-        self._total += np.frombuffer(opened, dtype=self._total.dtype)
+    def _opened(self, box: bytes, context: SealContext) -> bytes:
+        """Return a seed, or a masked vector."""
+        opened = open_sealed(self._key, box, context)
+        if len(opened) != (KEY if self._adds_seeds else self._total.nbytes):
+            raise InvalidReply("a part of a client's numbers has the wrong length")
+        return opened
