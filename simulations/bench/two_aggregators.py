@@ -1,0 +1,144 @@
+"""Cost of sums of two aggregators in one process, beside the bare operations and SecAgg+.
+
+python simulations/bench/two_aggregators.py                 # n = 100, 1,000 cells; SecAgg+ k = 24
+python simulations/bench/two_aggregators.py --neighbours 0  # without SecAgg+, which takes minutes
+
+CPU counts everybody: clients, the server's cutting and adding, and both aggregators, with
+signatures and the reading and writing of every message. Floor: the X25519 and Ed25519 operations
+that nobody can do without (two sealings of two operations each, two openings, a signature, which
+both aggregators verify), timed in the same run, in turns with the sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from statistics import median
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import NDArray
+from rich.console import Console
+
+from flwr_kld.messages.sealing import AggregatorKey, SealContext
+from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.privacy.private import Held
+from flwr_kld.secure_aggregation import Identity, Roster
+from flwr_kld.secure_aggregation.ring import from_ring
+from flwr_kld.split_sum.addition import Addition
+from flwr_kld.split_sum.parcel import Parcel, split
+from flwr_kld.trust.two_aggregators import central_of
+
+_RANDOM = np.random.default_rng(0)
+_NOISE = 60.0
+"""Epsilon of the bench's sums: a number is noised with P = 2e-13, so sums are held to the truth."""
+
+
+class Federation:
+    """Identities of n clients and two aggregators, made once."""
+
+    def __init__(self, clients: int, cells: int) -> None:
+        self.keys = AggregatorKey.generate(), AggregatorKey.generate()
+        self.who = {f"client-{i:05d}": Identity.generate() for i in range(clients)}
+        self.roster = Roster({name: key.public for name, key in self.who.items()})
+        seeds, vectors = (key.public.hex() for key in self.keys)
+        guarantee = Guarantee(_NOISE)
+        self.terms = SplitTerms(seeds, vectors, guarantee, "laplace", None, 1, cells, False)
+        self.event = central_of(self.terms)
+
+    def run(self, rows: NDArray[np.uint32], check: str) -> tuple[list[float], int]:
+        """Return CPU milliseconds a client of clients, server and aggregators, and bytes sent.
+
+        Raises
+        ------
+        RuntimeError
+            If the sum is wrong.
+        """
+        terms, clock = self.terms, time.process_time
+        asked = SealContext(1, check, "r" * 64, "p" * 64, terms.to_json(), "")
+        began = clock()
+        sent = []
+        for (name, identity), row in zip(self.who.items(), rows, strict=True):
+            sealed_for = replace(asked, sender=name)
+            sent.append(split(Held(row), terms, identity, sealed_for).to_bytes())
+        clients = clock()
+        portions = [Parcel.from_bytes(raw).portions() for raw in sent]
+        first, second = ({n: both[i] for n, both in zip(self.who, portions, strict=True)}
+                         for i in range(2))  # fmt: skip
+        server = clock()
+        answers = []
+        for key, boxes in zip(self.keys, (first, second), strict=True):
+            addition = Addition(key, terms, asked, self.roster)
+            addition.take(boxes)
+            answers.append(addition.answer(self.event, SystemBits()))
+        aggregators = clock()
+        total = from_ring(sum(np.frombuffer(answer, "<u4") for answer in answers))
+        if (total != rows.sum(0)).any():
+            raise RuntimeError("a sum is wrong")
+        times = np.diff([began, clients, server, aggregators])
+        return (1e3 * times / len(rows)).tolist(), len(sent[0])
+
+
+def floor_ms(repeats: int = 100) -> float:
+    """CPU milliseconds a client of the bare public-key operations: nothing else, no Python."""
+    text = bytes(96)
+    signer, own = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
+    signature, verifier = signer.sign(text), signer.public_key()
+    other = X25519PrivateKey.generate().public_key()
+    began = time.process_time()
+    for _ in range(repeats):
+        for _ in range(2):  # of each of two boxes
+            X25519PrivateKey.generate()
+            own.exchange(other)
+            own.exchange(other)
+            verifier.verify(signature, text)
+        signer.sign(text)
+    return 1e3 * (time.process_time() - began) / repeats
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--cells", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--neighbours", type=int, default=24, help="of SecAgg+; 0: leave it out")
+    given = parser.parse_args()
+    console = Console()
+    federation = Federation(given.clients, given.cells)
+    rows = _RANDOM.integers(0, 1000, (given.clients, federation.terms.length), dtype=np.uint32)
+    federation.run(rows, "warm")
+    ours, floors, ratios, sent = [], [], [], 0
+    for i in range(given.repeats):
+        before = floor_ms()
+        times, sent = federation.run(rows, f"check-{i}")
+        floors.append((before + floor_ms()) / 2)
+        ours.append(times)
+        ratios.append(sum(times) / floors[-1])
+    client, server, aggregators = (median(part) for part in zip(*ours, strict=True))
+    total = median(map(sum, ours))
+    console.print(
+        f"n={given.clients}, {given.cells} cells: {total:.3f} ms a client (client {client:.3f}, "
+        f"server {server:.3f}, both aggregators {aggregators:.3f}); floor {median(floors):.3f} ms; "
+        f"{median(ratios):.2f} × the floor, at best {min(ratios):.2f}"
+    )
+    extra = sent - 4 * given.cells
+    console.print(f"a client sends {sent:,} bytes in one message: {extra} over 4 bytes a cell")
+    if given.neighbours:
+        from secaggplus import secaggplus_ms
+
+        whole, nobody = rows[:, : given.cells], np.zeros(given.clients, dtype=bool)
+        theirs = secaggplus_ms(whole, given.neighbours, given.neighbours // 2 + 1, nobody)
+        times, _ = federation.run(rows, "after")
+        after = (total + sum(times)) / 2
+        console.print(
+            f"SecAgg+, k={given.neighbours}: {theirs:.0f} ms a client, {theirs / after:.0f} × ours"
+        )
+
+
+if __name__ == "__main__":
+    main()
