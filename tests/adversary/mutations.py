@@ -57,7 +57,7 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
             claims = {name: asked[name] for name in ("epsilon", "delta", "adjacency", "unit")}
             sealed_for.update(claims, clip=asked["clip"] or None, columns=asked["columns"])
             if "scored" in sealed_for:
-                columns = len(json.loads(asked["scores"]) or ())
+                columns = len(scores or ())
                 numbers = 5 * columns or asked["cells"]
                 sealed_for.update(scored=columns > 0, numbers=numbers)
             text = json.dumps(sealed_for, sort_keys=True, separators=(",", ":"))
