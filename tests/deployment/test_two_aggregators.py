@@ -1,0 +1,68 @@
+"""Two aggregators on a real SuperLink: two clients and both aggregators, each a SuperNode.
+
+On two idle cores a deciding check shall take 20 s at most. That is printed and not asserted: on a
+busy machine processes start slowly.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flower_deployment import Deployment
+
+from flwr_kld.clients import AggregatorKey
+from flwr_kld.secure_aggregation import Identity, Roster
+
+pytestmark = pytest.mark.slow
+CLIENTS, EACH = ("ayr", "bern"), 10_000
+APP = Path(__file__).parent / "apps" / "split"
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    """Nodes whose operators' files say who they are; `app` pins both aggregators."""
+    running = Deployment(tmp_path)
+    keys = [AggregatorKey.generate() for _ in range(2)]
+    who = {name: Identity.generate() for name in CLIENTS}
+    roster = tmp_path / "roster.json"
+    roster.write_text(Roster({name: one.public for name, one in who.items()}).to_json())
+    app = shutil.copytree(APP, tmp_path / "app")
+    pinned = tuple(key.public for key in keys)
+    (app / "split" / "pinned.py").write_text(f"AGGREGATORS = {pinned!r}\n")
+    try:
+        running.start()
+        for name, identity in who.items():
+            file = tmp_path / f"{name}.identity"
+            file.touch(0o600)
+            file.write_bytes(identity.to_bytes())
+            running.add_node(name, f'drift-identity="{file}" drift-roster="{roster}"')
+        for i, key in enumerate(keys):
+            key.save(file := tmp_path / f"aggregator-{i}.key")
+            running.add_node(
+                f"aggregator-{i}",
+                f'drift-role="aggregator" drift-key="{file}" drift-roster="{roster}" '
+                f'drift-memory="{tmp_path / f"memory-{i}"}"',
+            )
+        yield running
+    finally:
+        running.stop()
+
+
+def test_the_seconds_of_a_deciding_check(deployment: Deployment, tmp_path: Path, capsys):
+    nodes = len(CLIENTS) + 2
+    printed = deployment.run(tmp_path / "app", "--run-config", f"nodes={nodes}")
+    found = [json.loads(line) for line in re.findall(r"CHECK (\{.*\})", printed)]
+    assert len(found) == 2, printed[-3000:]
+    with capsys.disabled():
+        for check in found:
+            cost = check["cost"]
+            parts = (f"{cost[part]:.1f} {part}" for part in ("asking", "waiting", "computing"))
+            print(f"\nsplit: {cost['seconds']:.1f} s ({', '.join(parts)})", end="")
+    for check in found:
+        assert check["protection"]["trust"] == "two-aggregators"
+        assert (check["cohort"]["asked"], check["cohort"]["survivors"]) == (2, 2)
+        assert check["verdict"]["lower_bound"] is not None, check["verdict"]["reason"]
+        assert check["verdict"]["outcome"] != "drift"
