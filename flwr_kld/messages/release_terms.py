@@ -83,7 +83,7 @@ class ReleaseTerms(Model, what="the terms of the release", version=VERSION, refu
     def hold_to(self, question: Question) -> None:
         """Refuse a question that claims anything else than these terms deliver."""
         mine, clip = self.guarantee, self.clip or 0
-        if mine.total_is_public or question.scores is not None:
+        if mine.total_is_public or question.adds_scores:
             clip = question.clip  # moves nothing further, and shows no more than what is public
         asked = (question.trust, question.guarantee, question.clip, question.columns)
         if (TRUST, mine, clip, self.columns) != asked:

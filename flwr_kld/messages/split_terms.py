@@ -88,14 +88,13 @@ class SplitTerms(Model, what="the terms of the split sum", version=VERSION, refu
         mine, clip = self.guarantee, self.clip or 0
         if mine.total_is_public or self.scored:
             clip = question.clip  # moves nothing further, and shows no more than what is public
-        scored = question.scores is not None
         if (TRUST, mine, clip, self.columns, self.numbers, self.scored) != (
             question.trust,
             question.guarantee,
             question.clip,
             question.columns,
             question.length,
-            scored,
+            question.adds_scores,
         ):
             raise QueryRefused("the question claims another sum than the terms of the aggregators")
 

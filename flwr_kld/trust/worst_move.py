@@ -35,7 +35,7 @@ def worst_move(question: Question, noise: NoiseTerms | None) -> Moves:
     QueryRefused
         If whole clients are to be hidden and nothing bounds their vectors.
     """
-    if question.scores is not None:
+    if question.adds_scores:
         return sums_move(question.columns)  # in steps, which clients compute from what is claimed
     adjacency = question.guarantee.adjacency
     if question.guarantee.unit is Unit.CLIENT:
@@ -56,7 +56,7 @@ def hidden_move(question: Question, noise: NoiseTerms | None) -> Moves:
     """
     if noise is not None:
         return noise.event().moves
-    if question.scores is not None:
+    if question.adds_scores:
         return sums_move(question.columns)
     if question.guarantee.unit is Unit.CLIENT:
         return Clip(question.clip).moves(Adjacency.ADD_REMOVE, question.columns)
@@ -75,7 +75,7 @@ def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
         raise QueryRefused("the noise is for another number of columns than the question has")
     if (
         noise is not None
-        and question.scores is None
+        and not question.adds_scores
         and question.clip
         and question.guarantee.adjacency is not Adjacency.REPLACE_ONE
     ):
