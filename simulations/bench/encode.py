@@ -42,6 +42,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
     for number in (100,) if quick else (1_000, 10_000, 100_000):
         images = np.random.default_rng(0).integers(0, 2, (number, 28, 28), dtype=np.uint8)
         domain = BlockPatterns(pixels="uint8", side=28)
+        domain.encode(images)  # the first one fills caches
         yield measured(
             "encode",
             "images",
