@@ -1,0 +1,245 @@
+"""KL-risk of queries that adapt against one design for all rounds, in rounds of 100 reports.
+
+Run ``python simulations/studies/predictor_adaptive.py [--runs N] [--out DIR]``; the same command
+goes on where it was stopped. Three parts, each learner without fixed share: K hypotheses of the two
+families of `predictor_learners`, one of which is true; Theorem 3's class; and a truth outside the
+class, half of one hypothesis and half of another, where the last prediction stands beside that of
+the EM read-out (``mixture``). Every query that is asked is held against epsilon in exact
+arithmetic. Risks are shares of the uniform mixture's: means over instances with standard errors,
+and geometric means.
+
+Writes ``predictor_adaptive.csv``, ``.json`` and ``.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from flwr_kld._extras import require
+from flwr_kld.predictors import BayesMixture
+from flwr_kld.predictors.local_report import LocalReports
+from flwr_kld.predictors.query import Query
+from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.simulations.studies.predictor_hard_instance import hard_class
+from flwr_kld.simulations.studies.predictor_learners import FAMILIES, Floats, hypotheses_of
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete, seed_of
+from flwr_kld.simulations.studies.runner import Row, save, show
+
+BATCH, HORIZON, LABELS = 100, 10_000, 1_000
+EPSILONS = (0.5, 1.0, 4.0)
+HARD_PAIRS, HARD_HORIZON = 127, 100_000
+STATIC_RUNS, HARD_RUNS = 4, 8
+"""At most: a static design takes long to find, and Theorem 3's class has 1,000 rounds."""
+SURE = 1 - 1e-9
+"""Weight of the truth from which on nothing more is lost that the table would show."""
+INSIDE, OUTSIDE, HARD = "inside", "outside", "theorem 3"
+
+
+class Asked:
+    """Counts the queries that were asked, and holds each against epsilon."""
+
+    def __init__(self, epsilon: float) -> None:
+        self._bound = exp_below(epsilon)
+        self._held: set[Query] = set()
+
+    @property
+    def count(self) -> int:
+        """How many different queries were asked."""
+        return len(self._held)
+
+    def hold(self, query: Query) -> None:
+        """Compare all labels' laws of the symbol, in integers.
+
+        Raises
+        ------
+        AssertionError
+            If one symbol is more than ``e**epsilon`` times as likely from one label as another.
+        """
+        if query in self._held:
+            return
+        self._held.add(query)
+        classes = np.unique(query.class_of).tolist()
+        for symbol in range(query.channel.symbols):
+            weights = [query.channel.weight(c, symbol) for c in classes]
+            if Fraction(max(weights), min(weights)) > self._bound:
+                raise AssertionError("a query that was asked is not private")
+
+
+def play(
+    predictor: BayesMixture, law: Floats, rounds: int, rng: np.random.Generator, asked: Asked
+) -> Iterator[Floats]:
+    """Yield the prediction before each round, then let 100 clients of that law report."""
+    for number in range(1, rounds + 1):
+        yield predictor.predict()
+        design = predictor.design(round=number)
+        often = rng.multinomial(BATCH, design.shares)
+        queries, symbols = [], []
+        for place, count in zip(predictor.numbers(number), often, strict=True):
+            if count:
+                query = predictor.query(place)
+                asked.hold(query)
+                summed = np.bincount(query.class_of, law, query.channel.classes)
+                masses: Floats = np.asarray(summed, dtype=np.float64)
+                chances = query.channel.push(masses)
+                drawn = rng.multinomial(count, chances / chances.sum())
+                symbols.append(np.repeat(np.arange(len(drawn)), drawn))
+                queries.append(np.full(count, place))
+        reports = np.concatenate(symbols)[:, None]
+        predictor.update(LocalReports(number, np.concatenate(queries), reports))
+
+
+def divergence(law: Floats, predicted: Floats) -> float:
+    """``KL(law || predicted)`` in nats."""
+    some = law > 0
+    return float(law[some] @ np.log(law[some] / predicted[some]))
+
+
+def instance(task: Configuration) -> tuple[Floats, int]:
+    """Laws and which of them is true; the same for every epsilon and design."""
+    family, k, m = task["family"], task["K"], task["M"]
+    same = {"family": family, "K": k, "M": m, "run": task["run"]}
+    rng = np.random.default_rng(seed_of(same, "instance"))
+    table = hard_class(k // 2) if family == HARD else FAMILIES[family](k, m, rng)
+    return table, int(rng.integers(k))
+
+
+def measure(shared: Any, task: Configuration) -> Arrays:
+    """Run one learner on one instance."""
+    began, (table, true) = time.process_time(), instance(task)
+    rng = np.random.default_rng(seed_of(task, "reports"))
+    law = table[true]
+    if task["part"] == OUTSIDE:
+        law = (law + table[(true + 1) % len(table)]) / 2
+    asked, epsilon = Asked(task["epsilon"]), task["epsilon"]
+    predictor = BayesMixture(hypotheses_of(table), epsilon, design=task["design"], share=0.0)
+    risk, rounds = 0.0, task["horizon"] // BATCH
+    for number, predicted in enumerate(play(predictor, law, rounds, rng, asked)):
+        risk += BATCH * divergence(law, predicted)
+        if task["part"] != OUTSIDE:
+            predictor.settle(number)
+            if predictor.weights[true] > SURE:
+                break
+    found = {
+        "risk": risk,
+        "uniform": task["horizon"] * divergence(law, table.mean(axis=0)),
+        "queries": asked.count,
+        "predict": divergence(law, predictor.predict()),
+        "mixture": divergence(law, predictor.mixture @ table),
+        "cpu": time.process_time() - began,
+    }
+    return {name: np.array(value) for name, value in found.items()}
+
+
+def tasks_of(runs: int, horizon: int, labels: int) -> list[Configuration]:
+    """Say what is measured: run by run, so that a study that is stopped has some of everything."""
+    tasks: list[Configuration] = []
+
+    def add(part: str, family: str, k: int, m: int, epsilon: float, design: str, t: int) -> None:
+        tasks.append(
+            {"part": part, "family": family, "K": k, "M": m, "epsilon": epsilon,
+             "design": design, "horizon": t, "run": run}
+        )  # fmt: skip
+
+    for run in range(runs):
+        for family in FAMILIES:
+            for epsilon in EPSILONS:
+                add(INSIDE, family, 100, labels, epsilon, "adaptive", horizon)
+                if run < STATIC_RUNS:
+                    add(INSIDE, family, 100, labels, epsilon, "design", horizon)
+            if run < STATIC_RUNS:
+                add(INSIDE, family, 24, labels, 1.0, "adaptive", horizon)
+                add(INSIDE, family, 24, labels, 1.0, "design", horizon)
+        if run < STATIC_RUNS:
+            for epsilon in EPSILONS:
+                add(OUTSIDE, "dirichlet", 100, labels, epsilon, "adaptive", horizon)
+        if run < HARD_RUNS:
+            add(HARD, HARD, 2 * HARD_PAIRS, 0, 1.0, "adaptive", 10 * horizon)
+    return tasks
+
+
+def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
+    """Mean of each setting over its instances."""
+    found: dict[tuple[Any, ...], list[Arrays]] = {}
+    for task in tasks:
+        result = kept.load(task)
+        if result is not None:
+            key = tuple(task[name] for name in ("part", "family", "K", "epsilon", "design"))
+            found.setdefault(key, []).append(result)
+    rows: list[Row] = []
+    for (part, family, k, epsilon, design), own in found.items():
+        risks = np.array([float(result["risk"]) for result in own])
+        shares = risks / [float(result["uniform"]) for result in own]
+        error = shares.std(ddof=1) / math.sqrt(len(own)) if len(own) > 1 else math.nan
+
+        def mean(name: str, own: list[Arrays] = own) -> float:
+            return float(f"{np.mean([float(result[name]) for result in own]):.4g}")
+
+        rows.append({
+            "part": part, "family": family, "K": k, "epsilon": epsilon, "design": design,
+            "instances": len(own), "share": float(f"{shares.mean():.4g}"),
+            "error": float(f"{error:.2g}"),
+            "geometric": float(f"{np.exp(np.log(shares).mean()):.4g}"),
+            "risk": float(f"{risks.mean():.4g}"), "predict": mean("predict"),
+            "mixture": mean("mixture"), "queries": int(sum(int(r["queries"]) for r in own)),
+        })  # fmt: skip
+    return rows
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw each setting's share of the uniform mixture's risk."""
+    figure = require("matplotlib.figure", extra="plots").Figure((9, 4), layout="constrained")
+    panels = figure.subplots(1, len(FAMILIES), sharey=True)
+    for axes, family in zip(panels, FAMILIES, strict=True):
+        for design in ("adaptive", "design"):
+            own = [r for r in rows if (r["part"], r["family"], r["K"], r["design"]) ==
+                   (INSIDE, family, 100, design)]  # fmt: skip
+            axes.errorbar(
+                [row["epsilon"] for row in own], [row["share"] for row in own],
+                [row["error"] for row in own], marker="o", capsize=3, label=design,
+            )  # fmt: skip
+        axes.set(xscale="log", yscale="log", title=f"{family}, K = 100", xlabel="ε")
+        axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("KL-risk / uniform mixture's")
+    panels[0].legend(frameon=False)
+    figure.savefig(path, dpi=130)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=int, default=16, help="instances of each setting")
+    parser.add_argument("--horizon", type=int, default=HORIZON, help="reports")
+    parser.add_argument("--labels", type=int, default=LABELS, help="M")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
+    parser.add_argument("--out", type=Path, default=Path("out/predictor_adaptive"))
+    chosen, console = parser.parse_args(arguments), Console()
+    tasks = tasks_of(chosen.runs, chosen.horizon, chosen.labels)
+    kept = Kept(chosen.out / "results")
+    try:
+        with kept.held():
+            complete(measure, None, tasks, kept, workers=chosen.workers, console=console)
+            rows = rows_of(tasks, kept)
+    except ValueError as error:
+        sys.exit(str(error))
+    show("KL-risk over the uniform mixture's, rounds of 100", rows, console)
+    seconds = sum(float(result["cpu"]) for task in tasks if (result := kept.load(task)))
+    console.print(f"Every query asked is epsilon-private. {seconds:.0f} CPU seconds.")
+    save(rows, chosen.out, "predictor_adaptive")
+    plot(rows, chosen.out / "predictor_adaptive.png")
+
+
+if __name__ == "__main__":
+    main()
