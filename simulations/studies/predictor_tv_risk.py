@@ -80,7 +80,8 @@ def measure(shared: None, task: Configuration) -> Arrays:
 def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
     """Take the worst α of every K, T, ε and learner.
 
-    ``over_rate`` is the risk over √(K/T)/ε, ``over_root`` over its square root.
+    ``over_rate`` is the risk over √(K/T)/ε, ``over_root`` over its square root; at an ``edge``
+    the worst α is the largest tried, and a larger one may be worse.
     """
     risks: dict[tuple[Any, ...], dict[float, list[float]]] = {}
     for task in tasks:
@@ -96,7 +97,8 @@ def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
         rows.append(
             {
                 "learner": learner, "K": k, "T": horizon, "epsilon": epsilon,
-                "alpha": distance, "tv_risk": float(f"{risk:.6g}"),
+                "alpha": distance, "edge": distance == max(by_distance),
+                "tv_risk": float(f"{risk:.6g}"),
                 "over_rate": float(f"{risk / wanted:.4g}"),
                 "over_root": float(f"{risk / math.sqrt(wanted):.4g}"),
                 "theorem_6": float(f"{theorem_6(k, horizon, epsilon):.4g}"),
@@ -109,7 +111,7 @@ def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
 def exponents(rows: Sequence[Row]) -> dict[str, float]:
     """Slopes of ln TV-risk over ln √(K/T)/ε: 1 as conjectured, 1/2 as Theorem 6 has it.
 
-    Settings whose worst class is the farthest that there is say nothing of the rate.
+    Settings whose worst α is the largest tried say nothing of the rate.
     """
     return {
         learner: float(f"{np.polyfit(np.log(x), np.log(y), 1)[0]:.3g}")
@@ -119,9 +121,7 @@ def exponents(rows: Sequence[Row]) -> dict[str, float]:
                 [conjectured(row["K"], row["T"], row["epsilon"]) for row in own],
                 [row["tv_risk"] for row in own],
             )
-            for own in [
-                [row for row in rows if row["learner"] == learner and row["alpha"] < FARTHEST]
-            ]
+            for own in [[row for row in rows if row["learner"] == learner and not row["edge"]]]
             if len(own) > 1
         ]
     }

@@ -44,10 +44,10 @@ def test_the_worst_class_stands_for_its_setting(tmp_path):
 
 def test_exponents_are_those_of_powers():
     rows = [
-        {"learner": learner, "K": 7, "T": t, "epsilon": 1.0, "alpha": 0.1,
+        {"learner": learner, "K": 7, "T": t, "epsilon": 1.0, "edge": t == 10,
          "tv_risk": 0.3 * study.conjectured(7, t, 1.0) ** power}
         for learner, power in zip(study.LEARNERS, (1.0, 0.5), strict=True)
-        for t in (100, 1_000, 10_000)
+        for t in (10, 100, 1_000, 10_000)
     ]  # fmt: skip
     assert study.exponents(rows) == {"default": 1.0, "algorithm 2": 0.5}
 
