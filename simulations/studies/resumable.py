@@ -203,10 +203,13 @@ def _started(workers: int, address: str | None) -> Any:
         try:
             ray.init(log_to_driver=False, **({"address": address} if address else local))
             return ray
-        except Exception:  # Ray raises no narrower one
+        except Exception as error:  # Ray raises no narrower one
             ray.shutdown()
             if not left:
-                raise
+                raise ValueError(
+                    f"Ray did not start in {_STARTS} tries: {error} If the machine is busy, "
+                    "--workers 0 does without Ray"
+                ) from error
 
 
 def _text(configuration: Configuration) -> str:

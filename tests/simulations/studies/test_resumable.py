@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from flwr_kld.simulations.studies import resumable
 from flwr_kld.simulations.studies.resumable import Kept, complete, key_of, seed_of
 
 TASKS = [{"study": "sums", "size": n} for n in (3, 5, 8)]
@@ -134,3 +135,18 @@ def test_a_run_that_is_killed_ten_times_ends_as_one_that_is_not(tmp_path):
         process.join()
     with Kept(tmp_path / "killed").held():  # the lock died with its holder
         assert run(tmp_path / "killed", tasks) == run(tmp_path / "whole", tasks)
+
+
+def test_a_ray_that_does_not_start_says_what_to_do(tmp_path, monkeypatch):
+    class Ray:
+        @staticmethod
+        def init(**_):
+            raise RuntimeError("timed out.")
+
+        @staticmethod
+        def shutdown():
+            pass
+
+    monkeypatch.setattr(resumable, "require", lambda *_, **__: Ray)
+    with pytest.raises(ValueError, match=r"in 4 tries: timed out\. .*--workers 0"):
+        complete(work, 1.0, TASKS, Kept(tmp_path), workers=2, console=QUIET)

@@ -2,7 +2,7 @@
 
 import csv
 import json
-import signal
+import multiprocessing
 import subprocess
 import sys
 import time
@@ -136,15 +136,22 @@ COMMAND = [sys.executable, study.__file__, "--smoke"]
 
 
 @pytest.mark.slow
-def test_workers_and_kills_change_nothing(tmp_path, smoke):
-    """One worker, two workers, and a run that is killed ten times: the tables of no worker."""
+def test_a_study_that_is_killed_ten_times_ends_with_the_same_tables(tmp_path, smoke):
+    """By SIGKILL, while it loads, computes, writes or summarises."""
     rng = np.random.default_rng(0)
-    killed = [*COMMAND, "--workers", "2", "--out", str(tmp_path / "killed")]
+    arguments = [*SMOKE, "--out", str(tmp_path)]
     for _ in range(10):
-        process = subprocess.Popen(killed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(float(rng.uniform(1, 40)))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run(killed, check=True)
-    subprocess.run([*COMMAND, "--workers", "1", "--out", str(tmp_path / "one")], check=True)
-    assert tables(tmp_path / "killed") == tables(tmp_path / "one") == tables(smoke)
+        process = multiprocessing.get_context("fork").Process(target=study.main, args=[arguments])
+        process.start()
+        time.sleep(float(rng.uniform(0.2, 8)))
+        process.kill()
+        process.join()
+    study.main(arguments)
+    assert tables(tmp_path) == tables(smoke)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_change_nothing(tmp_path, smoke, workers):
+    subprocess.run([*COMMAND, "--workers", str(workers), "--out", str(tmp_path)], check=True)
+    assert tables(tmp_path) == tables(smoke)
