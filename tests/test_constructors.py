@@ -17,7 +17,6 @@ from public_face import numbers, public
 from flwr_kld import (
     accounting,
     clients,
-    guard,
     integral,
     planner,
     predictors,
@@ -40,6 +39,7 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.labels import Labels
 from flwr_kld.guard.limits import Limits
+from flwr_kld.guard.receipts import Receipt
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.e_detector import EDetector, Standing
 from flwr_kld.inference.estimators.paper import paper
@@ -239,7 +239,7 @@ ANSWERS = {
     accounting.BudgetExhausted,
     Entry, Release, Reservation, Spent,
     accounting.states.Remembered, Delivery, ErrorSplit, Estimate,
-    Movement, guard.Receipt, IntegralEvent, Recommendation,
+    Movement, Receipt, IntegralEvent, Recommendation,
     Forecast, Leader, PrivacyEvent, QueryPlan, Point,
     PredictorReport, ReferenceReport, DriftReport, report.Verdict,
     SumResult,

@@ -7,6 +7,5 @@ server ships can loosen what it says.
 from flwr_kld.guard.audit import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.key import node_identity
-from flwr_kld.guard.receipts import Receipt
 
-__all__ = ["Guard", "Receipt", "node_identity", "verify"]
+__all__ = ["Guard", "node_identity", "verify"]
