@@ -17,6 +17,7 @@ from numbered import Numbered
 from privacy.forks import in_a_fork
 from rich.console import Console
 from secure_aggregation.summing import EASY, Sum, people, session_of
+from splitting import Actors
 
 import flwr_kld
 from flwr_kld.clients.own_records import Records
@@ -42,6 +43,7 @@ from flwr_kld.secure_aggregation import Identity
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.keys import OneUseKey
 from flwr_kld.secure_aggregation.messages import Phase
+from flwr_kld.split_sum.addition import Addition
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
@@ -77,6 +79,13 @@ def summed() -> Sum:
     return total
 
 
+def added_up() -> Addition:
+    actors = Actors(3)
+    addition = actors.addition(1, actors.portions()[1])
+    addition._total[:] = COUNT
+    return addition
+
+
 def boosted() -> Boosted:
     outcome = Boosted(1.0, 2)
     outcome.add(
@@ -106,6 +115,7 @@ def private_objects() -> list[Private]:
         Sampler(box, 3),
         Points(points[:, None], points, points, COUNT),
         boosted(),
+        added_up(),
         Identity(KEY),
         AggregatorKey(KEY),
         OneUseKey(KEY),

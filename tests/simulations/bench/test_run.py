@@ -23,6 +23,17 @@ def rows_of(name: str) -> Iterator:
     return module.rows(1, quick=True)
 
 
+def test_a_bench_gives_rows_beside_the_yardsticks(tmp_path: Path):
+    run = importlib.import_module("run")
+    rows = list(rows_of("encode"))
+    assert {row.bench for row in rows} == {"encode"}
+    assert all(row.seconds > 0 and row.x25519 > 0 and row.numpy > 0 for row in rows)
+    run.save(rows, tmp_path)
+    told = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["seconds"] for row in told["rows"]] == [row.seconds for row in rows]
+
+
+@pytest.mark.slow
 def test_every_bench_gives_rows_beside_the_yardsticks(tmp_path: Path):
     run = importlib.import_module("run")
     rows = [row for name in run.BENCHES for row in rows_of(name)]
