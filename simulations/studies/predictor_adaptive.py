@@ -210,6 +210,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
             )  # fmt: skip
         axes.set(xscale="log", yscale="log", title=f"{family}, K = 100", xlabel="ε")
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        axes.set_xticks([], minor=True)
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("KL-risk / uniform mixture's")
