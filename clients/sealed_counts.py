@@ -63,7 +63,8 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
     def drift_seal(message: Message, context: Context) -> Message:
         """Seal the counts of each member that is asked, or say why not."""
         try:
-            question, terms = _read(message.content)
+            question, text = asked(message.content)
+            terms = ReleaseTerms.from_json(text)
             if terms.aggregator != pinned.hex():
                 raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
             terms.hold_to(question)
@@ -72,7 +73,7 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
             # Two boxes of one client would be two shares of the sum.
             use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:
-            return _reply(message, Answer("", "", [], [str(error)]), ConfigRecord())
+            return answered(message, Answer("", "", [], [str(error)]), ConfigRecord())
         answer, boxes = Answer(question.check, question.plan, [], []), ConfigRecord()
         for member in dict.fromkeys(question.members):
             with answering(answer, member):
@@ -86,18 +87,26 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
                     sender_name(context.node_id, member),
                 )
                 boxes[str(member)] = counts.sealed(partial(seal, pinned, context=sealed_for))
-        return _reply(message, answer, boxes)
+        return answered(message, answer, boxes)
 
 
-def _read(content: RecordDict) -> tuple[Question, ReleaseTerms]:
+def asked(content: RecordDict) -> tuple[Question, str]:
+    """Read the question, and the text of the terms to seal for; empty where there is none.
+
+    Raises
+    ------
+    QueryRefused
+        If there is no valid question.
+    """
     question, terms = content.get(QUESTION), content.get(TERMS)
     text = terms.get(TERMS) if isinstance(terms, ConfigRecord) else None
     return (
         Question.from_config(question if isinstance(question, ConfigRecord) else {}),
-        ReleaseTerms.from_json(text if isinstance(text, str) else ""),
+        text if isinstance(text, str) else "",
     )
 
 
-def _reply(message: Message, answer: Answer, boxes: ConfigRecord) -> Message:
-    content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), SEALED: boxes})
+def answered(message: Message, answer: Answer, sealed: ConfigRecord) -> Message:
+    """Return the reply: the answer, and what is sealed, by member."""
+    content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), SEALED: sealed})
     return Message(content, reply_to=message)

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.admission import answering
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.clients.sealed_counts import Agree, Count
+from flwr_kld.clients.sealed_counts import Agree, Count, answered, asked
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import (
-    ANSWER,
-    QUESTION,
-    SEALED,
-    SPLIT_ACTION,
-    TERMS,
-    Answer,
-    Question,
-)
+from flwr_kld.messages.question import SPLIT_ACTION, Answer
 from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.privacy.bits import SystemBits
@@ -63,7 +55,8 @@ def answer_split(
     def drift_split(message: Message, context: Context) -> Message:
         """Split the counts of each member that is asked, or say why not."""
         try:
-            question, terms = _read(message.content)
+            question, text = asked(message.content)
+            terms = SplitTerms.from_json(text)
             if (terms.seeds, terms.vectors) != (first, second):
                 raise QueryRefused("WrongAggregator: the keys to seal to are not those pinned here")
             terms.hold_to(question)
@@ -72,7 +65,7 @@ def answer_split(
             # Two parcels of one client would be two shares of the sum.
             use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:
-            return _reply(message, Answer("", "", [], [str(error)]), ConfigRecord())
+            return answered(message, Answer("", "", [], [str(error)]), ConfigRecord())
         answer, parcels = Answer(question.check, question.plan, [], []), ConfigRecord()
         for member in dict.fromkeys(question.members):
             with answering(answer, member):
@@ -96,18 +89,4 @@ def answer_split(
                     partial(split, terms=terms, identity=key, context=sealed_for), terms.bits
                 )
                 parcels[str(member)] = parcel.to_bytes()
-        return _reply(message, answer, parcels)
-
-
-def _read(content: RecordDict) -> tuple[Question, SplitTerms]:
-    question, terms = content.get(QUESTION), content.get(TERMS)
-    text = terms.get(TERMS) if isinstance(terms, ConfigRecord) else None
-    return (
-        Question.from_config(question if isinstance(question, ConfigRecord) else {}),
-        SplitTerms.from_json(text if isinstance(text, str) else ""),
-    )
-
-
-def _reply(message: Message, answer: Answer, parcels: ConfigRecord) -> Message:
-    content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), SEALED: parcels})
-    return Message(content, reply_to=message)
+        return answered(message, answer, parcels)
