@@ -11,7 +11,7 @@ import pytest
 from splitting import CELLS, Actors, agreed, terms_of
 
 from flwr_kld.errors import CheckFailed, InvalidReply, QueryRefused
-from flwr_kld.messages.sealing import AggregatorKey, seal
+from flwr_kld.messages.sealing import AggregatorKey, open_sealed, seal
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.guarantee import Adjacency, Unit
@@ -19,6 +19,7 @@ from flwr_kld.privacy.hockey_stick import hockey_stick
 from flwr_kld.query.scores import MOVES
 from flwr_kld.secure_aggregation.identity import Identity
 from flwr_kld.secure_aggregation.masks import apply_masks
+from flwr_kld.secure_aggregation.ring import from_ring
 from flwr_kld.split_sum.addition import Addition
 from flwr_kld.split_sum.parcel import Parcel, Portion, signed_text
 from flwr_kld.trust.two_aggregators import TwoAggregators, central_of, restored
@@ -66,6 +67,20 @@ def test_one_answer_alone_is_random():
     assert not uniform(actors.total().astype("<u4")), "the test sees no difference"
 
 
+def test_each_part_of_a_parcel_is_random_and_new():
+    """Either aggregator's part, as it opens it, tells nothing of numbers that are all 0."""
+    actors = Actors(options={"numbers": 5000})
+    name, zeros = "client-0", np.zeros(actors.terms.length - 1, dtype=np.int64)
+    context = replace(actors.context, sender=name)
+    parcels = [actors.parcel(name, row=zeros) for _ in range(2)]
+    seeds = [open_sealed(actors.keys[0], parcel.seed, context) for parcel in parcels]
+    vectors = [open_sealed(actors.keys[1], parcel.vector, context) for parcel in parcels]
+    assert len({*seeds, bytes(32)}) == 3
+    one, other = map(actors.words, vectors)
+    assert uniform(one)
+    assert uniform(one - other)
+
+
 def test_lists_that_differ_show_nothing(actors):
     """Not the sum over either list, and not the difference."""
     first, second = actors.portions()
@@ -75,6 +90,22 @@ def test_lists_that_differ_show_nothing(actors):
         agreed(one, other)
     total = actors.together(actors.answer(0, one), actors.answer(1, other))
     assert (np.abs(total[:-1]) > NEAR).sum() >= CELLS - 4
+
+
+def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors, monkeypatch):
+    """The server knows that client's seed, and takes its mask off by itself."""
+    seed = bytes(range(32))
+    with monkeypatch.context() as known:
+        known.setattr("flwr_kld.split_sum.parcel.os.urandom", lambda _: seed)
+        spy = actors.parcel("client-3")
+    parcels = {name: actors.parcel(name) for name in actors.who} | {"client-3": spy}
+    first, second = actors.portions(parcels)
+    del second["client-3"]
+    both = enumerate([first, second])
+    answers = [actors.answer(i, actors.addition(i, portions)) for i, portions in both]
+    read = np.sum([actors.words(answer) for answer in answers], axis=0, dtype="<u4")
+    apply_masks(read, [], [seed])
+    assert (np.abs(from_ring(read, actors.terms.bits)[:-1]) > NEAR).sum() >= CELLS - 4
 
 
 def test_a_list_cannot_be_changed_for_a_boxs_sake(actors):
