@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from dataclasses import dataclass, field
+from typing import Literal
 
 from flwr_kld.accounting import Cost
-from flwr_kld.arguments import keep, whole
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar, Scalar, ScalarRelease
 from flwr_kld.messages.published import Published
-from flwr_kld.messages.question import MOST_COLUMNS
-from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.calibrate import (
     ball_event,
@@ -26,11 +23,11 @@ from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.trust.trust_model import Trust
+from flwr_kld.trust.central_noise import CentralNoise
 
 
 @dataclass(frozen=True)
-class Trusted(Trust):
+class Trusted(CentralNoise):
     """Central noise, added once by a server that everybody trusts (PRIEST-KLD, Algorithm 1).
 
     Parameters
@@ -45,15 +42,15 @@ class Trusted(Trust):
     adjacency : Adjacency
         Replace-one (default; the number of records is public) or add-remove (it is protected;
         who took part is public).
-    release : "counts" or Scalar
-        Noised counts (default; estimates are post-processing and measure better), or the paper's
-        single noised number.
     clip : int, optional
         Protect whole clients of at most this many records each instead of single records. Needs
         add-remove adjacency; clients with more records count a uniform sample of theirs. Which
         clients took part is public.
     columns : int
         Symbols that a record has: 1, or of a table as many as columns; a strategy says it (`over`).
+    release : "counts" or Scalar
+        Noised counts (default; estimates are post-processing and measure better), or the paper's
+        single noised number.
 
     Raises
     ------
@@ -61,26 +58,12 @@ class Trusted(Trust):
         If the arguments contradict each other, before anything is asked or spent.
     """
 
-    epsilon: float
-    delta: float = 0.0
-    noise: Literal["least", "laplace", "gaussian"] = "least"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-    release: Literal["counts"] | Scalar = "counts"
-    clip: int | None = None
-    columns: int = field(default=1, kw_only=True)
+    release: Literal["counts"] | Scalar = field(default="counts", kw_only=True)
+
+    name = "trusted"
 
     def __post_init__(self) -> None:
-        guarantee = self.guarantee
-        keep(self, epsilon=guarantee.epsilon, delta=guarantee.delta)
-        keep(self, columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS))
-        if self.noise not in ("least", "laplace", "gaussian"):
-            raise ValueError(f"noise must be 'least', 'laplace' or 'gaussian', got {self.noise!r}")
-        if not isinstance(self.release, Scalar) and self.release != "counts":
-            raise ValueError(f"release must be 'counts' or a Scalar, got {self.release!r}")
-        if self.clip is not None:
-            keep(self, clip=whole("clip", self.clip, least=1, unit="records"))
-            if self.adjacency is not Adjacency.ADD_REMOVE:
-                raise ValueError("client-level privacy (clip=…) needs Adjacency.ADD_REMOVE")
+        super().__post_init__()
         if isinstance(self.release, Scalar):
             if self.columns > 1:
                 raise ValueError('a table needs release="counts": one number tells of one column')
@@ -92,25 +75,10 @@ class Trusted(Trust):
                 )
             if self.noise == "gaussian" and self.delta == 0:
                 raise ValueError("Gaussian noise needs delta > 0")
+        elif self.release != "counts":
+            raise ValueError(f"release must be 'counts' or a Scalar, got {self.release!r}")
         else:
             self._counts_event()  # calibrated now: a bad pair fails before anything is asked
-
-    name = "trusted"
-
-    def over(self, columns: int) -> Self:
-        """Return this model for a table."""
-        return replace(self, columns=columns)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What each check promises."""
-        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
-        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
-
-    @property
-    def most_records(self) -> int:
-        """Records a client may count; 0 for no limit."""
-        return self.clip or 0
 
     @property
     def releases_counts(self) -> bool:

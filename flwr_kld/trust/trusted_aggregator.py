@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from dataclasses import dataclass, field
+from typing import Literal
 
 from flwr_kld.accounting import Cost
-from flwr_kld.arguments import keep
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar, Scalar
 from flwr_kld.messages.release_terms import TRUST, ReleaseTerms
 from flwr_kld.messages.sealing import check_public
-from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.trust.trust_model import Trust
+from flwr_kld.trust.central_noise import CentralNoise
 from flwr_kld.trust.trusted import Trusted
 
 
 @dataclass(frozen=True)
-class TrustedAggregator(Trust):
+class TrustedAggregator(CentralNoise):
     """Central noise, added once by a separate node that clients trust instead of the server.
 
     Clients seal their counts to the aggregator's public key, which they pinned; the server relays
@@ -36,7 +33,7 @@ class TrustedAggregator(Trust):
         In nats, > 0, for each check.
     aggregator : bytes
         The aggregator's 32-byte public key, ``AggregatorKey.public``.
-    delta, noise, adjacency, release, clip, columns
+    delta, noise, adjacency, clip, columns, release
         As in `Trusted`.
 
     Raises
@@ -45,32 +42,15 @@ class TrustedAggregator(Trust):
         If the arguments contradict each other, before anything is asked or spent.
     """
 
-    epsilon: float
     aggregator: bytes = field(kw_only=True)
-    delta: float = 0.0
-    noise: Literal["least", "laplace", "gaussian"] = "least"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-    release: Literal["counts"] | Scalar = "counts"
-    clip: int | None = None
-    columns: int = field(default=1, kw_only=True)
+    release: Literal["counts"] | Scalar = field(default="counts", kw_only=True)
 
     name = TRUST
 
-    def over(self, columns: int) -> Self:
-        """Return this model for a table."""
-        return replace(self, columns=columns)
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_public(self.aggregator)
-        # Calibrated now: a bad pair fails before anything is asked.
-        alike = trusted_of(self.release_terms)
-        keep(
-            self,
-            epsilon=alike.epsilon,
-            delta=alike.delta,
-            clip=alike.clip,
-            columns=alike.columns,
-        )
+        trusted_of(self.release_terms)  # calibrated now: a bad pair fails before anything is asked
 
     @property
     def release_terms(self) -> ReleaseTerms:
@@ -83,17 +63,6 @@ class TrustedAggregator(Trust):
             clip=self.clip,
             columns=self.columns,
         )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What each check promises."""
-        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
-        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
-
-    @property
-    def most_records(self) -> int:
-        """Records a client may count; 0 for no limit."""
-        return self.clip or 0
 
     @property
     def releases_counts(self) -> bool:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.accounting import Cost
-from flwr_kld.arguments import keep
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.messages.sealing import check_public
 from flwr_kld.messages.split_terms import TRUST, SplitTerms
-from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sight import AGGREGATORS_SEE_SHARES, Sight
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.trust.central_noise import CentralNoise
 from flwr_kld.trust.traffic import Traffic, split_traffic
-from flwr_kld.trust.trust_model import Trust
 from flwr_kld.trust.trusted import Trusted
 
 
 @dataclass(frozen=True)
-class TwoAggregators(Trust):
+class TwoAggregators(CentralNoise):
     """Central noise, added twice, by two nodes neither of which sees a count.
 
     Every client splits its counts in two parts, each random by itself, and seals one to each
@@ -51,32 +47,16 @@ class TwoAggregators(Trust):
         If the arguments contradict each other, before anything is asked or spent.
     """
 
-    epsilon: float
     aggregators: tuple[bytes, bytes] = field(kw_only=True)
-    delta: float = 0.0
-    noise: Literal["least", "laplace", "gaussian"] = "least"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-    clip: int | None = None
-    columns: int = field(default=1, kw_only=True)
 
     name = TRUST
     noise_source = TRUST
     aggregations = ("split-sum",)
 
-    def over(self, columns: int) -> Self:
-        """Return this model for a table."""
-        return replace(self, columns=columns)
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_pair(self.aggregators)
-        alike = self._central  # calibrated now: a bad pair fails before anything is asked
-        keep(
-            self,
-            epsilon=alike.epsilon,
-            delta=alike.delta,
-            clip=alike.clip,
-            columns=alike.columns,
-        )
+        _ = self._central  # calibrated now: a bad pair fails before anything is asked
 
     @property
     def _central(self) -> Trusted:
@@ -89,17 +69,6 @@ class TwoAggregators(Trust):
             clip=self.clip,
             columns=self.columns,
         )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What each check promises."""
-        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
-        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
-
-    @property
-    def most_records(self) -> int:
-        """Records a client may count; 0 for no limit."""
-        return self.clip or 0
 
     def release_of(self, plan: QueryPlan) -> SplitTerms:
         """Return what clients seal their parts for, and both aggregators are told to do."""

@@ -15,7 +15,7 @@ REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 RELATIONS = list(product(Adjacency, Unit))
 NUMBERS = {"epsilon": (0.5, 1.0), "delta": (0.0, 1e-9)}
 
-WRITTEN_BY_USERS = {"Trusted", "TrustedAggregator", "TwoAggregators", "Distributed", "Budget"}
+WRITTEN_BY_USERS = {"CentralNoise", "Distributed", "Budget"}
 """Where a promise is written: trust models make a `Guarantee` of it, a budget limits many."""
 IN_LEDGER_UNITS = {"Cost", "_CostRow", "Claim", "Receipt"}
 """Amounts spent: whole 10**-9 nats and 10**-18, which add up exactly, past every promise."""
