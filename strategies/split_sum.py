@@ -6,37 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed, InvalidReply
-from flwr_kld.messages.question import (
-    ANSWER,
-    PART_ACTION,
-    PUBLISHED,
-    SEALED,
-    SPLIT_ACTION,
-    TERMS,
-    Answer,
-)
+from flwr_kld.messages.question import PART_ACTION, SEALED, SPLIT_ACTION, TERMS
 from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.secure_aggregation.ring import from_ring
 from flwr_kld.split_sum.parcel import Parcel
+from flwr_kld.strategies.aggregator_replies import ask_aggregators
 from flwr_kld.strategies.aggregator_roles import Roles
-from flwr_kld.strategies.exchange import (
-    NO_REPLY,
-    Collected,
-    Exchange,
-    NoisySum,
-    by_reason,
-    failure,
-    plain,
-    refusal,
-)
-from flwr_kld.strategies.replies import replies
+from flwr_kld.strategies.exchange import Collected, Exchange, NoisySum, by_reason, plain
 from flwr_kld.strategies.sealed_replies import ask_for_boxes
 from flwr_kld.trust.two_aggregators import restored
 
@@ -81,7 +64,8 @@ class SplitSum:
             except InvalidReply as error:
                 left_out[participant] = f"invalid reply: {error}"
         require_clients(len(portions), least, "answered", by_reason(left_out))
-        first, second = _ask_both(exchange, terms, nodes, portions, least)
+        orders = _orders(exchange, terms, nodes, portions, least)
+        first, second = ask_aggregators(exchange, PART_ACTION, orders, PartMessage)
         for told in (second, first):  # who is left out by both, by the first one's reason
             for participant in portions:
                 if (why := told.rejected.get(str(participant))) is not None:
@@ -103,6 +87,27 @@ class SplitSum:
         )
 
 
+def _orders(
+    exchange: Exchange,
+    terms: SplitTerms,
+    nodes: list[int],
+    portions: Mapping[Participant, tuple[bytes, bytes]],
+    least: int,
+) -> dict[int, RecordDict]:
+    """Return what each of the two is sent: the order, and every client's box for it."""
+    plan = exchange.plan
+    order = PartOrder(
+        exchange.check, plan.reference.fingerprint, plan.fingerprint, terms.to_json(), least
+    )
+    told = ConfigRecord(order.to_config())
+    return {
+        node: RecordDict(
+            {TERMS: told, SEALED: ConfigRecord({str(p): both[i] for p, both in portions.items()})}
+        )
+        for i, node in enumerate(nodes)
+    }
+
+
 def _added(terms: SplitTerms, first: PartMessage, second: PartMessage) -> NDArray[np.int64]:
     """Return the noised sum: each answer's mask takes the other's off, if they fit together."""
     if first.transcript != second.transcript:
@@ -121,60 +126,3 @@ def _added(terms: SplitTerms, first: PartMessage, second: PartMessage) -> NDArra
         return from_ring(first.words(terms) + second.words(terms), terms.bits)
     except InvalidReply as error:
         raise CheckFailed(f"the aggregators' answers cannot be used: {error}") from None
-
-
-def _ask_both(
-    exchange: Exchange,
-    terms: SplitTerms,
-    nodes: list[int],
-    portions: Mapping[Participant, tuple[bytes, bytes]],
-    least: int,
-) -> tuple[PartMessage, PartMessage]:
-    """Hand both aggregators their boxes at once, and wait for both."""
-    plan = exchange.plan
-    order = PartOrder(
-        exchange.check, plan.reference.fingerprint, plan.fingerprint, terms.to_json(), least
-    )
-    told = ConfigRecord(order.to_config())
-    messages = [
-        Message(
-            RecordDict(
-                {
-                    TERMS: told,
-                    SEALED: ConfigRecord({str(p): both[i] for p, both in portions.items()}),
-                }
-            ),
-            node,
-            f"query.{PART_ACTION}",
-            ttl=exchange.timeout,
-            group_id=exchange.group,
-        )
-        for i, node in enumerate(nodes)
-    ]
-    parts: dict[int, PartMessage] = {}
-    for reply in replies(exchange.grid, messages, exchange.timeout):
-        if reply.has_error():
-            why = failure(reply.error)
-            if why == NO_REPLY:
-                break
-            raise CheckFailed(f"an aggregator failed: {why}")
-        try:
-            parts[reply.metadata.src_node_id] = _read(reply.content, exchange)
-        except InvalidReply as error:
-            raise CheckFailed(f"an aggregator's answer cannot be used: {error}") from None
-    if not parts.keys() >= set(nodes):
-        raise CheckFailed("an aggregator did not answer; count the check as spent")
-    first, second = (parts[node] for node in nodes)
-    return first, second
-
-
-def _read(content: RecordDict, exchange: Exchange) -> PartMessage:
-    answer, part = content.get(ANSWER), content.get(PUBLISHED)
-    if isinstance(answer, ConfigRecord):
-        reasons = Answer.from_config(answer).reasons
-        if reasons:
-            raise CheckFailed(f"an aggregator {refusal(reasons[0])}")
-    told = PartMessage.from_config(part if isinstance(part, ConfigRecord) else {})
-    if (told.check, told.plan) != (exchange.check, exchange.plan.fingerprint):
-        raise InvalidReply("it belongs to another check")
-    return told

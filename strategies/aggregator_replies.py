@@ -1,0 +1,72 @@
+"""The aggregators' part of a check: they are handed boxes, and answer with noised numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.messages.published import Published
+from flwr_kld.messages.question import ANSWER, PUBLISHED, Answer
+from flwr_kld.messages.split_terms import PartMessage
+from flwr_kld.strategies.exchange import NO_REPLY, Exchange, failure, refusal
+from flwr_kld.strategies.replies import replies
+
+_T = TypeVar("_T", Published, PartMessage)
+
+
+def ask_aggregators(
+    exchange: Exchange, action: str, orders: Mapping[int, RecordDict], answers: type[_T]
+) -> list[_T]:
+    """Hand aggregators their boxes at once, and wait for all of them.
+
+    Parameters
+    ----------
+    action : str
+        The query that an aggregator answers.
+    orders : Mapping[int, RecordDict]
+        What each aggregator is sent, by its Flower node id.
+    answers : type
+        Message that an aggregator answers with.
+
+    Returns
+    -------
+    list
+        What they published, in the order of `orders`.
+
+    Raises
+    ------
+    CheckFailed
+        If one of them does not answer, fails or refuses, or its answer cannot be used.
+    """
+    who = "the aggregator" if len(orders) == 1 else "an aggregator"
+    messages = [
+        Message(content, node, f"query.{action}", ttl=exchange.timeout, group_id=exchange.group)
+        for node, content in orders.items()
+    ]
+    told: dict[int, _T] = {}
+    for reply in replies(exchange.grid, messages, exchange.timeout):
+        node = reply.metadata.src_node_id
+        if node not in orders:
+            continue
+        if reply.has_error():
+            why = failure(reply.error)
+            if why == NO_REPLY:
+                break
+            raise CheckFailed(f"{who} failed: {why}")
+        answer, published = reply.content.get(ANSWER), reply.content.get(PUBLISHED)
+        try:
+            if isinstance(answer, ConfigRecord):
+                for reason in Answer.from_config(answer).reasons:
+                    raise CheckFailed(f"{who} {refusal(reason)}")
+            part = answers.from_config(published if isinstance(published, ConfigRecord) else {})
+            if (part.check, part.plan) != (exchange.check, exchange.plan.fingerprint):
+                raise InvalidReply("it belongs to another check")
+        except InvalidReply as error:
+            raise CheckFailed(f"{who}'s answer cannot be used: {error}") from None
+        told[node] = part
+    if told.keys() != orders.keys():
+        raise CheckFailed(f"{who} did not answer; count the check as spent")
+    return [told[node] for node in orders]
