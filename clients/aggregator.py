@@ -177,9 +177,7 @@ class _Opened:
 
     def _counts(self, sender: str, box: bytes) -> ClientVector:
         asked = self._question
-        sealed_for = SealContext(
-            self._run, asked.check, asked.reference, asked.plan, self._terms, sender
-        )
+        sealed_for = SealContext.of(asked, self._terms, self._run, sender)
         return vector_from_wire(
             Held(open_sealed(self._key, box, sealed_for)),
             self._plan,

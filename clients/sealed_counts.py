@@ -78,14 +78,8 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
         for member in dict.fromkeys(question.members):
             with answering(answer, member):
                 counts = count(context, member, question, cell_of)
-                sealed_for = SealContext(
-                    context.run_id,
-                    question.check,
-                    question.reference,
-                    question.plan,
-                    terms.to_json(),
-                    sender_name(context.node_id, member),
-                )
+                sender = sender_name(context.node_id, member)
+                sealed_for = SealContext.of(question, terms.to_json(), context.run_id, sender)
                 boxes[str(member)] = counts.sealed(partial(seal, pinned, context=sealed_for))
         return answered(message, answer, boxes)
 

@@ -73,14 +73,7 @@ def answer_split(
                     name, key = members.name(context, member), members.identity(context, member)
                 except SecureSumError as error:
                     raise QueryRefused(str(error)) from None
-                sealed_for = SealContext(
-                    context.run_id,
-                    question.check,
-                    question.reference,
-                    question.plan,
-                    terms.to_json(),
-                    name,
-                )
+                sealed_for = SealContext.of(question, terms.to_json(), context.run_id, name)
                 counts = count(context, member, question, cell_of)
                 vector = counts.noised(
                     None, SystemBits(), counted=terms.counted, columns=question.columns

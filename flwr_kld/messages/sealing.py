@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from flwr_kld.errors import InvalidReply
+from flwr_kld.messages.question import Question
 from flwr_kld.privacy.private import Private
 
 PUBLIC = 32
@@ -57,6 +58,11 @@ class SealContext:
     plan: str
     terms: str
     sender: str
+
+    @classmethod
+    def of(cls, question: Question, terms: str, run: int, sender: str) -> SealContext:
+        """Return that of one client's box for a question."""
+        return cls(run, question.check, question.reference, question.plan, terms, sender)
 
     def to_bytes(self) -> bytes:
         """Return HPKE's ``info``: every part with its length, so that no two are alike."""

@@ -206,7 +206,8 @@ STEPS = [
     "flwr_kld.secure_aggregation.client_state.ClientState.next",
     "flwr_kld.clients.sealed_counts.seal",
     "flwr_kld.clients.aggregator.open_sealed",
-    *(f"flwr_kld.clients.split_counts.{name}" for name in ("split", "SealContext")),
+    "flwr_kld.clients.split_counts.split",
+    "flwr_kld.messages.sealing.SealContext.of",
     *(f"flwr_kld.split_sum.parcel.{name}" for name in ("apply_masks", "seal", "signed_text")),
     *(f"flwr_kld.split_sum.addition.{name}" for name in ("apply_masks", "open_sealed")),
 ]
