@@ -34,7 +34,7 @@ from flwr_kld.predictors.mixture_weights import mixture_weights
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.query import Query
 from flwr_kld.predictors.risk_bound import shared_risk_bound
-from flwr_kld.predictors.selection import Selected, distances, select
+from flwr_kld.predictors.selection import PairScores, Selected, select
 from flwr_kld.predictors.tally import Contexts, RowCounts, Tally
 
 _FORMAT = 1
@@ -246,8 +246,10 @@ class BayesMixture(Predictor):
         factor = real("factor", factor, least=1)
         confidence = real("confidence", confidence, above=0, below=1)
         laws = self.hypotheses.at(context)
-        evidence = self._tally.together(self._asked.of, context)
-        apart = distances(evidence, laws.hypotheses, 1 - confidence)
+        scores = PairScores(laws.hypotheses)
+        for design, counts in self._tally.together(self._asked.of, context).items():
+            scores.add(design, counts)
+        apart = scores.distances(1 - confidence)
         best, slack = select(laws, self.log_weights, apart, factor)
         name = self.hypotheses.names[best]
         return Selected(name, best, factor, slack, float(apart[best]), confidence)

@@ -11,7 +11,6 @@ Proof note: ``docs/proofs/selection.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,45 +54,57 @@ class Selected:
     confidence: float
 
 
-def distances(evidence: Mapping[Design, RowCounts], hypotheses: int, beta: float) -> Floats:
-    """Lower bounds on the total variation between the clients' law and each hypothesis.
+class PairScores:
+    """Sums of every pair's scores over the reports of one context.
 
     Parameters
     ----------
-    evidence : Mapping[Design, RowCounts]
-        Reports of one context.
     hypotheses : int
         K.
-    beta : float
-        In (0, 1): chance that any of the bounds is wrong, however often one looks.
-
-    Returns
-    -------
-    Floats
-        Shape [K], in [0, 1].
     """
-    seen, expected, variance, span = np.zeros((4, hypotheses, hypotheses))
-    for design, counts in evidence.items():
+
+    def __init__(self, hypotheses: int) -> None:
+        self._k = hypotheses
+        self._seen, self._expected, self._variance, self._span = np.zeros(
+            (4, hypotheses, hypotheses)
+        )
+
+    def add(self, design: Design, counts: RowCounts) -> None:
+        """Add reports to a design's queries."""
         of_rows = np.zeros(len(design.law), dtype=np.int64)
         of_rows[counts.rows] = counts.counts
         totals = np.add.reduceat(of_rows, design.starts[:-1])
         for q in np.flatnonzero(totals):
             rows = slice(design.starts[q], design.starts[q + 1])
-            low, high = np.full((2, hypotheses, hypotheses), [[[np.inf]], [[-np.inf]]])
-            for part in _parts(rows, hypotheses):
+            low, high = np.full((2, self._k, self._k), [[[np.inf]], [[-np.inf]]])
+            for part in _parts(rows, self._k):
                 law = design.law[part]
                 scores = _scores(law)
-                seen += np.tensordot(of_rows[part], scores, axes=1)
-                expected += totals[q] * np.einsum("zi,zij->ij", law, scores)
+                self._seen += np.tensordot(of_rows[part], scores, axes=1)
+                self._expected += totals[q] * np.einsum("zi,zij->ij", law, scores)
                 low = np.minimum(low, scores.min(axis=0))
                 high = np.maximum(high, scores.max(axis=0))
-            variance += totals[q] * (high - low) ** 2 / 4
-            span += totals[q] * design.queries[int(q)].channel.contraction * (high - low)
-    pairs = max(hypotheses * (hypotheses - 1) // 2, 1)
-    beyond = np.abs(seen - expected) - radius(variance, beta / pairs)
-    told = (span > 0) & (beyond > 0)
-    bounds = np.divide(beyond, span, out=np.zeros_like(span), where=told)
-    return np.asarray(np.minimum(bounds.max(axis=1), 1.0))
+            self._variance += totals[q] * (high - low) ** 2 / 4
+            self._span += totals[q] * design.queries[int(q)].channel.contraction * (high - low)
+
+    def distances(self, beta: float) -> Floats:
+        """Lower bounds on the total variation between the clients' law and each hypothesis.
+
+        Parameters
+        ----------
+        beta : float
+            In (0, 1): chance that any of the bounds is wrong, however often one looks.
+
+        Returns
+        -------
+        Floats
+            Shape [K], in [0, 1].
+        """
+        pairs = max(self._k * (self._k - 1) // 2, 1)
+        beyond = np.abs(self._seen - self._expected) - radius(self._variance, beta / pairs)
+        told = (self._span > 0) & (beyond > 0)
+        bounds = np.divide(beyond, self._span, out=np.zeros_like(beyond), where=told)
+        return np.asarray(np.minimum(bounds.max(axis=1), 1.0))
 
 
 def radius(variance: Floats, beta: float) -> Floats:

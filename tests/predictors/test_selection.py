@@ -13,7 +13,7 @@ from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.channel import RandomisedResponse, SubsetSelection
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.local_report import LocalReports
-from flwr_kld.predictors.selection import distances, radius, select
+from flwr_kld.predictors.selection import PairScores, radius, select
 from flwr_kld.predictors.tally import RowCounts
 from flwr_kld.privacy.table import TOTAL
 
@@ -44,7 +44,9 @@ def expected_counts(design, law, reports=1e9):
 def test_without_chance_no_bound_exceeds_the_distance_to_any_law(seed, epsilon, also):
     law = np.random.default_rng(seed).dirichlet(np.ones(12) / 2)
     design = Design.of(LAWS, epsilon, ["pair/0/1", "pair/2/3", also, "labels/subset"], [3, 1, 2, 1])
-    bounds = distances({design: expected_counts(design, law)}, 5, 0.05)
+    scores = PairScores(5)
+    scores.add(design, expected_counts(design, law))
+    bounds = scores.distances(0.05)
     assert all(b <= tv(law, own) + 1e-6 for b, own in zip(bounds, TABLE, strict=True))
 
 

@@ -1,0 +1,247 @@
+"""How many reports `BayesMixture.select` needs: sample complexity of private hypothesis selection.
+
+Run ``python simulations/studies/predictor_select.py [--runs 40] [--workers 2] [--out DIR]``; the
+same command goes on where it was stopped. K laws any two of which are α apart in total variation;
+the truth is one of them, or four fifths of one and a fifth of another. Only the first is within the
+factor 3 of the guarantee then: the second is four times as far from the truth, all others five
+times. Each round has a quarter of the reports before it. What a run gives is the number of reports
+from which on `select` names that hypothesis, and a setting the 90 % quantile of its runs.
+
+Beside it stands the order of Gopi et al. 2020, ``K / (α² min(ε, 1)²)``, whose constants and
+logarithms are not printed in what cites it, and what one design for all rounds is proved to need.
+
+Writes ``predictor_select.csv``, ``.json`` and ``.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from flwr_kld._extras import require
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.local_report import LocalReports
+from flwr_kld.predictors.selection import PairScores, select
+from flwr_kld.predictors.tally import RowCounts
+from flwr_kld.simulations.studies.predictor_hard_instance import perturbed
+from flwr_kld.simulations.studies.predictor_learners import Floats, hypotheses_of
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete, seed_of
+from flwr_kld.simulations.studies.runner import Row, save, show
+
+HYPOTHESES = (2, 4, 8, 16, 32, 64, 128)
+SETTINGS = ((0.5, 0.2), (1.0, 0.2), (2.0, 0.2), (1.0, 0.1), (1.0, 0.4))
+"""Of epsilon and α."""
+AWAY = {"inside": 0.0, "outside": 0.2}
+"""Of the truth's mass, on another hypothesis."""
+BLOCK = 8
+"""Runs of a task."""
+CHANCE, FACTOR, CONFIDENCE = 0.9, 3.0, 0.95
+FIRST, GROWTH = 16, 0.25
+SURE = 1 - 1e-9
+"""Weight of one hypothesis from which on nothing changes that a table would show."""
+MOST = 10**8
+"""Reports of a run, at most."""
+_VERSION = 1
+
+
+def tasks_of(runs: int, hypotheses: Sequence[int] = HYPOTHESES) -> list[Configuration]:
+    """Return a task for each block of runs; those that take longest come first."""
+    return [
+        {"study": "predictor selection", "version": _VERSION, "K": k, "epsilon": epsilon,
+         "alpha": alpha, "truth": truth, "block": block}
+        for k in sorted(hypotheses, reverse=True)
+        for epsilon, alpha in SETTINGS
+        for truth in AWAY
+        for block in range(math.ceil(runs / BLOCK))
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=2)
+def known(hypotheses: int, alpha: float) -> tuple[Floats, Hypotheses]:
+    """Laws, shape [K, M], and the hypotheses that say them."""
+    table = perturbed(hypotheses, alpha)
+    return table, hypotheses_of(table)
+
+
+def play(
+    predictor: BayesMixture, law: Floats, rng: np.random.Generator
+) -> Iterator[tuple[int, Design, RowCounts]]:
+    """Let rounds of clients report; yield the number of all reports, and the round's."""
+    total, number = 0, 0
+    while total < MOST:
+        number += 1
+        batch = max(FIRST, int(GROWTH * total))
+        design = predictor.design(round=number)
+        counts = rng.multinomial(batch, chances(design, law))
+        rows = np.repeat(np.arange(len(counts)), counts)
+        queries = np.searchsorted(design.starts, rows, side="right") - 1
+        places = queries + predictor.numbers(number)[0]
+        predictor.update(LocalReports(number, places, (rows - design.starts[queries])[:, None]))
+        predictor.settle(number)  # select() is fed here, round by round
+        total += batch
+        yield total, design, RowCounts.of(rows)
+
+
+def chances(design: Design, law: Floats) -> Floats:
+    """Law of (query, symbol) of a client whose label follows any law, shape [cells]."""
+    parts = []
+    for query, share in zip(design.queries, design.shares, strict=True):
+        masses = np.bincount(query.class_of, law, query.channel.classes)
+        parts.append(share * query.channel.push(np.asarray(masses, dtype=np.float64)))
+    found = np.concatenate(parts)
+    return np.asarray(found / found.sum())
+
+
+def needed(task: Configuration, rng: np.random.Generator) -> tuple[int, bool]:
+    """Count the reports from which on the selection is right, and say if its guarantee held."""
+    k, away = task["K"], AWAY[task["truth"]]
+    table, hypotheses = known(k, task["alpha"])
+    best, other = rng.permutation(k)[:2]
+    law = (1 - away) * table[best] + away * table[other]
+    far = np.abs(table - law).sum(axis=1) / 2
+    right = far <= FACTOR * far.min() + 1e-12
+    predictor = BayesMixture(hypotheses, task["epsilon"], share=0.0)
+    scores, since, held = PairScores(k), 0, True
+    for total, design, counts in play(predictor, law, rng):
+        scores.add(design, counts)
+        apart = scores.distances(1 - CONFIDENCE)
+        laws = hypotheses.at()
+        chosen, slack = select(laws, predictor.log_weights, apart, FACTOR)
+        held = held and bool(
+            (apart <= far + 1e-12).all() and far[chosen] <= FACTOR * far.min() + slack + 1e-12
+        )
+        if not right[chosen]:
+            since = 0
+        elif not since:
+            since = total
+        if since and predictor.weights[chosen] > SURE:
+            break
+    return since or MOST, held
+
+
+def measure(shared: None, task: Configuration) -> Arrays:
+    """Run one block."""
+    rng = np.random.default_rng(seed_of(task, "truth and reports"))
+    found = [needed(task, rng) for _ in range(BLOCK)]
+    return {"reports": np.array([n for n, _ in found]), "held": np.array([h for _, h in found])}
+
+
+def order(hypotheses: int, epsilon: float, alpha: float) -> float:
+    """``K / (α² min(ε, 1)²)``: the order of Gopi et al. 2020, logarithms left out."""
+    return hypotheses / (alpha * min(epsilon, 1.0)) ** 2
+
+
+def proved(hypotheses: int, epsilon: float, alpha: float) -> float:
+    """Return how many reports make the likeliest hypothesis the truth with probability .9.
+
+    One-versus-rest in all rounds: ``Σ_i BC_ij**n <= .1``, BC of one report.
+    """
+    table = perturbed(hypotheses, alpha)
+    design = BayesMixture(hypotheses_of(table), epsilon, design="ovr").design()
+    nearest = np.max(design.affinities - np.eye(hypotheses))
+    return math.ceil(math.log((hypotheses - 1) / (1 - CHANCE)) / -math.log(nearest))
+
+
+def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
+    """Quantile of each setting over its runs."""
+    names = ("truth", "K", "epsilon", "alpha")
+    found: dict[tuple[Any, ...], list[Arrays]] = {}
+    for task in tasks:
+        result = kept.load(task)
+        if result is not None:
+            found.setdefault(tuple(task[name] for name in names), []).append(result)
+    rows: list[Row] = []
+    for setting, own in sorted(found.items()):
+        reports = np.concatenate([result["reports"] for result in own])
+        quantile = float(np.exp(np.quantile(np.log(reports), CHANCE)))
+        least = order(*setting[1:])
+        rows.append({
+            **dict(zip(names, setting, strict=True)),
+            "median": int(np.median(reports)), "reports": round(quantile),
+            "over_order": float(f"{quantile / least:.3g}"),
+            "order": round(least), "proved": proved(*setting[1:]),
+            "guarantee_held": int(sum(result["held"].sum() for result in own)),
+            "runs": len(reports),
+        })  # fmt: skip
+    return rows
+
+
+def exponents(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Slopes of ln reports over ln K, ln 1/α and ln 1/ε, fitted together, for each truth.
+
+    The order of Gopi et al. has 1, 2, and 2 for epsilon up to 1.
+    """
+    found = {}
+    for truth in AWAY:
+        own = [row for row in rows if row["truth"] == truth]
+        over = np.log([[math.e, r["K"], 1 / r["alpha"], 1 / r["epsilon"]] for r in own])
+        if np.linalg.matrix_rank(over) < over.shape[1]:
+            continue
+        slopes = np.linalg.lstsq(over, np.log([row["reports"] for row in own]), rcond=None)[0]
+        found[truth] = {
+            name: float(f"{slope:.3g}")
+            for name, slope in zip(("K", "1/alpha", "1/epsilon"), slopes[1:], strict=True)
+        }
+    return found
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw reports over K, for each truth."""
+    figure = require("matplotlib.figure", extra="plots").Figure((11, 4.5), layout="constrained")
+    panels = figure.subplots(1, len(AWAY), sharey=True)
+    for axes, truth in zip(panels, AWAY, strict=True):
+        for n, (epsilon, alpha) in enumerate(SETTINGS):
+            own = [r for r in rows if (r["truth"], r["epsilon"], r["alpha"]) ==
+                   (truth, epsilon, alpha)]  # fmt: skip
+            at, label = [row["K"] for row in own], f"ε = {epsilon:g}, α = {alpha:g}"
+            axes.plot(at, [row["reports"] for row in own], "o-", color=f"C{n}", label=label)
+            axes.plot(at, [row["order"] for row in own], ":", color=f"C{n}")
+        axes.set(xscale="log", yscale="log", xlabel="K", title=f"truth {truth} the class")
+        axes.set_xticks(HYPOTHESES, [str(k) for k in HYPOTHESES])
+        axes.set_xticks([], minor=True)
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("reports until right with probability .9")
+    panels[0].legend(frameon=False, fontsize=8, title="dotted: K / (α² min(ε, 1)²)")
+    figure.savefig(path, dpi=130)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=int, default=40, help="of each setting, in blocks of 8")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
+    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
+    parser.add_argument("--most", type=int, default=max(HYPOTHESES), help="largest K")
+    parser.add_argument("--out", type=Path, default=Path("out/predictor_select"))
+    chosen, console = parser.parse_args(arguments), Console()
+    tasks = tasks_of(chosen.runs, [k for k in HYPOTHESES if k <= chosen.most])
+    kept = Kept(chosen.out / "results")
+    try:
+        with kept.held():
+            complete(
+                measure, None, tasks, kept,
+                workers=chosen.workers, address=chosen.address, console=console,
+            )  # fmt: skip
+            rows = rows_of(tasks, kept)
+    except ValueError as error:
+        sys.exit(str(error))
+    show("reports until the selection is right with probability .9", rows, console)
+    found = exponents(rows)
+    console.print(f"exponents: {found}")
+    save(rows, chosen.out, "predictor_select", {"exponents": found})
+    plot(rows, chosen.out / "predictor_select.png")
+
+
+if __name__ == "__main__":
+    main()

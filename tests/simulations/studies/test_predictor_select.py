@@ -1,0 +1,94 @@
+"""The study of selection: what is right, what is measured, what it stands beside."""
+
+import numpy as np
+import pytest
+from predictors.candidates import named
+
+from flwr_kld.predictors import BayesMixture
+from flwr_kld.simulations.studies import predictor_select as study
+from flwr_kld.simulations.studies.predictor_hard_instance import perturbed
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.4])
+def test_outside_the_class_one_hypothesis_alone_is_within_the_factor(alpha):
+    table, away = perturbed(16, alpha), study.AWAY["outside"]
+    law = (1 - away) * table[3] + away * table[7]
+    over = np.abs(table - law).sum(axis=1) / 2 / (away * alpha)
+    assert over[[3, 7]] == pytest.approx([1, 4])
+    assert np.delete(over, [3, 7]) == pytest.approx(5)
+
+
+def test_reports_of_a_hypothesis_have_the_law_that_the_design_says():
+    table = perturbed(8, 0.2)
+    design = BayesMixture(named(table), 1.0, design="ovr").design()
+    often = np.repeat(design.shares, np.diff(design.starts))
+    for law, own in zip(table, design.law.T, strict=True):
+        assert study.chances(design, law) == pytest.approx(often * own)
+
+
+def scripted(monkeypatch, picks, weights):
+    """Let `select` name these hypotheses in turn, and the weights rise to this at last."""
+    named_, last = iter(picks), len(picks)
+    seen = []
+
+    def select(*_):
+        seen.append(1)
+        return next(named_), 0.5
+
+    monkeypatch.setattr(study, "select", select)
+    monkeypatch.setattr(
+        BayesMixture, "weights", property(lambda _: np.full(4, weights if len(seen) == last else 0))
+    )
+
+
+def test_what_counts_is_from_when_on_the_selection_stays_right(monkeypatch):
+    task = {"K": 4, "epsilon": 1.0, "alpha": 0.2, "truth": "inside"}
+    right, other = np.random.default_rng(5).permutation(4)[:2]
+    scripted(monkeypatch, [right, other, right, right], 1.0)
+    reports, held = study.needed(task, np.random.default_rng(5))
+    assert (reports, held) == (48, True)  # of rounds of 16
+
+
+def test_a_wrong_guarantee_is_told(monkeypatch):
+    task = {"K": 4, "epsilon": 1.0, "alpha": 0.2, "truth": "inside"}
+    right, other = np.random.default_rng(5).permutation(4)[:2]
+    scripted(monkeypatch, [other, right], 1.0)
+    monkeypatch.setattr(study, "FACTOR", 1.0)
+    law = study.select
+    monkeypatch.setattr(study, "select", lambda *a: (law(*a)[0], 0.1))  # alpha is 0.2
+    assert study.needed(task, np.random.default_rng(5)) == (32, False)
+
+
+@pytest.mark.parametrize(("k", "epsilon"), [(2, 0.5), (16, 1.0), (64, 2.0)])
+def test_what_is_proved_bounds_the_sum_of_the_rivals_affinities(k, epsilon):
+    design = BayesMixture(named(perturbed(k, 0.2)), epsilon, design="ovr").design()
+    reports = study.proved(k, epsilon, 0.2)
+    wrong = [(design.affinities**n - np.eye(k)).sum(axis=0).max() for n in (reports, reports - 1)]
+    assert wrong[0] <= 0.1 < wrong[1]
+
+
+def test_exponents_are_those_of_powers():
+    rows = [
+        {"truth": truth, "K": k, "alpha": alpha, "epsilon": epsilon,
+         "reports": 7 * k**power / alpha**2 / epsilon}
+        for truth, power in (("inside", 1.0), ("outside", 1.5))
+        for k in (2, 8, 32)
+        for epsilon, alpha in study.SETTINGS
+    ]  # fmt: skip
+    assert study.exponents(rows) == {
+        "inside": {"K": 1.0, "1/alpha": 2.0, "1/epsilon": 1.0},
+        "outside": {"K": 1.5, "1/alpha": 2.0, "1/epsilon": 1.0},
+    }
+
+
+def test_a_small_study_goes_on_and_writes_the_same_tables(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "SETTINGS", ((2.0, 0.4),))
+    monkeypatch.setattr(study, "BLOCK", 2)
+    arguments = ["--runs", "2", "--most", "4", "--workers", "0", "--out", str(tmp_path)]
+    study.main(arguments)
+    first = (tmp_path / "predictor_select.csv").read_bytes()
+    assert len(first.splitlines()) == 5
+    monkeypatch.setattr(study, "measure", None)  # all is kept
+    study.main(arguments)
+    assert (tmp_path / "predictor_select.csv").read_bytes() == first
+    assert (tmp_path / "predictor_select.png").exists()
