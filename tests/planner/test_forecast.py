@@ -7,6 +7,7 @@ apart and more finely.
 import csv
 import json
 import sys
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from scipy import stats
 
 from flwr_kld import Binned, Labels, Partition, Reference, Table
+from flwr_kld.check.decider import Alarm
 from flwr_kld.planner import Setting, forecast, plan
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.cohort import draw_cohorts
@@ -183,6 +185,20 @@ def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
     assert told.noise == pytest.approx(3 * forecast(alone, FEW).noise, rel=0.02)
     assert told.setting.level == 0.95
     assert told.bytes_up > same.bytes_up  # counts of all columns
+
+
+@pytest.mark.parametrize("columns", [pytest.param(11, marks=LONG), 380])
+def test_a_column_among_many_is_found_nearly_as_soon_as_alone(columns):
+    """At the same noise: what it costs is its part of the rate of false alarms, and no more."""
+    column = Reference.from_probabilities(Labels([*"abcdefghijklmnopqrst"]), np.full(20, 0.05))
+    setting = Setting(
+        clients=200, records=50, trust=Trusted(1.0, 1e-6).over(columns), threshold=0.05
+    )
+    alone, among = (
+        forecast(column, replace(setting, level=alarm.level_at_once)).smallest - setting.threshold
+        for alarm in (Alarm(), Alarm().shared(columns))
+    )
+    assert alone < among <= 1.5 * alone
 
 
 def test_a_path_is_of_one_column():
