@@ -15,6 +15,7 @@ import importlib
 import json
 import multiprocessing
 import platform
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from itertools import groupby
@@ -29,10 +30,12 @@ from rich.table import Table
 from flwr_kld._extras import require
 
 BENCHES = (
-    "against_flower", "secure_sum", "sampler", "encode", "estimators", "ledger", "planning",
-    "scaling",
+    "against_flower", "secure_sum", "two_aggregators", "sampler", "encode", "estimators", "ledger",
+    "planning", "scaling",
 )  # fmt: skip
 """Modules beside this one with a function `rows`."""
+_WIDE = 120
+"""Characters of a line of a file or a pipe, of which nobody says how wide it is."""
 
 
 def rows_of(name: str, repeats: int, quick: bool) -> list[Row]:
@@ -101,18 +104,18 @@ def save(rows: list[Row], out: Path) -> None:
 
 def draw(rows: list[Row], grown: dict[str, list[Row]], file: Path) -> None:
     """Plot how many times as long peers take, and how time grows."""
-    figure = require("matplotlib.figure", extra="plots").Figure((12, 5), layout="constrained")
+    figure = require("matplotlib.figure", extra="plots").Figure((16, 5), layout="constrained")
     left, right = figure.subplots(1, 2)
     compared = [(f"{r.what}, {r.peer}", r.ratio) for r in reversed(rows) if r.ratio is not None]
     left.barh([name for name, _ in compared], [ratio for _, ratio in compared])
     left.axvline(1, color="black", linewidth=0.8)
     left.set(xscale="log", xlabel="time of the peer ÷ ours", title="Beside peers")
-    for name, group in grown.items():
-        label = f"{name}: n^{exponents(group)[0]:.2f}"
-        right.plot([r.size for r in group], [r.seconds for r in group], marker="o", label=label)
+    for i, (name, group) in enumerate(grown.items()):
+        label, marker = f"{name}: n^{exponents(group)[0]:.2f}", "os"[i // 10 % 2]  # ten colours
+        right.plot([r.size for r in group], [r.seconds for r in group], marker=marker, label=label)
     right.set(xscale="log", yscale="log", xlabel="size", ylabel="CPU  [s]", title="Growth")
     if grown:
-        right.legend(frameon=False)
+        right.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, dpi=130)
@@ -126,7 +129,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="runs of each; medians count")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     arguments = parser.parse_args()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else _WIDE)
     rows = run(tuple(arguments.only), arguments.repeats, quick=arguments.quick)
     console.print(table_of(rows))
     for name, group in growing(rows).items():

@@ -12,15 +12,19 @@ both aggregators verify), timed in the same run, in turns with the sums.
 from __future__ import annotations
 
 import argparse
+import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from measuring import Row, measured
 from numpy.typing import NDArray
 from rich.console import Console
+from secaggplus import secaggplus_ms
 
 from flwr_kld.messages.sealing import AggregatorKey, SealContext
 from flwr_kld.messages.split_terms import SplitTerms
@@ -100,6 +104,33 @@ def floor_ms(repeats: int = 100) -> float:
     return 1e3 * (time.process_time() - began) / repeats
 
 
+def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
+    """Sum 1,000 cells among 100 clients beside the floor and SecAgg+, and among more and more."""
+    cells, whom = 1000, "two aggregators"
+
+    def seconds(federation: Federation, counts: NDArray[np.uint32]) -> float:
+        return sum(federation.run(counts, secrets.token_hex(8))[0]) * len(counts) / 1e3
+
+    for size in (20, 40) if quick else (100, 1_000, 10_000):
+        some = Federation(size, cells)
+        counts = _RANDOM.integers(0, 1000, (size, some.terms.length), dtype=np.uint32)
+        if size == 100:
+            whole, nobody = counts[:, :cells], np.zeros(size, dtype=bool)
+            peers = {
+                "bare X25519, Ed25519": floor_ms,
+                "Flower's SecAgg+": lambda w=whole, n=nobody: secaggplus_ms(w, 24, 13, n),
+            }
+            for peer, ms in peers.items():
+                yield measured(
+                    whom, "100 clients",
+                    lambda f=some, c=counts: seconds(f, c),
+                    repeats=repeats, peer=peer, theirs=lambda ms=ms: ms() / 10,
+                )  # fmt: skip
+        yield measured(
+            whom, "clients", lambda f=some, c=counts: seconds(f, c), repeats=repeats, size=size
+        )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -129,8 +160,6 @@ def main() -> None:
     extra = sent - 4 * given.cells
     console.print(f"a client sends {sent:,} bytes in one message: {extra} over 4 bytes a cell")
     if given.neighbours:
-        from secaggplus import secaggplus_ms
-
         whole, nobody = rows[:, : given.cells], np.zeros(given.clients, dtype=bool)
         theirs = secaggplus_ms(whole, given.neighbours, given.neighbours // 2 + 1, nobody)
         times, _ = federation.run(rows, "after")
