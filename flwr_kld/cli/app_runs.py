@@ -102,9 +102,7 @@ class AppRuns:
                 run = run_app(
                     self.app,
                     self.connection,
-                    key,
-                    asks=asks,
-                    config=self.config,
+                    (*self.config, f'{asks}="{key}"'),  # of `check_key`: it needs no quoting
                     timeout=self.timeout,
                 )
                 entry = ledger.check(key, population=self.population)
@@ -139,7 +137,7 @@ class AppRuns:
         if entry is not None and entry.failure is not None:
             broke = entry.failure.kind is FailureKind.ERROR
             return ExitCode.ERROR if broke else ExitCode.REFUSED, why_no_report(entry)
-        why = None if run is None else run.why(self.timeout)
+        why = None if run is None else run.why(self.timeout, asks)
         if entry is not None:
             why = "; ".join(filter(None, (why, why_no_report(entry))))
         return ExitCode.ERROR, why or _UNKNOWN.format(asks)

@@ -13,6 +13,7 @@ from flwr_kld.cli.app_facts import facts_of
 from flwr_kld.cli.doctor_checks import Finding
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.ledgers import DEFAULT_POPULATION
+from flwr_kld.cli.node_versions import the_nodes
 from flwr_kld.cli.options import AsJson, Connection, Population, RunConfig
 from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.schedules import NIGHTLY
@@ -49,10 +50,11 @@ def doctor(
     run_config: RunConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at everything that a check needs; asks nobody, and spends nothing.
+    """Look at everything that a check needs; asks for no record, and spends nothing.
 
     Versions, the app, its connection, reference and guard file, keys and roster, the ledger, and
-    its budget against the schedule. Each line that fails names the command to run next.
+    its budget against the schedule. With a CONNECTION, a short run asks its SuperLink and
+    SuperNodes for their versions. Each line that fails names the command to run next.
 
     Exit codes: 0 nothing is in the way, 4 something is.
     """
@@ -69,6 +71,9 @@ def doctor(
         lambda: looks.the_pace(facts, url, population, slots, clients),
     ]
     found = [finding for look in each for finding in look()]
+    stopped = [one for one in found if one.state == "failed" and one.what in ("app", "connection")]
+    if connection is not None and not stopped:
+        found += the_nodes(app, connection)
     if as_json:
         print_json([vars(finding) for finding in found])
     else:

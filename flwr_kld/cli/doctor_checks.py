@@ -7,12 +7,12 @@ import re
 import socket
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from flwr_kld.accounting.errors import LedgerError, NoBudget
@@ -69,15 +69,14 @@ def versions() -> Iterator[Finding]:
     python = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < _PYTHON:
         yield _failed("Python", python, "install Python 3.11 or newer")
-    needed = next((r for r in requires("flwr-kld") or () if r.startswith("flwr")), "flwr")
-    spec = needed.removeprefix("flwr").partition(";")[0].strip()
+    spec = flower_needed()
     install = f"pip install 'flwr{spec}'"
     try:
         flower = version("flwr")
     except PackageNotFoundError:
         yield _failed("Flower", "is not installed", install)
         return
-    if not _admits(spec, flower):
+    if not admits(spec, flower):
         yield _failed("Flower", f"{flower} is installed, and flwr-kld needs {spec}", install)
         return
     yield _ok(
@@ -87,7 +86,13 @@ def versions() -> Iterator[Finding]:
     )
 
 
-def _admits(spec: str, found: str) -> bool:
+def flower_needed() -> str:
+    """Return the bounds of Flower's version."""
+    needed = next((r for r in requires("flwr-kld") or () if r.startswith("flwr")), "flwr")
+    return needed.removeprefix("flwr").partition(";")[0].strip()
+
+
+def admits(spec: str, found: str) -> bool:
     """Whether a version fits bounds such as ``>=1.41,<1.43``."""
 
     def parts(text: str) -> list[int]:
@@ -120,7 +125,7 @@ def the_app(app: Path) -> Iterator[Finding]:
             f"{app / 'pyproject.toml'}",
         )
         return
-    wheels = [one for one in _dependencies(project) if one.startswith("flwr-kld")]
+    wheels = [one for one in app_dependencies(project) if one.startswith("flwr-kld")]
     for wheel in wheels:
         place = wheel.partition("@")[2].strip()
         if place.startswith("file://") and not Path(unquote(urlsplit(place).path)).is_file():
@@ -133,7 +138,8 @@ def the_app(app: Path) -> Iterator[Finding]:
                       f"put it there, or change {SAMPLE} in {app / 'pyproject.toml'}")  # fmt: skip
 
 
-def _dependencies(project: dict[str, object]) -> list[str]:
+def app_dependencies(project: Mapping[str, Any]) -> list[str]:
+    """Return what an app's pyproject.toml lists."""
     own = project.get("project")
     listed = own.get("dependencies") if isinstance(own, dict) else None
     return [str(one) for one in listed] if isinstance(listed, list) else []

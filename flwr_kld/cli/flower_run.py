@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -44,8 +44,8 @@ class FlowerRun:
 
     Parameters
     ----------
-    asks : str
-        The run config's name for what is asked: `CHECK_IN_RUN_CONFIG` or another.
+    heard : Callable[[str], None] or None
+        Called with each line of its log; None writes them to standard error.
     run : str or None
         Flower's id of it, once it has started.
     exception : str or None
@@ -56,7 +56,7 @@ class FlowerRun:
         Of ``flwr run``; None if it was stopped because it took too long.
     """
 
-    asks: str
+    heard: Callable[[str], None] | None = None
     run: str | None = None
     exception: str | None = None
     last_words: str = ""
@@ -64,7 +64,7 @@ class FlowerRun:
     _framed: bool = field(default=False, repr=False)
 
     def hear(self, log: Iterable[str]) -> None:
-        """Read a log to its end, and pass it on to standard error."""
+        """Read a log to its end, and pass it on."""
         in_traceback = False
         for line in log:
             self._keep(line.strip())
@@ -73,7 +73,7 @@ class FlowerRun:
             if in_traceback and _EXCEPTION.match(line):
                 self.exception, in_traceback = line.strip(), False
             in_traceback = in_traceback or _TRACEBACK in line
-            say(line.rstrip("\n"))
+            (self.heard or say)(line.rstrip("\n"))
 
     def _keep(self, line: str) -> None:
         """Keep a line as the last words, or add it to them if it goes on in the same frame."""
@@ -88,8 +88,16 @@ class FlowerRun:
         """Whether an error ended the ServerApp, other than that a check runs elsewhere."""
         return self.exception is not None and not self.exception.startswith(_ELSEWHERE)
 
-    def why(self, timeout: float) -> str | None:
-        """Say why it came to no answer, if that is known."""
+    def why(self, timeout: float, asks: str) -> str | None:
+        """Say why it came to no answer, if that is known.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds that it had.
+        asks : str
+            The run config's name for the key: `CHECK_IN_RUN_CONFIG` or another.
+        """
         if self.exit_code is None:
             return f"the run was stopped after {timeout:g} s"
         if self.exception is not None:
@@ -101,18 +109,17 @@ class FlowerRun:
             )
         if not self.exit_code:
             return None
-        hint = _DECLARE.format(self.asks) if _BAD_CONFIG in self.last_words else _LOOK
+        hint = _DECLARE.format(asks) if _BAD_CONFIG in self.last_words else _LOOK
         return f"flwr run failed with exit code {self.exit_code}: {self.last_words}{hint}"
 
 
 def run_app(
     app: Path,
     connection: str | None,
-    key: str,
+    config: Sequence[str],
     *,
-    asks: str,
-    config: Sequence[str] = (),
     timeout: float,
+    heard: Callable[[str], None] | None = None,
 ) -> FlowerRun:
     """Run an app to its end; stop it after `timeout`, and whenever this function is left early.
 
@@ -122,14 +129,12 @@ def run_app(
         The app's folder.
     connection : str or None
         Name of the SuperLink connection; None for Flower's default.
-    key : str
-        Idempotency key, of `check_keys.check_key`: it needs no quoting.
-    asks : str
-        The run config's name for the key, which says what is asked.
     config : Sequence[str]
-        Further overrides of the run config.
+        Overrides of the run config.
     timeout : float
         Seconds until the run is stopped.
+    heard : Callable[[str], None], optional
+        Called with each line of its log; by default they go to standard error.
 
     Raises
     ------
@@ -144,7 +149,7 @@ def run_app(
             "flwr-kld init SAMPLE --out NEW"
         )
     command = [_flwr(), "run", str(app), *([connection] if connection else []), "--stream"]
-    for override in (*config, f'{asks}="{key}"'):
+    for override in config:
         command += ["--run-config", override]
     process = subprocess.Popen(
         command,
@@ -155,7 +160,7 @@ def run_app(
         errors="replace",
         start_new_session=True,  # a Ctrl-C is ours to handle
     )
-    found = FlowerRun(asks)
+    found = FlowerRun(heard)
     if process.stdout is None:
         raise RuntimeError("flwr run has no output")
     listener = Thread(target=found.hear, args=(process.stdout,), daemon=True)

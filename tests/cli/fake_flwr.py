@@ -38,7 +38,11 @@ if plan["does"] == "hang early":
     time.sleep(60)
 print("Successfully started run 4711", flush=True)
 print("\\x1b[92mINFO\\x1b[0m :  a line of the ServerApp's log", flush=True)
-does, key = plan["does"], sys.argv[-1].split('"')[1]
+does = plan["does"]
+if does == "print":
+    print(plan["lines"], flush=True)
+    sys.exit(0)
+key = sys.argv[-1].split('"')[1]
 if does == "hang":
     time.sleep(60)
 if does == "quit":
@@ -123,6 +127,7 @@ class FakeFlwr:
         report: dict[str, Any] | None = None,
         refusal: FailureKind = FailureKind.BUDGET,
         exception: type[Exception] = LedgerUnavailable,
+        lines: str = "",
     ) -> None:
         """Say what the next runs do."""
         content = {
@@ -131,6 +136,7 @@ class FakeFlwr:
             "report": report,
             "refusal": str(refusal),
             "exception": _named(exception),
+            "lines": lines,
             "no budget": f"{_named(NoBudget)}: {NoBudget('us')}",
         }
         self._plan.write_text(json.dumps(content))

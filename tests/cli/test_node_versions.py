@@ -1,0 +1,206 @@
+"""``flwr-kld doctor APP CONNECTION`` asks nodes for their versions and reads one form alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+
+from flwr_kld.accounting import Ledger
+from flwr_kld.cli import node_versions
+from flwr_kld.cli.flower_run import FlowerRun
+from flwr_kld.cli.node_versions import Installed, _Heard
+from flwr_kld.messages.question import VERSION
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+
+OWN = {"flwr": version("flwr"), "flwr_kld": version("flwr-kld"), "messages": VERSION}
+MARK = node_versions._MARK
+
+
+def asked_app(folder: Path) -> dict[str, Any]:
+    """The app that asks, as doctor writes it."""
+    node_versions._write(folder, {})
+    code: dict[str, Any] = {}
+    exec((folder / "asked" / "versions.py").read_text(), code)
+    return code
+
+
+def said_by(app: dict[str, Any], node: Any, nodes: int, capsys: Any) -> _Heard:
+    grid = InProcessGrid(node, nodes)
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
+    app["server"]._main(grid, context)
+    heard = _Heard()
+    for line in capsys.readouterr().out.splitlines():
+        heard.hear(f"INFO :      {line}")
+    return heard
+
+
+def test_nodes_say_their_versions_and_nothing_else(tmp_path, capsys):
+    app = asked_app(tmp_path)
+    heard = said_by(app, app["client"], 3, capsys)
+    same = Installed(**OWN)
+    assert (heard.server, heard.nodes) == (same, dict.fromkeys((1000, 1001, 1002), same))
+    assert (heard.wrong, heard.asked) == ({}, [1000, 1001, 1002])
+
+
+LIES: dict[str, RecordDict | Exception] = {
+    "nothing": RecordDict(),
+    "another record": RecordDict({"versions": ArrayRecord()}),
+    "a field less": RecordDict({"versions": ConfigRecord({"flwr": "1", "messages": 8})}),
+    "a field more": RecordDict({"versions": ConfigRecord({**OWN, "more": "x"})}),
+    "a number as text": RecordDict({"versions": ConfigRecord({**OWN, "messages": "8"})}),
+    "a real number": RecordDict({"versions": ConfigRecord({**OWN, "messages": 8.0})}),
+    "truth": RecordDict({"versions": ConfigRecord({**OWN, "messages": True})}),
+    "bytes": RecordDict({"versions": ConfigRecord({**OWN, "flwr": b"1.41"})}),
+    "markup": RecordDict({"versions": ConfigRecord({**OWN, "flwr": "[bold]1[/]"})}),
+    "an escape": RecordDict({"versions": ConfigRecord({**OWN, "flwr": "\x1b[2J"})}),
+    "another's line": RecordDict(
+        {"versions": ConfigRecord({**OWN, "flwr": f"1\n{MARK} 1001 {json.dumps(OWN)}"})}
+    ),
+    "the server's line": RuntimeError(f"\n{MARK} server {json.dumps(OWN)}\n{MARK} asked []"),
+    "megabytes": RecordDict({"versions": ConfigRecord({**OWN, "flwr": "1" * 2**20})}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_named_as_its_own_nodes_and_is_no_other_line(lie, tmp_path, capsys):
+    app = asked_app(tmp_path)
+
+    def node(message: Message, context: Context) -> Message:
+        if context.node_id != 1000:
+            return app["client"](message, context)
+        told = LIES[lie]
+        if isinstance(told, Exception):
+            raise told
+        return Message(told, reply_to=message)
+
+    heard = said_by(app, node, 2, capsys)
+    assert heard.asked == [1000, 1001]
+    assert heard.server == heard.nodes[1001] == Installed(**OWN)
+    assert list(heard.wrong) == [1000]
+    assert len(heard.wrong[1000]) <= 100
+    assert heard.wrong[1000].isprintable()
+
+
+def test_it_lists_what_the_app_lists_and_where_uv_finds_it(tmp_path):
+    listed = ["flwr>=1.41", 'flwr-kld @ file:///srv/a "b".whl']
+    uv = {"index": [{"name": "own", "url": "https://x/", "default": True}], "sources": {"a": {}}}
+    node_versions._write(tmp_path, {"project": {"dependencies": listed}, "tool": {"uv": uv}})
+    written = tomllib.loads((tmp_path / "pyproject.toml").read_text())
+    assert (written["project"]["dependencies"], written["tool"]["uv"]) == (listed, uv)
+    assert written["tool"]["flwr"]["app"]["components"]["clientapp"] == "asked.versions:client"
+
+
+@pytest.fixture
+def prod(place) -> Iterator[None]:
+    """A connection to where somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        text = f"""[superlink]
+default = "prod"
+[superlink.prod]
+address = "127.0.0.1:{port}"
+insecure = true
+"""
+        (place.folder / "home" / "config.toml").write_text(text)
+        yield
+
+
+def line(who: object, **changed: Any) -> str:
+    text = json.dumps({**OWN, **changed}, sort_keys=True, separators=(",", ":"))
+    return f"INFO :      {MARK} {who} {text}\n"
+
+
+def log(*lines: str, asked: tuple[int, ...] = (7, 8)) -> str:
+    return "".join((line("server"), *lines, f"{MARK} asked {json.dumps(asked)}\n"))
+
+
+FOUND = {
+    "all alike": (
+        log(line(7), line(8)), 0, rf"ok   nodes: all 2: flwr-kld \S+, messages {VERSION},",
+    ),
+    "older messages": (
+        log(line(7), line(8, flwr_kld="0.9", messages=7)), 4,
+        rf"FAIL nodes: 1 of 2 \(8\): flwr-kld 0\.9, messages 7, .*messages are {VERSION}: checks "
+        r"would leave them out\n +next: install flwr-kld \S+ on them, or theirs on all others",
+    ),
+    "no flwr-kld on a node": (
+        log(line(7), line(8, flwr_kld="", messages=0)), 4,
+        r"FAIL nodes: 1 of 2 \(8\): no flwr-kld, .*\n +next: install flwr-kld",
+    ),
+    "none on the server": (
+        line("server", flwr_kld="", messages=0) + f"{MARK} asked [7]\n" + line(7), 4,
+        r"FAIL server: no flwr-kld.*\n +next: pip install flwr-kld==\S+, where ServerApps run",
+    ),
+    "another release": (
+        log(line(7), line(8, flwr_kld="1.0.1")), 0,
+        r"warn nodes: 1 of 2 \(8\): .*speaks the same messages\n +next: install the same",
+    ),
+    "another release here": (
+        line("server", flwr_kld="1.0.1") + line(7, flwr_kld="1.0.1") + f"{MARK} asked [7]\n", 0,
+        r"warn server: flwr-kld 1\.0\.1.*\n +next: install the same flwr-kld beside this command",
+    ),
+    "older Flower": (
+        log(line(7), line(8, flwr="1.39.0")), 4,
+        r"FAIL nodes: 1 of 2 \(8\): .*Flower 1\.39\.0\n +next: pip install 'flwr[<>]",
+    ),
+    "an error": (
+        log(line(7), f'{MARK} 8 "the app is not signed [x]"\n'), 4,
+        r'FAIL nodes: node 8 cannot answer: "the app is not signed \[x\]"\n +next: look at this',
+    ),
+    "silence": (
+        log(line(7)), 0,
+        r"warn nodes: 1 of 2 \(8\) did not answer within 30 s\n +next: they may be busy",
+    ),
+    "many": (
+        log(*map(line, range(10, 30)), asked=tuple(range(40))), 0,
+        r"ok   nodes: 20 of 40 \(10, 11, 12, 13, 14, …\): ",
+    ),
+    "nobody": (log(asked=()), 4, r"FAIL nodes: none is connected\n +next: start one: flower-super"),
+    "a log that breaks off": (
+        line("server") + line(7), 4, r"FAIL nodes: the run that asks .* failed.*\n +next: flwr log",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("found", FOUND)
+def test_what_nodes_have_is_held_against_the_server(cli, flwr, place, prod, found):
+    lines, code, words = FOUND[found]
+    flwr.will("print", lines=lines)
+    done = cli("doctor", place.app, "prod")
+    assert done.exit_code == code, done.output
+    assert re.search(words, done.stdout), done.stdout
+    assert [call[0] for call in flwr.calls] == ["run"]
+    assert Ledger(place.ledger).spent().epsilon == 0
+
+
+def test_json_has_the_nodes_too(cli, flwr, place, prod):
+    flwr.will("print", lines=log(line(7), line(8, messages=7)))
+    found = json.loads(cli("doctor", place.app, "prod", "--json").stdout)
+    assert [(one["what"], one["state"]) for one in found[-3:]] == [
+        ("server", "ok"), ("nodes", "ok"), ("nodes", "failed"),
+    ]  # fmt: skip
+
+
+def test_nobody_is_asked_without_a_connection_or_for_an_app_that_is_not_well(
+    cli, flwr, place, prod
+):
+    flwr.will("print", lines=log(line(7), line(8)))
+    assert cli("doctor", place.app).exit_code == 0
+    place.change("app/pyproject.toml", "drift-check", "drift-chek")
+    assert cli("doctor", place.app, "prod").exit_code == 4
+    assert flwr.calls == []
+
+
+def test_what_a_run_breaks_with_is_said(cli, flwr, place, prod, monkeypatch):
+    broken = FlowerRun(exception="ValueError: no")
+    monkeypatch.setattr(node_versions, "run_app", lambda *_, **__: broken)
+    assert "failed: ValueError: no" in cli("doctor", place.app, "prod").stdout
