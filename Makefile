@@ -74,7 +74,7 @@ test-lowest: $(VENV)/ready
 		environment=build/$$versions && \
 		$(BIN)/uv venv --quiet --clear --python $(PYTHON) $$environment && \
 		$(BIN)/uv pip install --quiet --python $$environment/bin/python --resolution $$versions --editable '.[dev]' && \
-		$$environment/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS) || exit; \
+		$$environment/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS) || exit; \
 	done
 
 check: $(VENV)/ready
