@@ -58,7 +58,7 @@ class DecidingHalf:
         found = []
         for spread, steps in zip(spreads, sample(noise, _SPREADS, bits), strict=True):
             least = self._least_found(float(spread), int(steps))
-            sums = self._mean + noise.support * self._unit("total")
+            sums = self._mean + noise.support * self._unit["total"]
             found.append(noise.probabilities @ ndtr((sums - least) / self._deviation))
         return float(np.mean(found))
 
@@ -68,7 +68,7 @@ class DecidingHalf:
         The p-value's normal quantile is nearly linear in the sum.
         """
         wanted = float(ndtri(self.setting.level))
-        by_noise = self._unit("total") * math.sqrt(self._event.table.variance)
+        by_noise = self._unit["total"] * math.sqrt(self._event.table.variance)
         normal = max(wanted, 0.5) * math.hypot(self._deviation, by_noise)
         near = [part * normal for part in _NEAR]
         low, high = (-float(ndtri(max(self._p_value(s, spread, steps), _TINY))) for s in near)
@@ -78,7 +78,7 @@ class DecidingHalf:
         """Of "D_θ is at most the threshold", as the product has it."""
         squares = spread + total**2 / self._draws
         known = {"total": total, "squares": squares, "records": self.setting.total}
-        released = np.array([round(known.get(x, 0.0) / self._unit(x)) for x in NUMBERS])
+        released = np.array([round(known.get(x, 0.0) / self._unit[x]) for x in NUMBERS])
         released[NUMBERS.index("squares")] += steps
         sums = ClientSums(
             released, self.setting.answering, self._event, self.witness.query_plan(), False
@@ -113,9 +113,11 @@ class DecidingHalf:
     def _event(self) -> PrivacyEvent:
         return self.setting.sums_event
 
-    def _unit(self, number: str) -> float:
+    @cached_property
+    def _unit(self) -> dict[str, float]:
+        """What one step of each released number is worth."""
         units = self.witness.scores.units(self.setting.trust.guarantee)
-        return float(units[NUMBERS.index(number)])
+        return dict(zip(NUMBERS, map(float, units), strict=True))
 
 
 def p_value_of(witness: Witness, sums: ClientSums) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -59,6 +60,7 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | No
     None if even the largest is not.
     """
 
+    @cache  # the ends are looked at first, and are then the search's
     def excess(log_divergence: float) -> float:
         law = drift.at(math.exp(log_divergence), setting.theta)
         power = power_of(setting, plan, law, clients=drift.clients)
