@@ -90,7 +90,7 @@ def require_no_sample(context: Context) -> None:
 
 
 def _part_of(sample: str, context: Context) -> dict[str, Any]:
-    """Return a simulated node's share of public rows.
+    """Return the public rows of a simulated node.
 
     Raises
     ------

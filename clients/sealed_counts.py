@@ -70,7 +70,7 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
             terms.hold_to(question)
             cell_of = agree(question, context)
             keep_model(message.content, context)
-            # Two boxes of one client would be two shares of the sum.
+            # Two boxes of one client would count twice in the sum.
             use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:
             return answered(message, Answer("", "", [], [str(error)]), ConfigRecord())

@@ -79,7 +79,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         decides: its cohort is split in two disjoint halves, which are asked different things, so
         that it costs the same.
     outside : float or Mapping[str, float], optional
-        Share of the records, in [0, 1), that may lie where the reference has no mass ('other',
+        Fraction of the records, in [0, 1), that may lie where the reference has no mass ('other',
         'missing', never seen) before a check says drift; D_θ does not see them. By default
         ``1 - e^-threshold``: a larger one has a KL divergence above the threshold by itself.
     alarm : Alarm, optional

@@ -139,8 +139,8 @@ class Publisher:
         theta : float
             θ of D_θ.
         tolerated : Mapping[str, tuple[float, float]]
-            What the second part decides on: the nats of D_θ, and the share of records outside the
-            reference, that are tolerated in each column.
+            What the second part decides on: the nats of D_θ, and the fraction of records outside
+            the reference, that are tolerated in each column.
         recent : Sequence[RecentChecks]
             What checks before this one published, of each column.
 

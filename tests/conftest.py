@@ -18,7 +18,7 @@ settings.load_profile("busy machine")
 
 LONGEST = (
     "test_superlink.py", "test_ray.py", "test_packaging.py", "test_forecast.py",
-    "test_decisions.py", "test_outside_share.py", "test_secure_sum.py",
+    "test_decisions.py", "test_outside_fraction.py", "test_secure_sum.py",
 )  # fmt: skip
 """Files that would keep one worker busy after the others have finished."""
 

@@ -30,7 +30,7 @@ from flwr_kld.report.column_report import ColumnReport, in_rank
 from flwr_kld.report.reading import Reading
 
 Tolerated = tuple[float, float]
-"""Nats of D_θ, and share of records outside the reference, that are tolerated."""
+"""Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from flwr_kld.report import Verdict
 
 _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
-again for the share outside the reference; the rest is the detector's. A check that stands alone has
-little use for that."""
+again for the fraction outside the reference; the rest is the detector's. A check that stands alone
+has little use for that."""
 _ALIKE = 0.1
 """Part by which cohorts may differ in size without another forecast."""
 _EVIDENCE = 3
@@ -125,7 +125,7 @@ class Decider:
     threshold : float
         Nats of D_θ that are tolerated.
     outside : float
-        Share of records outside the reference that is tolerated, in [0, 1).
+        Fraction of records outside the reference that is tolerated, in [0, 1).
     alarm : Alarm
         How sure decisions are.
     theta : float

@@ -24,7 +24,7 @@ from flwr_kld.report.column_report import ColumnReport
 from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation.candidates import fit_candidates
-from flwr_kld.report.explanation.explanation import explain, outside_share
+from flwr_kld.report.explanation.explanation import explain, outside_fraction
 from flwr_kld.report.explanation.histogram import histogram
 from flwr_kld.report.explanation.sentence import sentence
 from flwr_kld.report.reading import Reading
@@ -59,7 +59,7 @@ def read(
         )
     reading = replace(
         _read_counts(published, estimator, theta, design_effect),
-        outside=outside_share(published, design_effect=design_effect),
+        outside=outside_fraction(published, design_effect=design_effect),
     )
     if not candidates:
         return reading

@@ -82,7 +82,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         yield "how the alarm works:"
         yield from map("  {}".format, alarm_lines(verdict.alarm))
     if reading.movements:
-        yield "what moved most, in shares of the records:"
+        yield "what moved most, in fractions of the records:"
     for movement in reading.movements[:_MOVEMENTS]:
         yield (
             f"  {movement['direction']} of {movement['name']}: {movement['share']:.2%} instead of "
@@ -118,7 +118,7 @@ def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
 
 
 def _outside_limits(verdict: Verdict | None) -> str:
-    """Say between what the share outside the reference is, and what is tolerated."""
+    """Say between what the fraction outside the reference is, and what is tolerated."""
     if verdict is None or verdict.outside_lower is None or verdict.outside_tolerated is None:
         return ""
     most = "" if verdict.outside_upper is None else f", at most {100 * verdict.outside_upper:.3g} %"

@@ -44,8 +44,8 @@ class Scalar(Model, what="the scalar"):
     amount : float
         > 0. Default 0.01, hence θ = 0.0099.
     lam : float
-        λ >= 0 of Algorithm 1. Default 0: λ > 0 lowers the number by λ times the share of P outside
-        the support of Π.
+        λ >= 0 of Algorithm 1. Default 0: λ > 0 lowers the number by λ times the fraction of P
+        outside the support of Π.
     records : float, optional
         Public normaliser M. Needed under add-remove adjacency, where the true number of records
         is protected; under replace-one it is that public number, and must be left out.

@@ -44,7 +44,7 @@ class Deciding:
     threshold : float
         Nats of D_θ that are tolerated.
     outside : float
-        Share of records outside the reference that is tolerated, in [0, 1).
+        Fraction of records outside the reference that is tolerated, in [0, 1).
     theta : float
         θ of D_θ, in [0, 1).
 

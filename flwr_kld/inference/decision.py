@@ -1,14 +1,14 @@
 """The decision of one check: drift, no drift, or inconclusive and what would resolve it.
 
 Drift is said on a lower confidence bound of one check (asymptotic, in the number of clients), on
-evidence added up over checks (a theorem within the bound on a client's records), or on the share
+evidence added up over checks (a theorem within the bound on a client's records), or on the fraction
 outside the reference. "No drift" is said only on an upper confidence limit, which holds for every
 law that the domain can show. The point estimate never alarms.
 
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
 (Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
 one hides with the probability of its own limit, however many there are.
-Proof notes: ``docs/proofs/lower-bound.md``, ``docs/proofs/outside-share.md``,
+Proof notes: ``docs/proofs/lower-bound.md``, ``docs/proofs/outside-fraction.md``,
 ``docs/proofs/e-detector.md``.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
-from flwr_kld.inference.outside_share import OutsideShare
+from flwr_kld.inference.outside_fraction import OutsideFraction
 from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.upper_limit import UpperLimit
 from flwr_kld.inference.verdict import Outcome, Verdict
@@ -31,12 +31,12 @@ _MORE = "more clients, more records of each, or a larger epsilon"
 _NAMED = 5
 """Columns that a sentence names."""
 _NOISE = 2.0
-"""Standard deviations within which a share is taken for noise around 0."""
+"""Standard deviations within which a fraction is taken for noise around 0."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """The second thing that a check decides on: q, the share of records outside the reference.
+    """The second thing that a check decides on: q, the fraction of records outside the reference.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class Outside:
         As reports show them, and at the level at which a single check alarms; None if nothing can
         lie outside.
     tolerated : float
-        Share of them that is tolerated, in [0, 1).
+        Fraction of them that is tolerated, in [0, 1).
     excluded : float
-        Share that "no drift" has to exclude.
+        Fraction that "no drift" has to exclude.
     """
 
     limits: OutsideLimits | None
@@ -77,7 +77,7 @@ def decide(
     standing : Standing
         Evidence over checks, this one included.
     outside : Outside
-        The share of records outside the reference, and what is tolerated of it.
+        The fraction of records outside the reference, and what is tolerated of it.
     threshold : float
         Nats of D_θ that are tolerated.
     resolution : float
@@ -89,8 +89,8 @@ def decide(
     -------
     Verdict
         A false "drift" has probability at most ``1 - at_once.level`` in each check for the
-        divergence and as much for the share outside (both asymptotic), and the detector's rate over
-        its horizon (a theorem).
+        divergence and as much for the fraction outside (both asymptotic), and the detector's rate
+        over its horizon (a theorem).
     """
     outcome, reason, resolve = _found(bound, at_once, standing, outside, threshold) or _excluded(
         bound, upper, threshold + resolution
@@ -181,9 +181,9 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
 
 
 def hold_to_estimates(
-    verdict: Verdict, estimate: float | None, excluded: float, outside: OutsideShare | None
+    verdict: Verdict, estimate: float | None, excluded: float, outside: OutsideFraction | None
 ) -> Verdict:
-    """Take "no drift" back beside an estimate above what it excludes, or a share not tolerated.
+    """Take "no drift" back beside an estimate above what it excludes, or a fraction not tolerated.
 
     Parameters
     ----------
@@ -191,8 +191,8 @@ def hold_to_estimates(
         Of the first half, in nats.
     excluded : float
         Nats from which on "no drift" excludes a divergence.
-    outside : OutsideShare or None
-        Share outside the reference in the first half.
+    outside : OutsideFraction or None
+        Fraction outside the reference in the first half.
     """
     if verdict.outcome is not Outcome.NO_DRIFT:
         return verdict
@@ -202,7 +202,7 @@ def hold_to_estimates(
             "excludes"
         )
     elif outside is not None and _above(outside, verdict.outside_tolerated or 0.0):
-        above = f"the share of records outside the reference is above what is tolerated: {outside}"
+        above = f"the fraction of records outside the reference is above the tolerance: {outside}"
     else:
         return verdict
     return replace(
@@ -228,12 +228,12 @@ def hold_to_segments(verdict: Verdict, segments: Sequence[Segment]) -> Verdict:
         outcome=Outcome.INCONCLUSIVE,
         reason=f"{said}, but of all segments together {verdict.reason}",
         resolve="a look at these segments; or a lower threshold of this column, in which a segment "
-        "counts by its share of the records",
+        "counts by its fraction of the records",
     )
 
 
-def _above(outside: OutsideShare, tolerated: float) -> bool:
-    """Whether an estimated share is more than what is tolerated, and more than noise around 0."""
+def _above(outside: OutsideFraction, tolerated: float) -> bool:
+    """Whether an estimated fraction is above the tolerated one, and more than noise around 0."""
     return outside.share > max(tolerated, _NOISE * outside.deviation)
 
 
@@ -290,7 +290,7 @@ def _found(
 
 
 def _with_outside(reason: str, outside: Outside) -> _Found:
-    """Return "no drift" if its share outside the reference is small enough, too."""
+    """Return "no drift" if its fraction outside the reference is small enough, too."""
     if outside.limits is None:
         return Outcome.NO_DRIFT, reason, None
     most = f"{100 * outside.limits.upper:.3g} % of the records"

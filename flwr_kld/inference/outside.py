@@ -1,8 +1,8 @@
-"""Limits of the share of records that lie where the reference has no mass.
+"""Limits of the fraction of records that lie where the reference has no mass.
 
-D_θ alone cannot see what such records are: its terms there are 0. If a share q of P lies where Π is
-0, ``KL(Π || P) >= -ln(1 - q)``, so a tolerated divergence of τ nats tolerates ``1 - e^-τ``.
-Proof note: ``docs/proofs/outside-share.md``.
+D_θ alone cannot see what such records are: its terms there are 0. If a fraction q of P lies where
+Π is 0, ``KL(Π || P) >= -ln(1 - q)``, so a tolerated divergence of τ nats tolerates ``1 - e^-τ``.
+Proof note: ``docs/proofs/outside-fraction.md``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flwr_kld.inference.witness import Witness
 
 @dataclass(frozen=True)
 class OutsideLimits:
-    """Confidence limits of q, the share of records outside the reference.
+    """Confidence limits of q, the fraction of records outside the reference.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class OutsideLimits:
         In [0, 1]: q is at least, at most this, each with probability `level` over cohorts and
         noise.
     point : float
-        The second half's own share, in [0, 1].
+        The second half's own fraction, in [0, 1].
     level : float
         Confidence, one-sided.
     """
@@ -41,7 +41,7 @@ class OutsideLimits:
 def outside_limits(
     witness: Witness, sums: ClientSums, *, level: float = 0.95
 ) -> OutsideLimits | None:
-    """Limit q, the share of records outside the reference, from both sides.
+    """Limit q, the fraction of records outside the reference, from both sides.
 
     None if the reference has mass everywhere. The population, parameters and errors are those of
     `lower_confidence_bound`; asymptotic likewise.

@@ -291,10 +291,10 @@ class _Design:
 
     @cached_property
     def _kept(self) -> Floats:
-        """Share of each cell that is estimated; for the rest the worst score is taken.
+        """Fraction of each cell that is estimated; for the rest the worst score is taken.
 
-        Minimises ``Σ w (1 - kept) ln(1/θ) + z √(Σ w² kept² V)`` at about a z: the best shares are
-        ``min(1, t / (w V))``.
+        Minimises ``Σ w (1 - kept) ln(1/θ) + z √(Σ w² kept² V)`` at about a z: the best fractions
+        are ``min(1, t / (w V))``.
         """
         spread, ceiling = self.weight * self._null_variances, -math.log(self.theta)
         best, found = math.inf, np.ones_like(spread)

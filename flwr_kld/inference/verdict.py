@@ -85,10 +85,10 @@ class Verdict:
     evidence, alarm_at : float or None
         Evidence for drift added up over checks, and where it alarms; None for a single check.
     outside_lower, outside_upper : float or None
-        Confidence limits, each with probability `level`: at least, at most this share of the
+        Confidence limits, each with probability `level`: at least, at most this fraction of the
         records lies outside the reference. None if there are none, or nothing can lie there.
     outside_tolerated : float or None
-        Share of them that the operator tolerates.
+        Fraction of them that the operator tolerates.
     population : str or None
         Whose divergence the decision is about: of those from whom the cohort's clients were drawn,
         or of these very clients. None if nothing was bounded.

@@ -19,7 +19,7 @@ from flwr_kld.integral.base import FiniteBase, Floats
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 40.0
 _ROUNDING = 1e-12
 _NO_MASS = 1e-290
-"""Target masses below this count as zero: their share of any divergence is below 1e-287 nats."""
+"""Target masses below this count as zero: their fraction of any divergence is below 1e-287 nats."""
 _BISECTIONS = 64
 
 
@@ -66,20 +66,20 @@ class Mollifier:
         return cls(epsilon, math.exp(-epsilon / 2))
 
     @classmethod
-    def asymmetric(cls, epsilon: float, share: float) -> Mollifier:
-        """Return the box that is best where the data live on a small share of the base.
+    def asymmetric(cls, epsilon: float, fraction: float) -> Mollifier:
+        """Return the box that is best where the data live on a small fraction of the base.
 
         Parameters
         ----------
         epsilon : float
             In nats.
-        share : float
+        fraction : float
             s in (0, 1): the base's mass that a member can lift to the ceiling, a *public* guess of
             where the data live. Small for peaked data (0.1; 0.02 for 65,536 patterns); the best
             drop is ``epsilon - ln(1 + s (e**epsilon - 1))``.
         """
-        epsilon, share = check_epsilon(epsilon), real("share", share, above=0, below=1)
-        return cls(epsilon, 1 / (1 + share * math.expm1(epsilon)))
+        epsilon, fraction = check_epsilon(epsilon), real("fraction", fraction, above=0, below=1)
+        return cls(epsilon, 1 / (1 + fraction * math.expm1(epsilon)))
 
     @property
     def ceiling(self) -> float:

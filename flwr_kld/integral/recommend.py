@@ -17,7 +17,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral.base import FiniteBase, Floats
 from flwr_kld.integral.fit import HELD_OUT, cooled
 from flwr_kld.integral.mollifier import Mollifier, project
-from flwr_kld.integral.references import denoised_shares
+from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
@@ -196,7 +196,7 @@ def _expected_histogram(
     for _ in range(_REPEATS):
         noise = sample(table, len(truth), SeededBits(int(generator.integers(2**63))))
         noised = generator.multinomial(records, truth) + noise
-        made = denoised_shares(noised, table)
+        made = denoised_fractions(noised, table)
         expected.append((_divergence(truth, made), skewed_divergence(made, truth, _THETA)))
     kl, read = np.mean(expected, axis=0).tolist()
     return kl, read

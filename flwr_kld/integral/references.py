@@ -38,7 +38,7 @@ _CLEAR = 6.0
 Laplace does with a probability of about 1e-4."""
 
 
-def denoised_shares(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
+def denoised_fractions(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
     """Estimate the distribution that a noised histogram was counted from: empirical Bayes.
 
     Each cell's expected count is believed to come from one unknown law, which the noised counts
@@ -93,7 +93,7 @@ def _posterior_rates(values: NDArray[np.int64], noise: NoiseTable, deviation: fl
 def reference_from_draws(
     base: Reference, draws: NDArray[np.int64], *, weight: float = 0.5
 ) -> Reference:
-    """Mix a public reference with the shares of private draws.
+    """Mix a public reference with the fractions of private draws.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
     if plan.reference.columns:
         columns = [reference_from_counts(own).probabilities for own in counts.columns]
         return Reference(plan.reference.domain, np.concatenate(columns))
-    shares = denoised_shares(counts.values, counts.noise)
+    shares = denoised_fractions(counts.values, counts.noise)
     prior, ways = plan.reference.probabilities, plan.reference.domain.unlisted_way()
     unlisted = np.bincount(plan.cell_of, ways < 0, plan.cells) == 0
     shares[unlisted & (counts.values < _CLEAR * math.sqrt(counts.noise.variance))] = 0

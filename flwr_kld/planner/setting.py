@@ -47,7 +47,7 @@ class Setting:
     aggregation : {"plain-sum", "secure-sum", "sealed-sum", "split-sum"}, optional
         How counts become a sum; by default the first that the trust model allows.
     design_effect : float
-        >= 1: variance of a share over cohorts, relative to independent records; see
+        >= 1: variance of a fraction over cohorts, relative to independent records; see
         `design_effect_of`.
     theta : float
         θ of D_θ, in [0, 1).

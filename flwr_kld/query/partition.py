@@ -102,7 +102,7 @@ def _inclusion(p: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
     if left[certain] <= 0:
         inclusion[certain:] = 0
     else:
-        # the share of the tail first: budget / tail overflows if the tail is subnormal
+        # the fraction of the tail first: budget / tail overflows if the tail is subnormal
         inclusion[certain:] = left[certain] * (p[certain:] / tail[certain])
     return inclusion
 

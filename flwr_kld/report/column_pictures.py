@@ -1,4 +1,4 @@
-"""A table's columns as small pictures: clients' shares, with their errors, upon the reference's."""
+"""A table's columns as small pictures: clients' fractions, with errors, over the reference's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _WIDE, _HIGH = 100.0, 36.0
 _GAP = 0.12
 """Part of a bar's width that is left free on either side."""
 _SIDES = 2.0
-"""Standard deviations either way of a share."""
+"""Standard deviations either way of a fraction."""
 _ROOM = 1.05
 _ERRORS = 4.0
-"""An error bar may make the picture this much higher than the largest share."""
+"""An error bar may make the picture this much higher than the largest fraction."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CellRow:
     name : str
         The cell in the domain's words.
     reference, clients, deviation : float
-        Shares of the records, in [0, 1].
+        Fractions of the records, in [0, 1].
     bars : tuple[float, float]
         Lengths of the reference's and the clients' bars, in per cent of the longest.
     beyond : bool

@@ -28,7 +28,7 @@ class ColumnReport:
         What moved most in it: ``"lower, 17 % → 24 % below 82 (22–26 %)"``. None if nothing moved
         beyond chance, which is said of all columns together with probability 95 %.
     histogram : Histogram or None
-        The clients' shares beside the reference's.
+        The clients' fractions beside the reference's.
     figures : Figures or None
         How far the two lie apart, as other tools measure it. Like the histogram, None where there
         are no counts, or too much noise in them for an estimate.

@@ -25,7 +25,7 @@ def drifted(columns: Mapping[str, ColumnReport]) -> list[str]:
 
 
 def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
-    """Return a table for a terminal: verdict, divergence, share outside, and what moved.
+    """Return a table for a terminal: verdict, divergence, fraction outside, and what moved.
 
     Parameters
     ----------

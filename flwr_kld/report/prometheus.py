@@ -100,11 +100,11 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         _threshold,
     ),
     "kld_outside_share": (
-        "Estimated share of the cohort's records that lie outside the reference, 0 to 1",
+        "Estimated fraction of the cohort's records that lie outside the reference, 0 to 1",
         lambda r: r.reading.outside.share if r.reading.outside else None,
     ),
     "kld_outside_lower_bound": (
-        "At least this share of the population's records lies outside the reference, 0 to 1, "
+        "At least this fraction of the population's records lies outside the reference, 0 to 1, "
         "asymptotically with the alarm's level",
         lambda r: r.verdict.outside_lower if r.verdict else None,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from flwr_kld.inference.outside_share import OutsideShare
+from flwr_kld.inference.outside_fraction import OutsideFraction
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Reading:
         under replace-one adjacency, otherwise estimated or the public normaliser.
     note : str or None
         What a reader must know about this check, if anything.
-    outside : OutsideShare or None
-        Estimated share of records where the reference has no mass, and what they are. None if it
+    outside : OutsideFraction or None
+        Estimated fraction of records where the reference has no mass, and what they are. None if it
         has some everywhere, or the release does not tell.
     movements : tuple[dict[str, Any], ...]
         Cells that moved most, ``Movement.to_dict``.
@@ -78,7 +78,7 @@ class Reading:
     privacy: float | None
     records: float
     note: str | None = None
-    outside: OutsideShare | None = None
+    outside: OutsideFraction | None = None
     movements: tuple[dict[str, Any], ...] = ()
     candidates: dict[str, float] = field(default_factory=dict)
     population_estimate: float | None = None

@@ -35,7 +35,7 @@ def how_sure(holds: Mapping[str, str], *numbers: str) -> str:
 _NAMES = {
     "lower_bound": "lower bound",
     "upper_limit": "upper limit",
-    "outside": "limits of the share outside",
+    "outside": "limits of the fraction outside",
     "single_check": "alarms by a single check",
     "evidence": "alarms by evidence over checks",
 }

@@ -1,6 +1,6 @@
 """A writer's hand: where, how thick and how slanted a writer puts the ink.
 
-Lengths are shares of the image side, so one style means the same on 8x8 and 28x28 images. A style
+Lengths are fractions of the image side, so one style means the same on 8x8 and 28x28 images. It
 moves ink by real amounts while pixels are whole: each image rounds up or down at random such that
 the mean is exact (dithering). No pixel value is invented, and paper without ink stays so.
 """
@@ -58,7 +58,7 @@ class StylePopulation:
     slant, slant_spread : float, default 0 and 0.15
         Mean and standard deviation of the shear.
     digit_concentration : float, default 50
-        Of the Dirichlet law around the source's digit shares; small for writers who differ much.
+        Of the Dirichlet law around the source's digit fractions; small for writers who differ much.
 
     Raises
     ------

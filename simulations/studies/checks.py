@@ -144,7 +144,7 @@ class Checks:
         return released(witness.query_plan(), other, event, rng, _bits(rng))
 
     def found_at_once(self, witness: Witness, sums: ClientSums, alarm: Alarm) -> bool:
-        """Whether a single check alarms, for the divergence or the share outside the reference."""
+        """Whether a single check alarms, for the divergence or the fraction of records outside."""
         alone = 1 - alarm.level_at_once
         scores = [total_of(witness, sums)]
         if witness.plan.outside.any():

@@ -56,7 +56,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         left.errorbar(share, place, xerr=error, fmt="o", color=color, label=f"{key} limit")
     left.axvline(LEVEL, color="#444444", linewidth=1)
     left.set_yticks(place, [row["setting"] for row in rows], fontsize=7)
-    left.set(xlabel="share of checks where it holds", xlim=(min(0.85, left.get_xlim()[0]), 1.005))
+    left.set(xlabel="checks where it holds (fraction)", xlim=(min(0.85, left.get_xlim()[0]), 1.005))
     left.legend(frameon=False)
     right.hlines(place, [row["lower"] for row in rows], [row["upper"] for row in rows], color="C0")
     right.plot([row["truth"] for row in rows], place, "o", color="C3", label="D")

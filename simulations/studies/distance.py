@@ -59,7 +59,7 @@ BARS = (
 
 
 def power(item: tuple[Setting, int]) -> float:
-    """Share of checks that find the drift."""
+    """Fraction of checks that find the drift."""
     setting, runs = item
     rng = generator(setting.name, int(1e6 * setting.nats))
     checks = Checks(setting.reference, setting.trust, 0.0, setting.records)

@@ -110,7 +110,7 @@ def at_most(alarms: int, years: int) -> float:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the share of years with a false alarm in each world."""
+    """Draw the fraction of years with a false alarm in each world."""
     size = (9, 1.6 + 0.24 * len(rows))
     figure = require("matplotlib.figure", extra="plots").Figure(size, layout="constrained")
     axes = figure.subplots()
@@ -119,7 +119,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     axes.plot([row["at_most"] for row in rows], place, "|", color="#444444", label="95 % limit")
     axes.axvline(ALARM.rate, color="C3", linewidth=1, label="promised")
     axes.set_yticks(place, [row["world"] for row in rows], fontsize=8)
-    axes.set(xlabel="share of years with a false alarm", xlim=(0, None))
+    axes.set(xlabel="fraction of years with a false alarm", xlim=(0, None))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=130)

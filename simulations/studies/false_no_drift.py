@@ -70,11 +70,11 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         share = np.array([row[key] for row in ordered])
         left.bar(place, share, 1.0, bottom, color=color, label=key.replace("_", " "))
         bottom += share
-    left.set(xlabel="setting", ylabel="share of checks", title="D = threshold + resolution")
+    left.set(xlabel="setting", ylabel="fraction of checks", title="D = threshold + resolution")
     left.legend(loc="lower right")
     right.hist([row["false_no_drift"] for row in rows], np.linspace(0, 1, 41), color="C3")
     right.axvline(MOST, color="#444444", linewidth=1)
-    right.set(yscale="log", xlabel='share of false "no drift"', ylabel="settings")
+    right.set(yscale="log", xlabel='fraction of false "no drift"', ylabel="settings")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130)

@@ -129,9 +129,9 @@ class Groups:
     Parameters
     ----------
     parts : tuple[tuple[float, Clients], ...]
-        Share of the clients that is in each group, and the group.
+        Fraction of the clients that is in each group, and the group.
     exact : bool
-        Whether each cohort has exactly these shares, as one of few clients who are all asked.
+        Whether each cohort has exactly these fractions, as one of few clients who are all asked.
     """
 
     parts: tuple[tuple[float, Clients], ...]

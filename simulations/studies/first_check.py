@@ -91,7 +91,7 @@ at hand."""
 
 @dataclass(frozen=True)
 class Found:
-    """Shares of checks that found a drift.
+    """Fractions of checks that found a drift.
 
     Parameters
     ----------

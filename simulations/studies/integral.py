@@ -6,7 +6,7 @@ budgets and metrics are the paper's (Section 5) plus real 4x4 patterns. Methods:
 - ``MBDE, tree``: Algorithm 1 as printed, T = 3, with our default weak learner;
 - ``MBDE, network``: the same with the paper's network (minutes a fit; ``--network``);
 - ``ours``: free boosting, cooled on held-out records, projected into the symmetric box, and into
-  boxes for data on a share s of the base;
+  boxes for data on a fraction s of the base;
 - ``optimum``: the projection of the truth itself, which nobody can exceed in that box.
 
 Writes ``integral.csv`` (every setting), ``integral_curves.png`` (the paper's Figure 4),
@@ -69,7 +69,7 @@ class Row:
 
 
 def box_of(epsilon: float, share: float | None) -> Mollifier:
-    """Symmetric, or for data on a share of the base."""
+    """Symmetric, or for data on a fraction of the base."""
     if share is None:
         return Mollifier.symmetric(epsilon)
     return Mollifier.asymmetric(epsilon, share)

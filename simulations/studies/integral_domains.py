@@ -59,7 +59,7 @@ class StudyDomain:
         return skewed_divergence(self.truth, density, 0.0)
 
     def nll(self, density: Floats) -> float:
-        """``-E_P ln q(x)``, the paper's first metric; q is Q's share of q0 in every cell."""
+        """``-E_P ln q(x)``, the paper's first metric; q is Q's fraction of q0 in every cell."""
         seen = self.truth > 0
         return self.base_nll - float(
             self.truth[seen] @ np.log(density[seen] / self.base.mass[seen])

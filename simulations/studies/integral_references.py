@@ -4,8 +4,8 @@ Run ``python simulations/studies/integral_references.py [--out DIR] [--quick]``.
 KL from the truth, in nats, on real 4x4 patterns and on Zipf's law over 65,536 symbols, of a
 discrete-Laplace histogram (pure ε for one record, replace-one) after two kinds of post-processing:
 ``floor``, clip at 0, mix with the uniform law, normalise, with the floor that is best in hindsight
-for each setting; and ``ours``, `denoised_shares`. Beside them, what `recommend` promises for 1 and
-100 draws. Writes ``integral_references.csv``.
+for each setting; and ``ours``, `denoised_fractions`. Beside them, what `recommend` promises for 1
+and 100 draws. Writes ``integral_references.csv``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rich.table import Table
 
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral import recommend
-from flwr_kld.integral.references import denoised_shares
+from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
@@ -68,7 +68,7 @@ def study(populations: dict[str, Floats], records: tuple[int, ...], repeats: int
         for seed in range(repeats):
             counts = np.random.default_rng(seed).multinomial(number, truth)
             values = counts + sample(table, len(truth), SeededBits(seed))
-            ours.append(skewed_divergence(truth, denoised_shares(values, table), 0.0))
+            ours.append(skewed_divergence(truth, denoised_fractions(values, table), 0.0))
             floors.append([skewed_divergence(truth, clipped(values, f), 0.0) for f in FLOORS])
         one, hundred = (
             recommend(

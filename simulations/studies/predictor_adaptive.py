@@ -5,7 +5,7 @@ goes on where it was stopped. Three parts, each learner without fixed share: K h
 families of `predictor_learners`, one of which is true; Theorem 3's class; and a truth outside the
 class, half of one hypothesis and half of another, where the last prediction stands beside that of
 the EM read-out (``mixture``). Every query that is asked is held against epsilon in exact
-arithmetic. Risks are shares of the uniform mixture's: means over instances with standard errors,
+arithmetic. Risks are fractions of the uniform mixture's: means over instances with standard errors,
 and geometric means.
 
 Writes ``predictor_adaptive.csv``, ``.json`` and ``.png``.
@@ -197,7 +197,7 @@ def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw each setting's share of the uniform mixture's risk."""
+    """Draw each setting's fraction of the uniform mixture's risk."""
     figure = require("matplotlib.figure", extra="plots").Figure((9, 4), layout="constrained")
     panels = figure.subplots(1, len(FAMILIES), sharey=True)
     for axes, family in zip(panels, FAMILIES, strict=True):

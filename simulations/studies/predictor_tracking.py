@@ -1,8 +1,8 @@
 """How soon the predictor notices that clients' data have moved to another scenario.
 
 Run ``python simulations/studies/predictor_tracking.py [--quick] [--out DIR]``. Eleven
-scenarios on 4x4 patterns of real handwriting (65,536 symbols): as usual, and a share of all records
-replaced by one digit, for each digit. The share is 70 % ("mostly 3s", as strong as the drift of
+scenarios on 4x4 patterns of real handwriting (65,536 symbols): as usual, and a part of all records
+replaced by one digit, for each digit. The fraction is 70 % ("mostly 3s", as strong as the drift of
 ``Scenario``), 50 % or 30 %. The hypotheses are histograms of what reference writers wrote; the
 clients are other writers, so no hypothesis is exactly true. In each round 200 clients privatise one
 pattern each, by the very code that a deployment runs; after round 60 the scenario changes.

@@ -3,7 +3,7 @@
     python simulations/studies/upper_limit.py --runs 500
 
 Symbol-level truth; every run draws its own plan where symbols have to share cells. Clustered
-clients have label shares from Dirichlet(0.1 Π · symbols) of their own.
+clients have label fractions from Dirichlet(0.1 Π · symbols) of their own.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def show(rows: list[Row], out: Path) -> None:
     ax.set_yticks(
         place, [f"{one['setting']} ({100 * one['covers']:.0f} %)" for one in rows], fontsize=7
     )
-    ax.set(xlabel="nats", title="mean limit (share of runs in which it is above D_θ)")
+    ax.set(xlabel="nats", title="mean limit (fraction of runs in which it is above D_θ)")
     ax.set_xscale("symlog", linthresh=0.05)
     ax.legend(frameon=False)
     figure.savefig(out / "upper_limit.png", dpi=130)

@@ -55,7 +55,7 @@ def test_impossible_epsilons_are_refused(epsilon):
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, np.nan])
 def test_impossible_shares_are_refused(share):
-    with pytest.raises(ValueError, match="share"):
+    with pytest.raises(ValueError, match="fraction"):
         Mollifier.asymmetric(1.0, share)
 
 

@@ -16,7 +16,7 @@ from flwr_kld.integral import (
     reference_from_draws,
 )
 from flwr_kld.integral.recommend import _expected_draws
-from flwr_kld.integral.references import denoised_shares
+from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
@@ -53,7 +53,7 @@ def test_no_floor_does_better_than_the_posterior_even_in_hindsight(size, epsilon
     errors, floors = [], []
     for seed in range(4):
         values, table = noised(truth, records, epsilon, seed)
-        errors.append(kl(truth, denoised_shares(values, table)))
+        errors.append(kl(truth, denoised_fractions(values, table)))
         floors.append([kl(truth, clipped(values, f)) for f in (0.01, 0.05, 0.1, 0.2, 0.5, 0.9)])
     best_floor = np.mean(floors, axis=0).min()
     nothing = kl(truth, np.full(size, 1 / size))
@@ -66,7 +66,7 @@ def test_no_floor_does_better_than_the_posterior_even_in_hindsight(size, epsilon
 @pytest.mark.parametrize("values", [np.zeros(10), np.full(10, -50), np.eye(10)[0] * 1e6])
 def test_shares_are_a_positive_law_whatever_the_counts(values):
     table = calibrated_laplace(Guarantee(1.0)).table
-    shares = denoised_shares(values.astype(np.int64), table)
+    shares = denoised_fractions(values.astype(np.int64), table)
     assert (shares > 0).all()
     assert shares.sum() == pytest.approx(1)
     if values.max() > 0:
@@ -75,7 +75,7 @@ def test_shares_are_a_positive_law_whatever_the_counts(values):
 
 def test_shares_follow_the_counts_in_order_and_equal_counts_share():
     values, table = noised(zipf(300), 10_000, 1.0)
-    shares = denoised_shares(values, table)
+    shares = denoised_fractions(values, table)
     order = np.argsort(values)
     assert (np.diff(shares[order]) >= -1e-12).all()
     assert len(np.unique(shares)) == len(np.unique(values))
@@ -84,8 +84,8 @@ def test_shares_follow_the_counts_in_order_and_equal_counts_share():
 def test_gaussian_noise_and_counts_beyond_its_reach_are_read_too():
     values, table = noised(zipf(200), 50_000, 1.0, law=calibrated_gaussian, delta=1e-6)
     values[0] = -10 * table.reach
-    assert np.isfinite(denoised_shares(values, table)).all()
-    assert kl(zipf(200)[1:] / zipf(200)[1:].sum(), denoised_shares(values[1:], table)) < 0.2
+    assert np.isfinite(denoised_fractions(values, table)).all()
+    assert kl(zipf(200)[1:] / zipf(200)[1:].sum(), denoised_fractions(values[1:], table)) < 0.2
 
 
 def plan_of(reference, cells=16):
@@ -176,7 +176,7 @@ def test_expectations_of_a_recommendation_are_met():
     real = []
     for seed in range(20):
         values, table = noised(truth, 300, 5.0, seed + 100)
-        real.append(kl(truth, denoised_shares(values, table)))
+        real.append(kl(truth, denoised_fractions(values, table)))
     assert promised.histogram_kl == pytest.approx(np.mean(real), rel=0.35)
     assert promised.exemplar_kl < promised.draws_kl < promised.base_kl
 
@@ -187,7 +187,7 @@ def test_a_check_of_unchanged_data_reads_more_than_the_kl_where_most_symbols_nev
     read = []
     for seed in range(10):
         values, table = noised(truth, 2000, 1.0, seed + 100)
-        made = denoised_shares(values, table)
+        made = denoised_fractions(values, table)
         read.append(kl(made, 0.99 * truth + 0.01 * made))
     assert promised.read_unchanged == pytest.approx(np.mean(read), rel=0.2)
     assert promised.read_unchanged > 1.4 * promised.histogram_kl

@@ -24,7 +24,7 @@ _PART_SPREADS = (0.4, 0.6, 0.8, 1.0, 1.3, 1.7)
 _GROWTHS = (0.0, 0.4)
 _PARTS = (0.1, 0.25, 0.4, 0.6, 0.8)
 _FALLEN = ((0.05, 0.1), (0.15, 0.1), (0.3, 0.15), (0.5, 0.15), (0.7, 0.2), (0.9, 0.3))
-"""Share of the symbols that fall, and its chance."""
+"""Fraction of the symbols that fall, and its chance."""
 _TAILS = (0.0, 1.0, 2.0, 3.5)
 _GONE = -np.inf
 _PLACES = (
@@ -35,7 +35,7 @@ _PLACES = (
 _SMOOTH, _PARTIAL, _TAIL, _SOME = 0.15, 0.1, 0.25, 0.5
 """Chance of each kind of drift: most make some symbols vanish."""
 _WIDEST, _OUTLIERS = 2.0, 0.02
-"""Share of the widest bell in every law, so that few cells may have moved far."""
+"""Fraction of the widest bell in every law, so that few cells may have moved far."""
 _STEEP = 2.0
 _NARROWEST, _BROADEST = 0.2, 2.5
 _FARTHEST = 6.0
@@ -59,7 +59,7 @@ class Shapes:
     part : Floats
         Part of each symbol's records that moved.
     fallen : Floats
-        Share of the symbols that fell.
+        Fraction of the symbols that fell.
     place, width : Floats
         ln of the fraction to which they fell, and its deviation; -inf: vanished.
     tail : Floats
@@ -124,7 +124,7 @@ class ShapeLaws:
     Parameters
     ----------
     log_expected, share : Floats
-        ln of N Π of a symbol at each of these places, and the place's share of Π, shape [P].
+        ln of N Π of a symbol at each of these places, and the place's fraction of Π, shape [P].
     """
 
     def __init__(self, log_expected: Floats, share: Floats) -> None:
@@ -179,7 +179,7 @@ def _down() -> Floats:
 
 
 def _mixed(risen: Floats, fallen: Floats, down: Floats) -> Floats:
-    """Mix those that rose, a share that fell, and outliers."""
+    """Mix those that rose, a fraction that fell, and outliers."""
     laws = risen * ((1 - _OUTLIERS) * (1 - fallen))
     laws += (1 - _OUTLIERS) * fallen * down
     laws += _OUTLIERS * bell(0.0, _WIDEST)

@@ -25,7 +25,7 @@ CAUTION = 0.5
 """Power of the evidence in the average: laws are models, so it tells less than it claims
 (coarsening, Miller and Dunson 2019, doi:10.1080/01621459.2018.1469995)."""
 _KEPT = 0.98
-"""Share of the average that is read law by law."""
+"""Fraction of the average that is read law by law."""
 _FREED = 3
 _THETA = 0.01
 _LEVEL_DEVIATION = 0.2

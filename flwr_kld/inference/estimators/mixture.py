@@ -17,7 +17,7 @@ _TO_GLOBAL = 4.0
 """Pseudo-cells that pull each bin's law to the base law and to the law of all bins."""
 
 _BASES = ((0.1, 0.002), (0.3, 0.01), (1.0, 0.02), (2.0, 0.05), (2.0, 0.4))
-"""(Deviation of ln r, share of unseen symbols) of the candidate base laws, from no drift to much.
+"""(Deviation of ln r, fraction of unseen symbols) of the candidate base laws, least drift first.
 Each is centred so that its mean ratio is the one that the known total implies."""
 _MEAN_DEVIATION = 0.2
 """Deviation of ln of the mean ratio, over that of ln r: P leaves Π's support as it drifts."""

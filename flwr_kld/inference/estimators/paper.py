@@ -35,8 +35,8 @@ def paper(
     theta : float
         Accepted so that estimators are interchangeable, and ignored: the result says θ = 0.
     lam : float
-        λ >= 0. Default 0: λ > 0 lowers the number by λ times the share of P outside the support of
-        Π, and adds noise.
+        λ >= 0. Default 0: λ > 0 lowers the number by λ times the fraction of P outside the support
+        of Π, and adds noise.
     tau : float
         Clip for noisy probabilities, > 0.
 

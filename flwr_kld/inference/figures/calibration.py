@@ -20,7 +20,7 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.figures.ordered import Figure
-from flwr_kld.inference.share_interval import Floats
+from flwr_kld.inference.fraction_interval import Floats
 
 _REACH = float(-ndtri(0.025))
 """Standard deviations on either side: 95 % limits."""
@@ -34,10 +34,10 @@ class Calibration:
     Parameters
     ----------
     accuracy : Figure
-        Share of right predictions; of probabilities, those on the right side of 0.5.
+        Fraction of right predictions; of probabilities, those on the right side of 0.5.
     error : Figure or None
         Expected calibration error of probabilities: mean over records of the distance between a
-        bin's middle and the share of events in it, in [0, 1], to within half a bin. None for
+        bin's middle and the fraction of events in it, in [0, 1], to within half a bin. None for
         predicted labels.
     """
 
@@ -90,14 +90,14 @@ class _Reading:
         return max(float(self.counts.sum()), 1.0)
 
     def share(self, chosen: NDArray[np.bool_]) -> Figure:
-        """Estimate the share of the records in some of the cells."""
+        """Estimate the fraction of the records in some of the cells."""
         share = float(np.clip(self.counts[chosen].sum() / self.records, 0, 1))
         noise = self.noise * float(((chosen - share) ** 2).sum())
         sampled = self.design_effect * share * (1 - share) * self.records
         return _figure(share, float(np.sqrt(sampled + noise)) / self.records)
 
     def distance(self, middles: Floats) -> Figure:
-        """Estimate how far shares of events are from what was predicted, over all bins."""
+        """Estimate how far fractions of events are from what was predicted, over all bins."""
         weights = np.stack([-middles, 1 - middles], axis=1)  # of no event and of one, in each bin
         excess = (weights * self.counts).sum(axis=1)
         each = self.design_effect * np.maximum(self.counts, 0) + self.noise

@@ -1,14 +1,14 @@
-"""Draws from the posterior law of the clients' shares, given noisy counts.
+"""Draws from the posterior law of the clients' fractions, given noisy counts.
 
-Any figure of noisy shares is biased: noise looks like drift. A figure of shares that are drawn from
+Any figure of noisy fractions is biased: noise looks like drift. A figure of fractions drawn from
 their posterior has neither that bias nor the opposite one, and its spread over draws is its error.
 
-1. Prior: a cell's share lies off Π by ``τ t sqrt(Π)``, where t has heavy tails, as most cells of a
+1. Prior: a cell's fraction lies off Π by ``τ t sqrt(Π)``, where t has heavy tails: most cells of a
    drift move little and a few much. It is a mixture of normal laws of geometrically growing
    deviations, as in adaptive shrinkage (Stephens 2017, doi:10.1093/biostatistics/kxw041), whose
    weights one number τ gives. τ is unknown: every value on a grid may be it, or 0, for no drift.
-2. A count is normal around its share; noise with heavier tails is a mixture of two normal laws.
-3. All shares sum to 1: draws are moved there as normal variables condition on their sum.
+2. A count is normal around its fraction; noise with heavier tails is a mixture of two normal laws.
+3. All fractions sum to 1: draws are moved there as normal variables condition on their sum.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from functools import lru_cache
 import numpy as np
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.inference.figures.cell_shares import as_law, share_noise
-from flwr_kld.inference.share_interval import Floats
+from flwr_kld.inference.figures.cell_fractions import as_law, fraction_noise
+from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.privacy.table import NoiseTable
 
 NEGLIGIBLE = 1e-4
-"""Share that stands for less than itself, where figures or the prior would divide by it."""
+"""Fraction that stands for less than itself, where figures or the prior would divide by it."""
 _DEVIATIONS = np.append(0.0, 0.002 * 2.5 ** np.arange(10))
-"""Of a share off Π, relative to ``sqrt(Π)``: the components of the prior."""
+"""Of a fraction off Π, relative to ``sqrt(Π)``: the components of the prior."""
 _TAIL = 2.5 ** (-2.0 * np.arange(6))
 """Weights of the deviations τ, 2.5 τ, 6.25 τ, …: Student's t with about two degrees of freedom."""
 _NO_DRIFT = 0.1
 """Prior probability of τ = 0."""
 _DRAWS, _FEWEST, _NUMBERS = 100, 40, 1 << 20
-"""Of laws, and of shares in all of them where there are many cells."""
+"""Of laws, and of fractions in all of them where there are many cells."""
 _KEPT = 1 << 16
 """Random numbers that are drawn once: enough for columns of 655 cells."""
 _TINY = 1e-290
@@ -46,7 +46,7 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Flo
     noisy : NoisyCounts
         The counts, the law of their noise, and the plan.
     seen : Floats
-        Their `noisy_shares`, shape [cells].
+        Their `noisy_fractions`, shape [cells].
     design_effect : float
         >= 1: N records tell as much as ``N / design_effect`` independent ones.
 
@@ -56,7 +56,7 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Flo
         Shape [draws, cells], non-negative, each row summing to 1.
     """
     pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
-    noise = share_noise(noisy)
+    noise = fraction_noise(noisy)
     off = seen - pi
     parts, weight = _normal_parts(noisy.noise)
     still, moved = design_effect * pi * (1 - pi) / total, np.maximum(seen, 1 / total)

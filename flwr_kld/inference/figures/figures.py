@@ -1,7 +1,7 @@
 """Every figure of one column from its noisy counts. Post-processing: it costs no privacy.
 
 ``docs/figures.md`` says what each figure means, and its convention. The four distances are means
-over `drawn_laws`; shares are unbiased; figures of an ordered column are made in `ordered`.
+over `drawn_laws`; fractions are unbiased; figures of an ordered column are made in `ordered`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from scipy.special import rel_entr
 from flwr_kld.arguments import real
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
-from flwr_kld.inference.figures.cell_shares import as_law, in_cells, noisy_shares
+from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws
 from flwr_kld.inference.figures.ordered import Figure, OrderedFigures, ordered_figures
-from flwr_kld.inference.share_interval import Floats, group_intervals, share_covariance
+from flwr_kld.inference.fraction_interval import Floats, fraction_covariance, group_intervals
 from flwr_kld.query.plan import QueryPlan
 
 _LEVEL = 0.95
@@ -30,16 +30,16 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ShareFigure:
-    """Share of the records that are missing, other, or in an outer bin.
+    """Fraction of the records that are missing, other, or in an outer bin.
 
     Parameters
     ----------
     name : str
         In the domain's words: ``"missing"``, ``"other"``, ``"< 82"``.
     reference, value, deviation : float
-        The reference's share; the clients', in [0, 1], and its standard deviation.
+        The reference's fraction; the clients', in [0, 1], and its standard deviation.
     low, high : float
-        95 % limits of the clients' share, whatever it is.
+        95 % limits of the clients' fraction, whatever it is.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Figures:
     Parameters
     ----------
     psi : Figure
-        Population stability index ``Σ (P - Π) ln(P / Π)``, in nats, shares of at least 1e-4.
+        Population stability index ``Σ (P - Π) ln(P / Π)``, in nats, fractions of at least 1e-4.
     jensen_shannon : Figure
         Divergence of both from their mean, in nats: at most ln 2.
     total_variation : Figure
@@ -98,7 +98,7 @@ def figures(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Figures:
         If the design effect is out of range.
     """
     design_effect = real("design_effect", design_effect, least=1)
-    seen = noisy_shares(noisy)
+    seen = noisy_fractions(noisy)
     laws = drawn_laws(noisy, seen, design_effect=design_effect)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
@@ -146,14 +146,14 @@ def _shares(noisy: NoisyCounts, seen: Floats, design_effect: float) -> Iterator[
     if (touched != whole).any():  # cells that hold other symbols, too, limit from above only
         _, high = group_intervals(noisy, touched, level=_LEVEL, design_effect=design_effect)
     law, value = as_law(seen, plan.mass), np.clip(weights @ seen, low, high)
-    variance = np.diag(share_covariance(noisy, weights, law, design_effect=design_effect))
+    variance = np.diag(fraction_covariance(noisy, weights, law, design_effect=design_effect))
     numbers = np.array([symbols @ p, value, np.sqrt(np.maximum(variance, 0)), low, high])
     for name, of_name in zip(names, numbers.T.tolist(), strict=True):
         yield ShareFigure(name, *of_name)
 
 
 def _kinds(plan: QueryPlan) -> tuple[list[str], NDArray[np.bool_]]:
-    """Names of shares that are shown, and the symbols of each, shape [names, symbols]."""
+    """Names of fractions that are shown, and the symbols of each, shape [names, symbols]."""
     domain = plan.reference.domain
     rows = [domain.unlisted_way() == way for way in range(len(domain.unlisted))]
     names = list(domain.unlisted)

@@ -14,8 +14,8 @@ import numpy as np
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
-from flwr_kld.inference.figures.cell_shares import as_law, in_cells
-from flwr_kld.inference.share_interval import Floats, share_covariance
+from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
+from flwr_kld.inference.fraction_interval import Floats, fraction_covariance
 
 _SIDES = 1.96
 """Standard deviations of a 95 % interval."""
@@ -101,7 +101,7 @@ def ordered_figures(
     noisy : NoisyCounts
         The column's counts.
     seen : Floats
-        Their `noisy_shares`, shape [cells].
+        Their `noisy_fractions`, shape [cells].
     design_effect : float
         >= 1.
     """
@@ -121,7 +121,7 @@ def ordered_figures(
     law = as_law(seen, noisy.plan.mass)
     # A ratio moves like its numerator less itself times its denominator.
     influence = (below - clients[:, None] * having) / present
-    covariance = share_covariance(noisy, influence, law, design_effect=design_effect)
+    covariance = fraction_covariance(noisy, influence, law, design_effect=design_effect)
 
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
     width = np.diff(edges)

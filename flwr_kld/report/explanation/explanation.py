@@ -11,8 +11,8 @@ import numpy as np
 from flwr_kld.arguments import real, whole
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.estimators.result import Estimate
-from flwr_kld.inference.outside_share import OutsideCell, OutsideShare
-from flwr_kld.inference.share_interval import Floats, share_intervals, share_variance
+from flwr_kld.inference.fraction_interval import Floats, fraction_intervals, fraction_variance
+from flwr_kld.inference.outside_fraction import OutsideCell, OutsideFraction
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.report.explanation.cells import cell_name, only_symbol, outside_name
 
@@ -32,16 +32,16 @@ class Movement:
     symbols : int
         How many it holds.
     reference : float
-        Share of the records that the reference expects.
+        Fraction of the records that the reference expects.
     share : float
-        Estimated share of the records, in [0, 1].
+        Estimated fraction of the records, in [0, 1].
     deviation : float
         Standard deviation of that estimate, by sampling and noise.
     z : float
         Difference from the expected count, in the standard deviations that it would have if the
         cell had not moved.
     low, high : float
-        Interval for the share that holds for all cells of the check at once.
+        Interval for the fraction that holds for all cells of the check at once.
     contribution : float
         Estimated part of the divergence, in nats, >= 0; the cells' parts add up to D_θ.
     at_least : float
@@ -115,7 +115,7 @@ def explain(
         In (0, 1): with this probability no cell that has not moved in the population is called
         beyond chance. That takes records drawn independently, or a `design_effect`.
     design_effect : float
-        >= 1: variance of a share over cohorts of these clients, relative to records drawn
+        >= 1: variance of a fraction over cohorts of these clients, relative to records drawn
         independently; ``1 + (m - 1) ρ`` for m records a client with intraclass correlation ρ.
 
     Returns
@@ -131,14 +131,14 @@ def explain(
     plan, y, total = counts.plan, counts.values, counts.records
     level, most = real("level", level, above=0, below=1), whole("most", most, least=1)
     design_effect = real("design_effect", design_effect, least=1)
-    low, high = share_intervals(counts, level=level, design_effect=design_effect)
+    low, high = fraction_intervals(counts, level=level, design_effect=design_effect)
     p, share = plan.mass, np.clip(y / total, 0.0, 1.0)
-    unmoved = np.sqrt(share_variance(counts, p, design_effect=design_effect))
+    unmoved = np.sqrt(fraction_variance(counts, p, design_effect=design_effect))
     z = (y / total - p) / unmoved
     contribution = _contribution(counts, estimate, unmoved)
     near = np.clip(p, low, high)
     at_least = np.where(near == p, 0.0, _part(near, p, estimate.theta))
-    deviation = np.sqrt(share_variance(counts, share, design_effect=design_effect))
+    deviation = np.sqrt(fraction_variance(counts, share, design_effect=design_effect))
     symbols = only_symbol(plan)
     first = np.lexsort((-contribution, -at_least))[:most]
     return [
@@ -161,7 +161,7 @@ def explain(
 
 
 def _part(share: Floats, p: Floats, theta: float) -> Floats:
-    """Part of D_θ of cells with mass p in Π and these shares in P, in nats, shape [cells]."""
+    """Part of D_θ of cells with mass p in Π and these fractions in P, in nats, shape [cells]."""
     mixed = (1 - theta) * share + theta * p
     asked = p > 0
     with np.errstate(divide="ignore"):
@@ -187,20 +187,20 @@ def _contribution(counts: NoisyCounts, estimate: Estimate, unmoved: Floats) -> F
     return np.where(scored, told, read)
 
 
-def outside_share(counts: NoisyCounts, *, design_effect: float = 1.0) -> OutsideShare | None:
-    """Estimate the share of records where Π is 0, and say what they are.
+def outside_fraction(counts: NoisyCounts, *, design_effect: float = 1.0) -> OutsideFraction | None:
+    """Estimate the fraction of records where Π is 0, and say what they are.
 
     Parameters
     ----------
     counts : NoisyCounts
         A check's counts, noised.
     design_effect : float
-        >= 1: variance of a share over cohorts of these clients, relative to records drawn
+        >= 1: variance of a fraction over cohorts of these clients, relative to records drawn
         independently.
 
     Returns
     -------
-    OutsideShare or None
+    OutsideFraction or None
         None if the reference gives every symbol a mass.
     """
     plan, total = counts.plan, counts.records
@@ -223,4 +223,4 @@ def outside_share(counts: NoisyCounts, *, design_effect: float = 1.0) -> Outside
         OutsideCell(outside_name(plan, c, int(symbols[c])), *estimate([c])) for c in cells.tolist()
     ]
     kinds.sort(key=lambda kind: -kind.share)
-    return OutsideShare(*estimate(cells.tolist()), tuple(kinds))
+    return OutsideFraction(*estimate(cells.tolist()), tuple(kinds))

@@ -1,4 +1,4 @@
-"""The shares of a column's cells, few enough for a picture, with their errors."""
+"""The fractions of a column's cells, few enough for a picture, with their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 24
 
 @dataclass(frozen=True)
 class Histogram:
-    """Shares of the records by cell, in the domain's order. Everything in it is public.
+    """Fractions of the records by cell, in the domain's order. Everything in it is public.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Histogram:
         The cells in the domain's words, such as ``"[82, 100)"``. Of more than `MOST` cells,
         neighbouring bins are one bar, and so are the labels that moved least.
     reference, clients : tuple[float, ...]
-        Shares that the reference expects, and estimated ones, in [0, 1].
+        Fractions that the reference expects, and estimated ones, in [0, 1].
     deviation : tuple[float, ...]
         Standard deviation of each estimate, by sampling and noise.
     """
@@ -40,12 +40,12 @@ class Histogram:
 
     @property
     def bars(self) -> Iterator[tuple[str, float, float, float]]:
-        """Name, the reference's share, the clients' share and its deviation of each bar."""
+        """Name, the reference's fraction, the clients' fraction and its deviation of each bar."""
         return zip(self.names, self.reference, self.clients, self.deviation, strict=True)
 
 
 def histogram(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Histogram:
-    """Estimate the shares of a column's cells.
+    """Estimate the fractions of a column's cells.
 
     Parameters
     ----------

@@ -10,11 +10,11 @@ import numpy as np
 from flwr_kld.arguments import real
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
-from flwr_kld.inference.figures.cell_shares import in_cells, noisy_shares
-from flwr_kld.inference.share_interval import (
+from flwr_kld.inference.figures.cell_fractions import in_cells, noisy_fractions
+from flwr_kld.inference.fraction_interval import (
+    fraction_covariance,
+    fraction_intervals,
     group_intervals,
-    share_covariance,
-    share_intervals,
 )
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.report.explanation.cells import only_symbol, outside_name
@@ -33,7 +33,7 @@ def sentence(
 ) -> str | None:
     """Say what moved most in a column, such as ``air_time: lower, 17 % → 24 % below 82 (22–26 %)``.
 
-    Of numbers, the cut whose share changed by most standard deviations; of labels and of their
+    Of numbers, the cut whose fraction changed by most standard deviations; of labels and of their
     combinations, the two that gained or lost most records. Intervals hold for all cuts or cells of
     the column at once.
 
@@ -70,7 +70,7 @@ def sentence(
 
 def _of_cells(noisy: NoisyCounts, level: float, design_effect: float) -> Iterator[str]:
     plan, share, p = noisy.plan, noisy.values / noisy.records, noisy.plan.mass
-    low, high = share_intervals(noisy, level=level, design_effect=design_effect)
+    low, high = fraction_intervals(noisy, level=level, design_effect=design_effect)
     away = np.where((p < low) | (p > high), np.abs(share - p), 0)
     symbols = only_symbol(plan)
     for cell in np.argsort(-away, kind="stable")[:_NAMED].tolist():
@@ -93,14 +93,14 @@ def _of_numbers(noisy: NoisyCounts, domain: Binned, level: float, design_effect:
     low, high = group_intervals(
         noisy, groups, level=1 - (1 - level) / len(groups), design_effect=design_effect
     )
-    seen = noisy_shares(noisy)
+    seen = noisy_fractions(noisy)
     expected, share = groups @ plan.mass, groups @ seen
     # Cuts are compared among the records that have a value: more missing ones move no number.
     missing = np.flatnonzero(told) == 0
     having = 1 - weights[0]
     among = np.where(missing, 0, expected / max(float(having @ plan.mass), _ROUNDING))
     rows = groups - among[:, None] * having
-    variance = np.diag(share_covariance(noisy, rows, plan.mass, design_effect=design_effect))
+    variance = np.diag(fraction_covariance(noisy, rows, plan.mass, design_effect=design_effect))
     off = rows @ (seen - plan.mass)
     z = off / np.sqrt(np.maximum(variance, noisy.records**-2))
     moved = (expected < low) | (high < expected)

@@ -115,7 +115,7 @@ def _by_epsilon(rows: list[Row], at: Row, epsilons: Sequence[float], number: str
         axes.set(xscale="log", yscale="log")
         axes.set_xticks((0.05, 0.25, 1, 3, 6), ("0.05", "0.25", "1", "3", "6"))
         axes.minorticks_off()
-    what = "MSE" if number == "mse" else "noise as a share of the truth"
+    what = "MSE" if number == "mse" else "noise as a fraction of the truth"
     figure.suptitle(f"Effect of ε on the {what}, |Cₜ| = {CLIENTS}, each rule at its best λ")
     return _finished(figure, unit)
 

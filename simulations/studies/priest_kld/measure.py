@@ -30,7 +30,7 @@ from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
 
 SURVIVORS = 0.8
-"""Share of a cohort whose noise shares suffice in the distributed model; all of it survives."""
+"""Fraction of a cohort whose noise shares suffice in the distributed model; all of it survives."""
 _FEWEST_CELLS = 16
 
 

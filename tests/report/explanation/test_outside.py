@@ -5,13 +5,13 @@ import pytest
 
 from flwr_kld import Binned, Categories, Labels, Partition, Reference
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.inference.outside_share import percent
+from flwr_kld.inference.outside_fraction import percent
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
-from flwr_kld.report.explanation.explanation import outside_share
+from flwr_kld.report.explanation.explanation import outside_fraction
 
 TABLE = Categories({"job": ["nurse", "cook"], "age": Binned([40])})
 PLAN = Partition(16).draw(Reference.from_counts(TABLE, [3, 2, 4, 1]), np.random.default_rng(0))
@@ -31,7 +31,7 @@ ROWS = [("nurse", 30)] * 700 + [("pilot", None)] * 200 + [("cook", None)] * 100
 
 
 def test_kinds_are_named_by_the_first_column_that_does_not_fit():
-    found = outside_share(released(ROWS))
+    found = outside_fraction(released(ROWS))
     assert found.share == pytest.approx(0.3, abs=0.03)
     assert [kind.name for kind in found.kinds[:2]] == ["'other' in job", "'missing' in age"]
     assert found.kinds[0].share == pytest.approx(0.2, abs=0.02)
@@ -39,7 +39,7 @@ def test_kinds_are_named_by_the_first_column_that_does_not_fit():
 
 
 def test_noise_is_not_named():
-    found = outside_share(released([("nurse", 30)] * 5000))
+    found = outside_fraction(released([("nurse", 30)] * 5000))
     assert found.share < 0.01
     assert "job" not in str(found)
 
@@ -50,14 +50,14 @@ def test_the_deviation_is_the_spread(adjacency):
     rng, found = np.random.default_rng(0), []
     for seed in range(400):
         rows = [ROWS[i] for i in rng.integers(0, len(ROWS), 1000)]
-        found.append(outside_share(released(rows, 0.3, seed, adjacency)))
+        found.append(outside_fraction(released(rows, 0.3, seed, adjacency)))
     told = np.mean([one.deviation for one in found])
     assert np.std([one.share for one in found]) == pytest.approx(told, rel=0.2)
 
 
 def test_clusters_make_it_wider():
     counts = released(ROWS)
-    one, four = (outside_share(counts, design_effect=effect) for effect in (1.0, 4.0))
+    one, four = (outside_fraction(counts, design_effect=effect) for effect in (1.0, 4.0))
     assert one.deviation < four.deviation < 2 * one.deviation + 1e-9
 
 
@@ -65,7 +65,7 @@ def test_a_reference_with_mass_everywhere_has_no_outside():
     full = Reference.from_counts(Labels(["a"]), [1, 1, 1])
     plan = Partition(16).draw(full, np.random.default_rng(0))
     event = calibrated_laplace(Guarantee(1.0))
-    assert outside_share(NoisyCounts(np.array([1, 2, 3]), 6.0, event, plan, False)) is None
+    assert outside_fraction(NoisyCounts(np.array([1, 2, 3]), 6.0, event, plan, False)) is None
 
 
 @pytest.mark.parametrize(

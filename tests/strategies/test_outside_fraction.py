@@ -12,7 +12,7 @@ from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr_kld import Categories, Labels, Reference
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.inference.decision import hold_to_estimates
-from flwr_kld.inference.outside_share import OutsideCell, OutsideShare
+from flwr_kld.inference.outside_fraction import OutsideCell, OutsideFraction
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -180,7 +180,7 @@ def test_no_drift_is_taken_back_beside_a_share_above_what_is_tolerated():
     verdict = KLDrift(REFERENCE, Trusted(1.0), threshold=0.1).check(meeting(0.0, 0.0)).verdict
     verdict = replace(verdict, outcome=Outcome.NO_DRIFT)
     for share, deviation, kept in ((0.09, 0.01, True), (0.1, 0.01, False), (0.1, 0.06, True)):
-        outside = OutsideShare(share, deviation, (OutsideCell("other", share, deviation),))
+        outside = OutsideFraction(share, deviation, (OutsideCell("other", share, deviation),))
         held = hold_to_estimates(verdict, 0.0, 0.2, outside)
         assert (held is verdict) == kept
         if not kept:

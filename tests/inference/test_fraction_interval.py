@@ -7,12 +7,12 @@ from numbered import Numbered
 from scipy import stats
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.inference.share_interval import (
+from flwr_kld.inference.fraction_interval import (
     _quantile_of_sum,
+    fraction_covariance,
+    fraction_intervals,
+    fraction_variance,
     group_intervals,
-    share_covariance,
-    share_intervals,
-    share_variance,
 )
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace
@@ -40,7 +40,7 @@ def test_an_interval_misses_no_more_often_than_it_may(share, design_effect):
             values = np.zeros(plan.cells, dtype=np.int64)
             values[: len(block)] = h * design_effect + block
             counts = NoisyCounts(values, float(bunches * design_effect), event, plan, False)
-            low, high = share_intervals(counts, level=level, design_effect=design_effect)
+            low, high = fraction_intervals(counts, level=level, design_effect=design_effect)
             out = (share < low) | (share > high)
             law = event.table.probabilities[block + event.table.reach]
             missed += chance * float(law @ out[: len(block)])
@@ -59,7 +59,7 @@ def family_errors(adjacency, runs, level, records=800, each=1, most=None):
     for run in range(runs):
         h = each * rng.multinomial(records // each, plan.reference.probabilities)
         counts = release(plan, h, NOISE, seed=run, adjacency=adjacency)
-        low, high = share_intervals(counts, level=level, design_effect=most or each)
+        low, high = fraction_intervals(counts, level=level, design_effect=most or each)
         wrong += bool(((plan.mass < low) | (plan.mass > high)).any())
     return wrong
 
@@ -76,7 +76,7 @@ def test_chance_is_rarely_taken_for_movement(adjacency, each):
 def test_without_noise_the_intervals_are_clopper_and_pearsons(count, design_effect):
     plan = plan_of(PORTS, P)
     counts = release(plan, [count, 100 - count, 0, 0, 0, 0])
-    low, high = share_intervals(counts, level=0.9, design_effect=design_effect)
+    low, high = fraction_intervals(counts, level=0.9, design_effect=design_effect)
     exact = stats.binomtest(count // design_effect, 100 // design_effect).proportion_ci(
         1 - 0.1 / plan.cells / 2
     )
@@ -121,9 +121,9 @@ def test_covariances_are_those_of_the_counts(adjacency):
     if adjacency is Adjacency.REPLACE_ONE:  # as those who know N take its noise off
         seen -= (seen.sum(axis=1, keepdims=True) - 1) / plan.cells
     got = np.cov(weights @ seen.T)
-    expected = share_covariance(runs[0], weights, law, design_effect=1)
+    expected = fraction_covariance(runs[0], weights, law, design_effect=1)
     assert np.diag(got) == pytest.approx(np.diag(expected), rel=0.12)
     assert abs(got[0, 1] - expected[0, 1]) < 0.1 * np.sqrt(np.prod(np.diag(expected)))
     if adjacency is Adjacency.ADD_REMOVE:
-        single = share_covariance(runs[0], np.eye(plan.cells), law, design_effect=3)
-        assert np.diag(single) == pytest.approx(share_variance(runs[0], law, design_effect=3))
+        single = fraction_covariance(runs[0], np.eye(plan.cells), law, design_effect=3)
+        assert np.diag(single) == pytest.approx(fraction_variance(runs[0], law, design_effect=3))

@@ -1,4 +1,4 @@
-"""The share of records where the reference has no mass, as a report says it."""
+"""The fraction of records where the reference has no mass, as a report says it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OutsideCell:
     name : str
         In the domain's words, such as ``"'other' in job"``.
     share, deviation : float
-        Estimated share of all records, in [0, 1], and its standard deviation.
+        Estimated fraction of all records, in [0, 1], and its standard deviation.
     """
 
     name: str
@@ -28,13 +28,14 @@ class OutsideCell:
 
 
 @dataclass(frozen=True)
-class OutsideShare:
+class OutsideFraction:
     """Records where the reference has no mass: 'other', 'missing', or never seen before. Public.
 
     Parameters
     ----------
     share, deviation : float
-        Estimated share of all records, in [0, 1], and its standard deviation by sampling and noise.
+        Estimated fraction of all records, in [0, 1], and its standard deviation, from sampling and
+        noise.
     kinds : tuple[Kind, ...]
         What they are, most frequent first.
     """
@@ -49,7 +50,7 @@ class OutsideShare:
 
 
 def percent(share: float, deviation: float) -> str:
-    """Write a share with its standard deviation, such as ``"27 % ± 1 %"``."""
+    """Write a fraction with its standard deviation, such as ``"27 % ± 1 %"``."""
     size = 100 * deviation
     digits = min(max(-math.floor(math.log10(size)), 0), 3) if size > 0 else 0
     return f"{100 * share:.{digits}f} % ± {size:.{digits}f} %"

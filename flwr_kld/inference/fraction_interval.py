@@ -1,7 +1,7 @@
-"""Shares of all cells at once, or of groups of them, with their intervals and variances.
+"""Fractions of all cells at once, or of groups of them, with their intervals and variances.
 
 A count differs from its expectation by sampling and by noise. The noise's law is known exactly,
-and given the count of the cohort, Clopper and Pearson (1934) bound the share; both errors have
+and given the count of the cohort, Clopper and Pearson (1934) bound the fraction; both errors have
 half of what an interval may err. All cells together err with at most the sum of theirs
 (Bonferroni).
 """
@@ -21,7 +21,7 @@ from flwr_kld.privacy.table import TOTAL, NoiseTable
 Floats = NDArray[np.float64]
 
 
-def share_intervals(
+def fraction_intervals(
     counts: NoisyCounts, *, level: float, design_effect: float
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends, two times shape [cells].
@@ -31,7 +31,7 @@ def share_intervals(
     counts : NoisyCounts
         A check's counts, noised.
     level : float
-        In (0, 1): probability that no cell's interval misses its share, at least. Holds for
+        In (0, 1): probability that no cell's interval misses its fraction, at least. Holds for
         records drawn independently from the population; records that come in clusters are
         allowed for by `design_effect`, approximately.
     design_effect : float
@@ -46,16 +46,16 @@ def share_intervals(
 def group_intervals(
     counts: NoisyCounts, groups: NDArray[np.bool_], *, level: float, design_effect: float
 ) -> tuple[Floats, Floats]:
-    """Lower and upper ends of the shares of groups of cells, each at a level of its own.
+    """Lower and upper ends of the fractions of groups of cells, each at a level of its own.
 
     Parameters
     ----------
     groups : NDArray[np.bool_]
         Shape [groups, cells]: which cells each holds.
     level : float
-        In (0, 1): probability that one group's interval holds its share, at least.
+        In (0, 1): probability that one group's interval holds its fraction, at least.
     counts, design_effect
-        As in `share_intervals`.
+        As in `fraction_intervals`.
 
     Returns
     -------
@@ -73,8 +73,8 @@ def group_intervals(
     return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
 
 
-def share_variance(counts: NoisyCounts, share: Floats, *, design_effect: float) -> Floats:
-    """Variance of ``y / N`` for cells with these shares, by sampling and noise, shape [cells]."""
+def fraction_variance(counts: NoisyCounts, share: Floats, *, design_effect: float) -> Floats:
+    """Variance of ``y / N`` for cells with these fractions, of sampling and noise; [cells]."""
     total, cells = counts.records, counts.plan.cells
     noise = np.full(cells, counts.noise.variance)
     if counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
@@ -83,7 +83,7 @@ def share_variance(counts: NoisyCounts, share: Floats, *, design_effect: float) 
     return variance
 
 
-def share_covariance(
+def fraction_covariance(
     counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float
 ) -> Floats:
     """Covariance of ``weights @ y / N`` by sampling and noise, shape [rows, rows].

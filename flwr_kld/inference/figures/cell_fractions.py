@@ -1,4 +1,4 @@
-"""Noisy counts as shares, and groups of symbols as weights of cells."""
+"""Noisy counts as fractions, and groups of symbols as weights of cells."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.inference.share_interval import Floats
+from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
 
 
-def noisy_shares(noisy: NoisyCounts) -> Floats:
-    """Return unbiased shares of the cells, which sum to 1 and may be negative, shape [cells]."""
+def noisy_fractions(noisy: NoisyCounts) -> Floats:
+    """Return unbiased fractions of the cells, which sum to 1 and may be negative, shape [cells]."""
     share: Floats = noisy.values / noisy.records
     if _total_is_known(noisy):  # and with it the sum of all noise: each cell bears its mean
         share -= (share.sum() - 1) / len(share)
     return share
 
 
-def share_noise(noisy: NoisyCounts) -> float:
-    """Return the variance that the noise gives to each of `noisy_shares`."""
+def fraction_noise(noisy: NoisyCounts) -> float:
+    """Return the variance that the noise gives to each of `noisy_fractions`."""
     variance = noisy.noise.variance / noisy.records**2
     return variance * (1 - 1 / noisy.plan.cells) if _total_is_known(noisy) else variance
 
@@ -31,7 +31,7 @@ def _total_is_known(noisy: NoisyCounts) -> bool:
 
 
 def as_law(shares: Floats, otherwise: Floats) -> Floats:
-    """Make shares non-negative with sum 1, row by row; `otherwise` where nothing is left.
+    """Make fractions non-negative with sum 1, row by row; `otherwise` where nothing is left.
 
     Parameters
     ----------

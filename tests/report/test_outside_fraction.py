@@ -10,18 +10,18 @@ from report.test_html import words
 from report.test_prometheus import saved
 
 from flwr_kld.cli.show import report_lines
-from flwr_kld.inference.outside_share import OutsideCell, OutsideShare
+from flwr_kld.inference.outside_fraction import OutsideCell, OutsideFraction
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.prometheus import MonitorState
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
 
 JOB = OutsideCell("'other' in <job>", 0.2694, 0.0113)
-SHARE = OutsideShare(0.2721, 0.0114, (JOB, OutsideCell("'missing' in age", 0.0027, 0.0021)))
+SHARE = OutsideFraction(0.2721, 0.0114, (JOB, OutsideCell("'missing' in age", 0.0027, 0.0021)))
 SAID = "27 % ± 1 %, 'other' in <job>"
 
 
-def bounded(outside: OutsideShare | None = SHARE) -> Report:
+def bounded(outside: OutsideFraction | None = SHARE) -> Report:
     report = decided(Outcome.DRIFT, 0.2, outside=outside)
     limits = {"outside_lower": 0.2514, "outside_upper": 0.2987, "outside_tolerated": 0.0952}
     return replace(report, verdict=replace(report.verdict, **limits))
@@ -53,11 +53,11 @@ def test_the_page_says_it_beside_the_estimate(tmp_path):
         "<dt>Records outside the reference <dd>27 % ± 1 %, &#39;other&#39; in &lt;job&gt; <small>"
     )
     assert (
-        f"{said}share of the records, one s.d.; of the population at least 25.1 %, at most 29.9 %, "
-        "each with probability 95 %; 9.52 % are tolerated</small>"
+        f"{said}fraction of the records, one s.d.; of the population at least 25.1 %, "
+        "at most 29.9 %, each with probability 95 %; 9.52 % are tolerated</small>"
     ) in words([Point(1, bounded())])
     undecided = words([Point(1, UNDECIDED)])
-    assert f"{said}share of the records, one s.d.</small>" in undecided
+    assert f"{said}fraction of the records, one s.d.</small>" in undecided
     assert "<dt>Records outside" not in words([Point(1, FULL)])
 
 
