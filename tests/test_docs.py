@@ -1,7 +1,9 @@
 """What the documents name is there, and the site shows every page."""
 
+import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,62 @@ def test_every_path_exists(page):
 def test_every_test_that_is_named_exists(page):
     for path, name in A_TEST.findall(page.read_text(encoding="utf-8")):
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+A_FILE = re.compile(r"`([\w/-]+\.py)\b")
+A_MEMBER = re.compile(r"`([A-Z]\w+)\.(\w+)")
+OF_AN_APP = {"app/drift.py", "app/client_app.py", "app/server_app.py"}
+"""Files that `init` writes."""
+
+
+@cache
+def tree() -> dict[Path, ast.Module]:
+    folders = ("flwr_kld", "strategies", "clients", "simulations", "tests", "examples")
+    files = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
+
+
+@cache
+def members() -> dict[str, set[str]]:
+    """Names that each class defines or uses, and its bases'."""
+    found: dict[str, set[str]] = {}
+    bases: dict[str, set[str]] = {}
+    for module in tree().values():
+        for part in ast.walk(module):
+            if isinstance(part, ast.ClassDef):
+                names = found.setdefault(part.name, set())
+                names |= {n.name for n in ast.walk(part) if isinstance(n, ast.FunctionDef)}
+                names |= {n.id for n in ast.walk(part) if isinstance(n, ast.Name)}
+                names |= {n.attr for n in ast.walk(part) if isinstance(n, ast.Attribute)}
+                written = (re.split(r"\[", ast.unparse(base))[0] for base in part.bases)
+                bases.setdefault(part.name, set()).update(b.split(".")[-1] for b in written)
+    for _ in range(4):  # as deep as classes go here
+        for name, above in bases.items():
+            found[name] = found[name].union(*(found.get(base, set()) for base in above))
+    return found
+
+
+def missing_names(text: str) -> list[str]:
+    """Files and members of our classes that a text names, and the tree does not have."""
+    files = {f"/{path.relative_to(ROOT).as_posix()}" for path in tree()}
+    named = set(A_FILE.findall(text)) - OF_AN_APP
+    lost = [file for file in named if not any(path.endswith(f"/{file}") for path in files)]
+    classes = members()
+    return sorted(lost) + sorted(
+        f"{owner}.{name}"
+        for owner, name in set(A_MEMBER.findall(text))
+        if owner in classes and name not in classes[owner]
+    )
+
+
+@every_page
+def test_every_file_and_member_that_is_named_exists(page):
+    assert missing_names(prose(page)) == []
+
+
+def test_a_name_that_moved_is_found():
+    text = "`Trusted.publish` of `trusted.py` and `Trusted.spend` of `flwr_kld/trust/spend.py`"
+    assert missing_names(text) == ["flwr_kld/trust/spend.py", "Trusted.spend"]
 
 
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([\w-]+))?\)")
