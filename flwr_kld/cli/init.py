@@ -90,10 +90,15 @@ def init(
         _require_new(folder)
     ledger = ledger or f"sqlite:///{folder / 'drift.db'}"
     public = rows.file or folder / "public.csv"
+    waits_for = None if out is None else terms.nodes
+    scheduled = schedule_files(
+        schedule, at, check_command(folder, connection, at, waits_for), ledger=ledger,
+        name=folder.name,
+    )  # fmt: skip
     if into is not None:
         written = checks_into(
             folder, terms, ledger=ledger, sample=public, identifier=identifier, wheel=wheel,
-            index=index, yes=yes,
+            index=index, scheduled=scheduled, yes=yes,
         )  # fmt: skip
         if not written:
             raise typer.Exit(0)
@@ -103,12 +108,7 @@ def init(
             folder.name, rows.reference, terms, ledger=ledger, sample=public,
             identifier=identifier, wheel=wheel, index=index,
         )  # fmt: skip
-        check = check_command(folder, connection, at, terms.nodes)
-        for name, text in schedule_files(
-            schedule, at, check, ledger=ledger, name=folder.name
-        ).items():
-            files[f"deploy/{name}"] = text
-        _write(folder, files)
+        _write(folder, files | scheduled)
         package = folder / folder.name.replace("-", "_")
     rows.reference.save(package / "reference.json")
     if rows.file is None:

@@ -6,6 +6,7 @@ import ast
 import difflib
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -40,9 +41,15 @@ def checks_into(
     identifier: str | None,
     wheel: str | None,
     index: str | None,
+    scheduled: Mapping[str, str],
     yes: bool,
 ) -> Path | None:
     """Add checks to an app, once its owner has seen the changes.
+
+    Parameters
+    ----------
+    scheduled : Mapping[str, str]
+        Files of a scheduler, by their paths. Not for an app that trains: its checks come with it.
 
     Returns
     -------
@@ -69,12 +76,22 @@ def checks_into(
         app / "pyproject.toml": _project(app, project, ledger, sample, wheel, index),
         drift: fill("drift.py.txt"),
     }
+    trains = bool(_starts(_main(server.source, server)))
+    if not trains:
+        changed |= {app / name: text for name, text in scheduled.items()}
+        if there := [str(app / name) for name in scheduled if (app / name).exists()]:
+            raise ValueError(
+                f"{there[0]} is there already: move it away, or take its schedule over"
+            )
     _show(app, changed)
     if not yes and not _agreed():
         say("nothing was changed")
         return None
     for file, text in changed.items():
+        file.parent.mkdir(exist_ok=True)
         file.write_bytes(text.encode())
+    if trains:
+        say("checks come with training, after its last round: no schedule is written for them")
     say("for a deployment: each node's operator writes a guard file, docs/guard.md")
     return folder
 
@@ -127,7 +144,7 @@ def _server(server: Component, package: str, terms: Terms) -> str:
     code = terms.monitor(config)
     for name, free in names.items():
         code = re.sub(rf"(?<![\w\"]){name}(?![\w\"])", free, code)
-    starts = [node for node in ast.walk(main) if _is_start(node)]
+    starts = _starts(main)
     if len(starts) > 1:
         raise ValueError(f"{server.file} starts more than one strategy{BY_HAND}")
     imported = terms.names()
@@ -204,6 +221,11 @@ def _main(source: Source, server: Component) -> ast.FunctionDef:
         f"{server.file} has no function under @{server.name}.main(), as Flower's Message API "
         f"wants it{BY_HAND}"
     )
+
+
+def _starts(main: ast.FunctionDef) -> list[ast.AST]:
+    """Return the calls that start a strategy: an app that trains has one."""
+    return [node for node in ast.walk(main) if _is_start(node)]
 
 
 def _is_start(node: ast.AST) -> bool:

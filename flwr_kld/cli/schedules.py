@@ -16,7 +16,7 @@ _FIELD = re.compile(r"\*|(\*/)?\d+|\d+-\d+|\d+(,\d+)+")
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def check_command(app: Path, connection: str, at: str, nodes: int) -> list[str]:
+def check_command(app: Path, connection: str, at: str, nodes: int | None = None) -> list[str]:
     """Return the command that checks on a deployment.
 
     Parameters
@@ -27,19 +27,20 @@ def check_command(app: Path, connection: str, at: str, nodes: int) -> list[str]:
         Name of the SuperLink connection.
     at : str
         Cron expression, in UTC.
-    nodes : int
-        That a check waits for.
+    nodes : int, optional
+        That a check waits for; not of an app that waits as its owner wrote it.
     """
+    waits = "" if nodes is None else f" drift-nodes={nodes}"
     return [
         "flwr-kld", "check", str(app), connection, "--schedule", at,
-        "--run-config", f'drift-sample="" drift-nodes={nodes}',
+        "--run-config", f'drift-sample=""{waits}',
     ]  # fmt: skip
 
 
 def schedule_files(
     scheduler: Scheduler, at: str, check: Sequence[str], *, ledger: str, name: str
 ) -> dict[str, str]:
-    """Return the files of a scheduler that runs one idempotent check in each slot.
+    """Return the files of a scheduler that runs one idempotent check in each slot, by their paths.
 
     Parameters
     ----------
@@ -59,12 +60,17 @@ def schedule_files(
     """
     if scheduler == "cron":
         line = shlex.join(check).replace("%", r"\%")  # a bare % ends a line of cron
-        return {"kld.cron": fill("cron", at=at, check=line, ledger=ledger)}
+        return {"deploy/kld.cron": fill("cron", at=at, check=line, ledger=ledger)}
     if scheduler == "kubernetes":
-        return {"cronjob.yaml": fill("cronjob.yaml", at=at, check=shlex.join(check), name=name)}
+        return {
+            "deploy/cronjob.yaml": fill("cronjob.yaml", at=at, check=shlex.join(check), name=name)
+        }
     line = shlex.join(check).replace("%", "%%").replace("$", "$$")
     unit = fill("service", check=line, ledger=ledger.replace("%", "%%"))
-    return {"kld.service": unit, "kld.timer": fill("timer", calendar=on_calendar(at))}
+    return {
+        "deploy/kld.service": unit,
+        "deploy/kld.timer": fill("timer", calendar=on_calendar(at)),
+    }
 
 
 def on_calendar(at: str) -> str:

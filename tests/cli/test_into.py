@@ -123,6 +123,42 @@ def test_names_and_line_ends_of_the_app_are_kept(cli, sample, tmp_path):
     assert not [line for line in changed_lines(before, after) if line.startswith("-")]
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "files"), [("cron", {"kld.cron"}), ("systemd", {"kld.service", "kld.timer"})]
+)
+def test_an_app_whose_run_is_a_check_gets_a_schedule(cli, sample, tmp_path, scheduler, files):
+    app = write_app(tmp_path / "app", "federatedanalytics", ANALYTICS)
+    typed = ("init", sample, "--into", app, "--schedule", scheduler, "--at", "30 2 * * 1")
+    shown = cli(*typed)
+    assert shown.exit_code == 4
+    assert not (app / "deploy").exists()
+    assert cli(*typed, "--yes").exit_code == 0
+    assert {file.name for file in (app / "deploy").iterdir()} == files
+    for name in files:
+        assert f"+++ b/deploy/{name}" in shown.stdout
+    text = "".join((app / "deploy" / name).read_text() for name in files)
+    assert f"flwr-kld check {app} prod --schedule '30 2 * * 1'" in text
+    assert "--run-config 'drift-sample=\"\"'" in text  # it declares no other name of ours
+
+
+def test_a_schedule_that_is_there_is_not_written_over(cli, sample, tmp_path):
+    app = write_app(tmp_path / "app", "federatedanalytics", ANALYTICS)
+    (app / "deploy").mkdir()
+    (app / "deploy" / "kld.cron").write_text("mine")
+    before = texts(app)
+    done = cli("init", sample, "--into", app, "--yes")
+    assert done.exit_code == 4
+    assert "deploy/kld.cron is there already: move it away" in done.stderr.replace("\n", "")
+    assert (texts(app), (app / "deploy" / "kld.cron").read_text()) == (before, "mine")
+
+
+def test_checks_of_an_app_that_trains_come_with_training(cli, sample, tmp_path):
+    app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
+    done = cli("init", sample, "--into", app, "--yes")
+    assert "checks come with training, after its last round" in done.stderr
+    assert not (app / "deploy").exists()
+
+
 SERVER, CLIENT = "sklearnexample/server_app.py", "sklearnexample/client_app.py"
 ODD = {
     "no package": ("pyproject.toml", "sklearnexample.client_app:app", "client_app:app"),
