@@ -1,4 +1,4 @@
-"""The built site as Chromium shows it: a page of each kind, on phones and wide screens."""
+"""Every page of the built site as Chromium shows it: phones and wide screens, dark and light."""
 
 import subprocess
 from collections.abc import Iterator
@@ -18,11 +18,8 @@ pytestmark = [
     pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed"),
 ]
 
-
-PAGES = (
-    "", "init/", "concepts/trust/", "cli/", "api/strategies/", "proofs/bayes-mixture/",
-    "benchmarks/", "operate/schedulers/",
-)  # fmt: skip
+SITE = ROOT / "build" / "site"
+SCREENS = [(dark, width) for dark in (False, True) for width in (1280, 400)]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -40,13 +37,16 @@ def served(folder: Path) -> Iterator[str]:
 
 def test_pages_fit_are_accessible_and_ask_nobody_else(tmp_path):
     subprocess.run(["make", "docs"], cwd=ROOT, check=True, capture_output=True)
+    pages = sorted(file.relative_to(SITE).as_posix() for file in SITE.rglob("*.html"))
+    assert "index.html" in pages
+    assert "proofs/bayes-mixture/index.html" in pages
     found = {}
-    with served(ROOT / "build" / "site") as address, browser(tmp_path) as page:
-        for name in PAGES:
-            for dark, width in ((False, 1280), (True, 400)):
+    with served(SITE) as address, browser(tmp_path) as page:
+        for name in pages:
+            for dark, width in SCREENS:
                 page.complaints.clear()
                 page.open(f"{address}{name}", dark=dark, width=width)
                 wide = page.ask("document.documentElement.scrollWidth") > width
                 if faults := [*page.complaints, *page.faults(), *["is too wide"] * wide]:
-                    found[name, width] = faults
+                    found[name, dark, width] = faults
     assert found == {}
