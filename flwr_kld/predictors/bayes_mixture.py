@@ -12,7 +12,7 @@ Proof note: ``docs/proofs/bayes-mixture.md``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -30,9 +30,9 @@ from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
-from flwr_kld.predictors.mixture_weights import mixture_weights
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.query import Query
+from flwr_kld.predictors.refutation import KeptRound, Refutation, likeliest
 from flwr_kld.predictors.risk_bound import shared_risk_bound
 from flwr_kld.predictors.selection import PairScores, Selected, select
 from flwr_kld.predictors.tally import Contexts, RowCounts, Tally
@@ -40,8 +40,6 @@ from flwr_kld.predictors.tally import Contexts, RowCounts, Tally
 _FORMAT = 1
 _Reached = tuple[int, Floats]
 """A round, and the log-weights after its reports."""
-
-
 _Round = Annotated[str, Field(pattern="^(0|[1-9][0-9]*)$")]
 
 
@@ -110,6 +108,7 @@ class BayesMixture(Predictor):
         self._tally = Tally()
         self._settled: _Reached | None = None
         self._replayed: Floats | None = None
+        self._refutation = Refutation()
 
     def design(self, context: str = "", round: int | None = None) -> Design:
         """Return the queries of a context; and of a round, by default the next, if they adapt."""
@@ -172,10 +171,14 @@ class BayesMixture(Predictor):
                 self._tally.drop(number)
         self._asked.forget(before)
 
+    def _before(self, reached: _Reached | None, number: int) -> Floats:
+        """Log-weights before a round, given those after an earlier one."""
+        last, weights = reached or (number, self._log_prior)
+        return fixed_share(weights, self._log_prior, self._share, number - last)
+
     def _after(self, reached: _Reached | None, number: int, contexts: Contexts) -> Floats:
         """Log-weights after the reports of a round, given those after the round before."""
-        last, weights = reached or (number, self._log_prior)
-        weights = fixed_share(weights, self._log_prior, self._share, number - last)
+        weights = self._before(reached, number)
         evidence = [c.log_likelihood(self._asked.of(number, x)) for x, c in contexts.items()]
         return normalised(weights + np.sum(evidence, axis=0))
 
@@ -198,11 +201,8 @@ class BayesMixture(Predictor):
         for number, contexts in self._tally:
             if number < round:
                 reached = number, self._after(reached, number, contexts)
-        if reached is None:
-            return self._log_prior
         # A settled round takes no reports, whatever it asks.
-        rounds = max(round - reached[0], 0)
-        return fixed_share(reached[1], self._log_prior, self._share, rounds)
+        return self._before(reached, max(round, reached[0]) if reached else round)
 
     @property
     def leader(self) -> Leader:
@@ -216,12 +216,27 @@ class BayesMixture(Predictor):
     @property
     def mixture(self) -> Floats:
         """Maximum-likelihood proportions of the hypotheses in the rounds not settled, shape [K]."""
-        asked = self._tally.together(self._asked.of)
-        rows = [(counts.counts, design.law[counts.rows]) for design, counts in asked.items()]
-        if not rows:
-            return np.exp(self._log_prior)
-        counts, laws = zip(*rows, strict=True)
-        return mixture_weights(np.concatenate(counts), np.vstack(laws))
+        kept = list(self._kept())
+        return likeliest(kept) if kept else np.exp(self._log_prior)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the rounds not settled refute every hypothesis: then `predict` is `mixture`'s."""
+        return self._refutation.of(list(self._kept()))
+
+    def predict(self, context: str = "") -> Floats:
+        """Distribution of the next label, shape [M]: by the weights, or `mixture` if `refuted`."""
+        proportions = self.mixture if self.refuted else self.weights
+        return proportions @ self.hypotheses.at(context).probabilities
+
+    def _kept(self) -> Iterator[KeptRound]:
+        """Yield the rounds not settled, contexts together."""
+        reached = self._settled
+        for number, contexts in self._tally:
+            laws = [self._asked.of(number, x).law[c.rows] for x, c in contexts.items()]
+            counts = np.concatenate([c.counts for c in contexts.values()])
+            yield KeptRound(number, self._before(reached, number), counts, np.vstack(laws))
+            reached = number, self._after(reached, number, contexts)
 
     def select(
         self, context: str = "", *, factor: float = 3.0, confidence: float = 0.95
@@ -261,13 +276,8 @@ class BayesMixture(Predictor):
         """
         if self._asked.adapts:
             return None
-        return shared_risk_bound(
-            self.design(context),
-            batch=batch,
-            rounds=rounds,
-            share=self._share,
-            prior=np.exp(self._log_prior),
-        )
+        design, prior = self.design(context), np.exp(self._log_prior)
+        return shared_risk_bound(design, batch=batch, rounds=rounds, share=self._share, prior=prior)
 
     def merge(self, other: Self) -> None:
         """Add another state's counts: the result is the state of all reports together.
@@ -322,7 +332,7 @@ class BayesMixture(Predictor):
             if settled[1].shape != self._log_prior.shape:
                 raise ValueError("the stored weights do not fit the hypotheses")
         self._asked, self._tally, self._settled = asked, tally, settled
-        self._replayed = None
+        self._replayed, self._refutation = None, Refutation()
 
     def _set_up(self) -> State:
         return {
