@@ -14,14 +14,19 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
 
-# The figures of PRIEST-KLD with correct mechanisms, in out/study, and the predictors' averaged TV-risk, in
-# out/predictor_tv_risk; the same command goes on where it was stopped. `make study DATA=writers.npz REPEATS=50 WORKERS=2`; what else it takes, in STUDY=.
+# The three papers' figures with correct mechanisms, each study in out/study/NAME; the same command goes on where it was
+# stopped, and studies that are done take seconds. `make study DATA=writers.npz REPEATS=50 WORKERS=2`; STUDY="--address auto".
 DATA ?= digits
 REPEATS ?= 50
 WORKERS ?= $(shell nproc)
+PREDICTORS := risk hard_instance tv_risk adaptive select tracking
 study: $(VENV)/ready
-	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) $(STUDY)
-	$(BIN)/python simulations/studies/predictor_tv_risk.py --workers $(WORKERS)
+	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) --out out/study/priest_kld $(STUDY)
+	for name in $(PREDICTORS:%=predictor_%); do \
+		$(BIN)/python simulations/studies/$$name.py --workers $(WORKERS) --out out/study/$$name $(STUDY) || exit; \
+	done
+	test -e out/study/integral/integral_random.png || $(BIN)/python simulations/studies/integral.py --out out/study/integral
+	test -e out/study/integral/integral_references.csv || $(BIN)/python simulations/studies/integral_references.py --out out/study/integral
 
 # Three files at a time, as some wait for processes, in the order of tests/conftest.py; what takes
 # minutes is marked slow.

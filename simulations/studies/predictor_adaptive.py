@@ -3,10 +3,10 @@
 Run ``python simulations/studies/predictor_adaptive.py [--runs N] [--out DIR]``; the same command
 goes on where it was stopped. Three parts, each learner without fixed share: K hypotheses of the two
 families of `predictor_learners`, one of which is true; Theorem 3's class; and a truth outside the
-class, half of one hypothesis and half of another, where the last prediction stands beside that of
-the EM read-out (``mixture``). Every query that is asked is held against epsilon in exact
-arithmetic. Risks are fractions of the uniform mixture's: means over instances with standard errors,
-and geometric means.
+class, half of one hypothesis and half of another, where predictions, which go over to the EM
+read-out (``mixture``) once the class is refuted, stand beside those of the weights alone. Every
+query that is asked is held against epsilon in exact arithmetic. Risks are fractions of the uniform
+mixture's: means over instances with standard errors, and geometric means.
 
 Writes ``predictor_adaptive.csv``, ``.json`` and ``.png``.
 """
@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ STATIC_RUNS, HARD_RUNS = 4, 8
 """At most: a static design takes long to find, and Theorem 3's class has 1,000 rounds."""
 SURE = 1 - 1e-9
 """Weight of the truth from which on nothing more is lost that the table would show."""
+_VERSION = 2
+"""Of what is kept; clients' reports are the same in all versions."""
 INSIDE, OUTSIDE, HARD = "inside", "outside", "theorem 3"
 
 
@@ -117,16 +120,19 @@ def instance(task: Configuration) -> tuple[Floats, int]:
 def measure(shared: Any, task: Configuration) -> Arrays:
     """Run one learner on one instance."""
     began, (table, true) = time.process_time(), instance(task)
-    rng = np.random.default_rng(seed_of(task, "reports"))
+    seeded = {name: value for name, value in task.items() if name != "version"}
+    rng = np.random.default_rng(seed_of(seeded, "reports"))
     law = table[true]
     if task["part"] == OUTSIDE:
         law = (law + table[(true + 1) % len(table)]) / 2
     asked, epsilon = Asked(task["epsilon"]), task["epsilon"]
     predictor = BayesMixture(hypotheses_of(table), epsilon, design=task["design"], share=0.0)
-    risk, rounds = 0.0, task["horizon"] // BATCH
-    for number, predicted in enumerate(play(predictor, law, rounds, rng, asked)):
+    risk = weighed = 0.0
+    for number, predicted in enumerate(play(predictor, law, task["horizon"] // BATCH, rng, asked)):
         risk += BATCH * divergence(law, predicted)
-        if task["part"] != OUTSIDE:
+        if task["part"] == OUTSIDE:
+            weighed += BATCH * divergence(law, predictor.weights @ table)
+        else:
             predictor.settle(number)
             if predictor.weights[true] > SURE:
                 break
@@ -134,7 +140,9 @@ def measure(shared: Any, task: Configuration) -> Arrays:
         "risk": risk,
         "uniform": task["horizon"] * divergence(law, table.mean(axis=0)),
         "queries": asked.count,
+        "weighed": weighed or risk,
         "predict": divergence(law, predictor.predict()),
+        "weights": divergence(law, predictor.weights @ table),
         "mixture": divergence(law, predictor.mixture @ table),
         "cpu": time.process_time() - began,
     }
@@ -147,8 +155,8 @@ def tasks_of(runs: int, horizon: int, labels: int) -> list[Configuration]:
 
     def add(part: str, family: str, k: int, m: int, epsilon: float, design: str, t: int) -> None:
         tasks.append(
-            {"part": part, "family": family, "K": k, "M": m, "epsilon": epsilon,
-             "design": design, "horizon": t, "run": run}
+            {"version": _VERSION, "part": part, "family": family, "K": k, "M": m,
+             "epsilon": epsilon, "design": design, "horizon": t, "run": run}
         )  # fmt: skip
 
     for run in range(runs):
@@ -161,8 +169,8 @@ def tasks_of(runs: int, horizon: int, labels: int) -> list[Configuration]:
                 add(INSIDE, family, 24, labels, 1.0, "adaptive", horizon)
                 add(INSIDE, family, 24, labels, 1.0, "design", horizon)
         if run < STATIC_RUNS:
-            for epsilon in EPSILONS:
-                add(OUTSIDE, "dirichlet", 100, labels, epsilon, "adaptive", horizon)
+            for family, epsilon in product(FAMILIES, EPSILONS):
+                add(OUTSIDE, family, 100, labels, epsilon, "adaptive", horizon)
         if run < HARD_RUNS:
             add(HARD, HARD, 2 * HARD_PAIRS, 0, 1.0, "adaptive", 10 * horizon)
     return tasks
@@ -190,8 +198,9 @@ def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
             "instances": len(own), "share": float(f"{shares.mean():.4g}"),
             "error": float(f"{error:.2g}"),
             "geometric": float(f"{np.exp(np.log(shares).mean()):.4g}"),
-            "risk": float(f"{risks.mean():.4g}"), "predict": mean("predict"),
-            "mixture": mean("mixture"), "queries": int(sum(int(r["queries"]) for r in own)),
+            "risk": float(f"{risks.mean():.4g}"), "weighed": mean("weighed"),
+            "predict": mean("predict"), "weights": mean("weights"), "mixture": mean("mixture"),
+            "queries": int(sum(int(r["queries"]) for r in own)),
         })  # fmt: skip
     return rows
 
@@ -225,13 +234,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--horizon", type=int, default=HORIZON, help="reports")
     parser.add_argument("--labels", type=int, default=LABELS, help="M")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
+    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
     parser.add_argument("--out", type=Path, default=Path("out/predictor_adaptive"))
     chosen, console = parser.parse_args(arguments), Console()
     tasks = tasks_of(chosen.runs, chosen.horizon, chosen.labels)
     kept = Kept(chosen.out / "results")
     try:
         with kept.held():
-            complete(measure, None, tasks, kept, workers=chosen.workers, console=console)
+            complete(
+                measure, None, tasks, kept,
+                workers=chosen.workers, address=chosen.address, console=console,
+            )  # fmt: skip
             rows = rows_of(tasks, kept)
     except ValueError as error:
         sys.exit(str(error))

@@ -1,6 +1,7 @@
 """The paper's hardest class as a benchmark, and hypothesis selection by online-to-batch.
 
-Run ``python simulations/studies/predictor_hard_instance.py [--quick] [--out DIR]``.
+Run ``python simulations/studies/predictor_hard_instance.py [--quick] [--workers 2] [--out DIR]``;
+the same command goes on where it was stopped.
 Theorem 3's class is 2K laws on N labels from rows of a Hadamard matrix: K pairs that differ by so
 little that T reports can hardly tell which of a pair is true. Measured risks, averaged over the
 true law, stand beside two lower bounds for anything that is epsilon-private: the paper's T a / 132,
@@ -17,15 +18,16 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from scipy.linalg import hadamard
 
@@ -40,6 +42,7 @@ from flwr_kld.simulations.studies.predictor_learners import (
     hypotheses_of,
     run,
 )
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete
 
 EPSILON, HORIZON, PAIRS = 1.0, 100_000, (31, 127)
 LEARNERS = (
@@ -55,7 +58,8 @@ LEARNERS = (
 DELTA = 1e-6
 DISTANCES, SELECTED, HORIZONS = (0.4, 0.2, 0.1), 31, (1_000, 10_000, 100_000)
 SELECTORS = ("default", "hadamard", "algorithm 2")
-_STEPS = 200
+RISK, SELECTION = "risk", "selection"
+_STEPS, _VERSION = 200, 1
 
 
 def gap_of(pairs: int) -> float:
@@ -145,12 +149,31 @@ class Selection:
     correct: bool
 
 
-def select(method: str, distance: float, repeat: int, horizon: int) -> Selection:
+def measure(shared: None, task: Configuration) -> Arrays:
+    """Run one learner: on the hard class, or to select one law."""
+    return (risk_of if task["part"] == RISK else selection_of)(task)
+
+
+def risk_of(task: Configuration) -> Arrays:
+    """Run a learner on the hard class."""
+    k, repeat = task["pairs"], task["repeat"]
+    table, rng = hard_class(k), np.random.default_rng([k, repeat])
+    true = int(rng.integers(2 * k))
+    learner = learner_of(task["method"], table, true, HORIZON, rng)
+    trajectory = run(learner, table[true], HORIZON)
+    return {
+        "risk": np.array(trajectory.risk(HORIZON)),
+        "mean_tv": np.array(trajectory.mean_tv(HORIZON)),
+    }
+
+
+def selection_of(task: Configuration) -> Arrays:
     """Estimate the true law by the average of the predictions, and by the last one."""
-    rng = np.random.default_rng([repeat, horizon, int(1000 * distance)])
+    distance, horizon = task["distance"], task["horizon"]
+    rng = np.random.default_rng([task["repeat"], horizon, int(1000 * distance)])
     table = perturbed(SELECTED, distance)
     true = int(rng.integers(SELECTED))
-    learner = learner_of(method, table, true, horizon, rng)
+    learner = learner_of(task["method"], table, true, horizon, rng)
     total, at = np.zeros(table.shape[1]), np.linspace(0, horizon, _STEPS + 1).astype(int)
     for now, then in pairwise(at):
         total += (then - now) * learner.predict()
@@ -161,9 +184,11 @@ def select(method: str, distance: float, repeat: int, horizon: int) -> Selection
         return float(np.maximum(table[true] - estimate, 0).sum())
 
     nearest = int(np.argmin(np.abs(table - last).sum(axis=1)))
-    return Selection(
-        distance, method, horizon, repeat, far(total / horizon), far(last), nearest == true
-    )
+    return {
+        "average": np.array(far(total / horizon)),
+        "last": np.array(far(last)),
+        "correct": np.array(nearest == true),
+    }
 
 
 def show_risks(risks: list[Risk], console: Console) -> None:
@@ -221,43 +246,59 @@ def save(rows: list[Any], path: Path) -> None:
         writer.writerows(astuple(row) for row in rows)
 
 
-def main() -> None:
-    """Run both parts."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("out/predictors"), help="folder to write")
-    parser.add_argument("--quick", action="store_true", help="|F| = 62 and two repeats")
-    arguments = parser.parse_args()
-    repeats, pairs = (2, PAIRS[:1]) if arguments.quick else (16, PAIRS)
-    console = Console()
-
-    risks = []
-    work = [
-        (k, method, repeat)
-        for k in pairs
-        for method in LEARNERS
+def tasks_of(*, quick: bool) -> list[Configuration]:
+    """Return a task for each run of both parts."""
+    repeats, pairs = (2, PAIRS[:1]) if quick else (16, PAIRS)
+    same = {"study": "predictor hard instance", "version": _VERSION}
+    hard: list[Configuration] = [
+        {**same, "part": RISK, "pairs": k, "method": method, "repeat": repeat}
+        for k, method in product(pairs, LEARNERS)
         for repeat in range(min(repeats, 3) if method == "algorithm 1" else repeats)
     ]
-    for k, method, repeat in track(work, "hard class", console=console):
-        table, rng = hard_class(k), np.random.default_rng([k, repeat])
-        true = int(rng.integers(2 * k))
-        learner = learner_of(method, table, true, HORIZON, rng)
-        trajectory = run(learner, table[true], HORIZON)
-        risk, mean_tv = trajectory.risk(HORIZON), trajectory.mean_tv(HORIZON)
-        risks.append(Risk(2 * k, method, repeat, risk, mean_tv))
-    show_risks(risks, console)
-    save(risks, arguments.out / "predictor_hard_instance.csv")
-
-    cases = [
-        (method, distance, repeat, horizon)
-        for distance in DISTANCES
-        for method in SELECTORS
-        for horizon in HORIZONS
+    return hard + [
+        {**same, "part": SELECTION, "method": method, "distance": distance, "repeat": repeat,
+         "horizon": horizon}
+        for distance, method, horizon in product(DISTANCES, SELECTORS, HORIZONS)
         for repeat in range(repeats)
+    ]  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run both parts."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="|F| = 62 and two repeats")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
+    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
+    parser.add_argument("--out", type=Path, default=Path("out/predictor_hard_instance"))
+    chosen, console = parser.parse_args(arguments), Console()
+    tasks, kept = tasks_of(quick=chosen.quick), Kept(chosen.out / "results")
+    try:
+        with kept.held():
+            complete(
+                measure, None, tasks, kept,
+                workers=chosen.workers, address=chosen.address, console=console,
+            )  # fmt: skip
+            found = [(task, result) for task in tasks if (result := kept.load(task))]
+    except ValueError as error:
+        sys.exit(str(error))
+    risks = [
+        Risk(2 * t["pairs"], t["method"], t["repeat"], float(r["risk"]), float(r["mean_tv"]))
+        for t, r in found
+        if t["part"] == RISK
     ]
-    selections = [select(*case) for case in track(cases, "selecting", console=console)]
+    show_risks(risks, console)
+    save(risks, chosen.out / "predictor_hard_instance.csv")
+    selections = [
+        Selection(
+            t["distance"], t["method"], t["horizon"], t["repeat"],
+            float(r["average"]), float(r["last"]), bool(r["correct"]),
+        )
+        for t, r in found
+        if t["part"] == SELECTION
+    ]  # fmt: skip
     show_selections(selections, console)
-    save(selections, arguments.out / "predictor_selection.csv")
-    console.print(f"Saved both tables in {arguments.out}")
+    save(selections, chosen.out / "predictor_selection.csv")
+    console.print(f"Saved both tables in {chosen.out}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Cumulative KL-risk of the predictors, against each other and against the theorems.
 
-Run ``python simulations/studies/predictor_risk.py [--quick] [--out DIR]``. One client
-reports at a time, as in the paper's protocol, and the truth is one of the hypotheses and never
-changes. The Bayesian mixtures therefore run without fixed share, except the one that says so, which
-predicts once in a round of 200 reports. Two families of hypotheses: ``dirichlet``, K laws far from
-each other; ``drift``, a Zipf law and K - 1 drifts of it in which 30 % of the mass moves onto random
-fifths of the labels. Risks are integrated over 45 points in time, spaced evenly in ln t.
+Run ``python simulations/studies/predictor_risk.py [--quick] [--workers 2] [--out DIR]``; the same
+command goes on where it was stopped. One client reports at a time, as in the paper's protocol, and
+the truth is one of the hypotheses and never changes. The Bayesian mixtures therefore run without
+fixed share, except the one that says so, which predicts once in a round of 200 reports. Two
+families of hypotheses: ``dirichlet``, K laws far from each other; ``drift``, a Zipf law and K - 1
+drifts of it in which 30 % of the mass moves onto random fifths of the labels. Risks are integrated
+over 45 points in time, spaced evenly in ln t.
 
 Algorithm 1 has three repeats where the others have eight, and none at K = 100, T = 100,000: it
 draws K noises a report. Writes ``predictor_risk.csv`` (every setting and repeat) and
@@ -17,15 +18,16 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import os
+import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
@@ -42,6 +44,7 @@ from flwr_kld.simulations.studies.predictor_learners import (
     hypotheses_of,
     run,
 )
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete
 
 HORIZONS = (1_000, 10_000, 100_000)
 HYPOTHESES, LABELS, EPSILONS = (2, 10, 100), (10, 1_000, 65_536), (0.5, 1.0, 4.0)
@@ -52,7 +55,7 @@ WITH_SHARE = "design, share, rounds"
 BAYES = ("design", "ovr", "mlq", "k-rr", "hadamard", "subset")
 LEARNERS = (*BAYES, WITH_SHARE, "adahedge", "algorithm 2", "algorithm 1")
 BOUNDS = ("bound", "theorem 5", "theorem 4")
-DELTA = 1e-6
+DELTA, _VERSION = 1e-6, 1
 TARGETS = {0.5: 0.14, 1.0: 0.06, 4.0: 0.01}
 """Of the risk of ``design`` over the uniform mixture's, at M = 1000, T = 10,000, by epsilon."""
 
@@ -103,7 +106,7 @@ def truth_of(setting: Setting, repeat: int) -> tuple[Hypotheses, int]:
     return hypotheses_of(table), int(rng.integers(setting.hypotheses))
 
 
-def measure(setting: Setting, repeat: int, horizons: tuple[int, ...]) -> Iterator[Row]:
+def risks(setting: Setting, repeat: int, horizons: tuple[int, ...]) -> Iterator[Row]:
     """Yield the risks of all learners, and the bounds, in one repeat."""
     hypotheses, true = truth_of(setting, repeat)
     laws, epsilon = hypotheses.at(), setting.epsilon
@@ -148,6 +151,29 @@ def measure(setting: Setting, repeat: int, horizons: tuple[int, ...]) -> Iterato
             yield row(horizon, method, trajectory.risk(horizon), trajectory.mean_tv(horizon))
         yield row(horizon, "theorem 5", theorem(k, epsilon, horizon, pure=True))
         yield row(horizon, "theorem 4", theorem(k, epsilon, horizon, pure=False))
+
+
+def measure(shared: None, task: Configuration) -> Arrays:
+    """Return risk, the uniform mixture's, and mean TV where there is one, by horizon and method."""
+    setting = Setting(task["family"], task["K"], task["M"], task["epsilon"])
+    return {
+        f"{row.horizon} {row.method}": np.array(
+            [row.risk, row.uniform, *([] if math.isnan(row.mean_tv) else [row.mean_tv])]
+        )
+        for row in risks(setting, task["repeat"], tuple(task["horizons"]))
+    }
+
+
+def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
+    """Read what is kept."""
+    rows = []
+    for task in tasks:
+        setting = Setting(task["family"], task["K"], task["M"], task["epsilon"])
+        for name, (risk, uniform, *tv) in (kept.load(task) or {}).items():
+            horizon, method = name.split(maxsplit=1)
+            mean_tv = float(tv[0]) if tv else math.nan
+            rows.append(Row(setting, int(horizon), task["repeat"], method, risk, mean_tv, uniform))
+    return rows
 
 
 def relative(rows: list[Row], method: str, **where: float | str) -> Floats:
@@ -230,30 +256,38 @@ def save(rows: list[Row], out: Path) -> None:
     figure.savefig(out / "predictor_risk.png", dpi=130)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("out/predictors"), help="folder to write")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="M = 1000, T = 10,000, two repeats")
     parser.add_argument("--labels", type=int, nargs="*", default=LABELS, help="values of M")
     parser.add_argument("--repeats", type=int, default=8, help="instances of each setting")
-    arguments = parser.parse_args()
-    labels = (1_000,) if arguments.quick else tuple(arguments.labels)
-    horizons = (10_000,) if arguments.quick else HORIZONS
-    repeats = 2 if arguments.quick else arguments.repeats
-
-    console = Console()
-    settings = [
-        Setting(family, k, m, epsilon)
-        for m, k, family, epsilon in product(labels, HYPOTHESES, FAMILIES, EPSILONS)
-    ]
-    work = list(product(settings, range(repeats)))
-    rows: list[Row] = []
-    for setting, repeat in track(work, "learning", console=console):
-        rows += measure(setting, repeat, horizons)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
+    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
+    parser.add_argument("--out", type=Path, default=Path("out/predictor_risk"))
+    chosen, console = parser.parse_args(arguments), Console()
+    labels = (1_000,) if chosen.quick else tuple(chosen.labels)
+    horizons = (10_000,) if chosen.quick else HORIZONS
+    tasks = [
+        {"study": "predictor risk", "version": _VERSION, "family": family, "K": k, "M": m,
+         "epsilon": epsilon, "horizons": list(horizons), "repeat": repeat}
+        for m, k in product(sorted(labels, reverse=True), reversed(HYPOTHESES))
+        for family, epsilon in product(FAMILIES, EPSILONS)
+        for repeat in range(2 if chosen.quick else chosen.repeats)
+    ]  # fmt: skip
+    kept = Kept(chosen.out / "results")
+    try:
+        with kept.held():
+            complete(
+                measure, None, tasks, kept,
+                workers=chosen.workers, address=chosen.address, console=console,
+            )  # fmt: skip
+            rows = rows_of(tasks, kept)
+    except ValueError as error:
+        sys.exit(str(error))
     show(rows, console)
-    save(rows, arguments.out)
-    console.print(f"Saved predictor_risk.csv and predictor_risk.png in {arguments.out}")
+    save(rows, chosen.out)
+    console.print(f"Saved predictor_risk.csv and predictor_risk.png in {chosen.out}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """How soon the predictor notices that clients' data have moved to another scenario.
 
-Run ``python simulations/studies/predictor_tracking.py [--quick] [--out DIR]``. Eleven
-scenarios on 4x4 patterns of real handwriting (65,536 symbols): as usual, and a part of all records
-replaced by one digit, for each digit. The fraction is 70 % ("mostly 3s", as strong as the drift of
-``Scenario``), 50 % or 30 %. The hypotheses are histograms of what reference writers wrote; the
-clients are other writers, so no hypothesis is exactly true. In each round 200 clients privatise one
-pattern each, by the very code that a deployment runs; after round 60 the scenario changes.
+Run ``python simulations/studies/predictor_tracking.py [--quick] [--workers 2] [--out DIR]``; the
+same command goes on where it was stopped. Eleven scenarios on 4x4 patterns of real handwriting
+(65,536 symbols): as usual, and a part of all records replaced by one digit, for each digit. The
+fraction is 70 % ("mostly 3s", as strong as the drift of ``Scenario``), 50 % or 30 %. The hypotheses
+are histograms of what reference writers wrote; the clients are other writers, so no hypothesis is
+exactly true. In each round 200 clients privatise one pattern each, by the very code that a
+deployment runs; after round 60 the scenario changes.
 
 Writes ``predictor_tracking.csv`` (every run) and ``predictor_tracking.png`` (weights of one run).
 """
@@ -14,6 +15,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
+import sys
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import product
 from pathlib import Path
@@ -21,7 +25,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
@@ -29,10 +32,11 @@ from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.local_report import LocalReport
-from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.privacy.bits import BitSource, SeededBits
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete, seed_of
 
 ROUNDS, SWITCH, COHORT = 120, 60, 200
 AMOUNTS = (0.7, 0.5, 0.3)
@@ -40,8 +44,8 @@ EPSILONS, SHARES = (0.5, 1.0, 2.0), (0.01, 0.0)
 TARGETS = {1.0: 4, 0.5: 8}
 """Largest median delay in rounds with fixed share at the largest amount, by epsilon."""
 USUAL = "as usual"
-_RECORDS = 50
-_SEED = 11
+WRITERS, _RECORDS = 2_000, 50
+_SEED, _VERSION = 11, 1
 Symbols = NDArray[np.int64]
 
 
@@ -114,9 +118,10 @@ def follow(
     digit: int,
     amount: float,
     rng: np.random.Generator,
+    bits: BitSource,
 ) -> NDArray[np.float64]:
     """Weights after each round, shape [rounds, hypotheses]."""
-    bits, weights = SystemBits(), []
+    weights = []
     for number in range(1, ROUNDS + 1):
         intake = Intake(predictor, number)
         labels = clients.labels(digit, amount if number > SWITCH else 0.0, rng)
@@ -176,36 +181,59 @@ def save(
     figure.savefig(out / "predictor_tracking.png", dpi=130)
 
 
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("out/predictors"), help="folder to write")
-    parser.add_argument("--quick", action="store_true", help="20 runs a setting, targets only")
-    arguments = parser.parse_args()
-    runs = 2 if arguments.quick else 6
-    settings = [
-        (amount, epsilon, share)
+def measure(shared: tuple[Clients, dict[float, Hypotheses]], task: Configuration) -> Arrays:
+    """Follow one run."""
+    clients, candidates = shared
+    predictor = BayesMixture(candidates[task["amount"]], task["epsilon"], share=task["share"])
+    rng, bits = np.random.default_rng(seed_of(task, "labels")), SeededBits(seed_of(task, "noise"))
+    return {"weights": follow(predictor, clients, task["digit"], task["amount"], rng, bits)}
+
+
+def tasks_of(*, quick: bool) -> list[Configuration]:
+    """Return a task for each run."""
+    return [
+        {"study": "predictor tracking", "version": _VERSION, "amount": amount,
+         "epsilon": epsilon, "share": share, "digit": digit, "run": run}
         for amount, epsilon, share in product(AMOUNTS, EPSILONS, SHARES)
         if (share or amount == max(AMOUNTS))
-        and (not arguments.quick or (share and amount == max(AMOUNTS) and epsilon in TARGETS))
-    ]
+        and (not quick or (share and amount == max(AMOUNTS) and epsilon in TARGETS))
+        for run, digit in product(range(2 if quick else 6), range(10))
+    ]  # fmt: skip
 
-    console = Console()
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="20 runs a setting, targets only")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
+    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
+    parser.add_argument("--out", type=Path, default=Path("out/predictor_tracking"))
+    chosen, console = parser.parse_args(arguments), Console()
     with console.status("writing"):
-        clients, reference = Clients(2000), written(1_000_000, 2000)
+        clients, reference = Clients(WRITERS), written(1_000_000, WRITERS)
     candidates = {amount: scenarios(*reference, amount) for amount in AMOUNTS}
+    tasks, kept = tasks_of(quick=chosen.quick), Kept(chosen.out / "results")
+    try:
+        with kept.held():
+            complete(
+                measure, (clients, candidates), tasks, kept,
+                workers=chosen.workers, address=chosen.address, console=console,
+            )  # fmt: skip
+            found = [(task, kept.load(task)) for task in tasks]
+    except ValueError as error:
+        sys.exit(str(error))
     outcomes, shown = [], np.empty((0, 0))
-    work = list(product(settings, range(runs), range(10)))
-    for (amount, epsilon, share), run, digit in track(work, "following", console=console):
-        predictor = BayesMixture(candidates[amount], epsilon, share=share)
-        rng = np.random.default_rng([_SEED, run, digit])
-        weights = follow(predictor, clients, digit, amount, rng)
-        outcomes.append(Outcome(amount, epsilon, share, digit, run, *outcome(weights, digit)))
-        if (amount, epsilon, digit, run) == (0.5, 0.5, 3, 0) or not shown.size:
-            shown = weights
+    for task, result in found:
+        if result is not None:
+            amount, epsilon, digit, run = (task[n] for n in ("amount", "epsilon", "digit", "run"))
+            weights = result["weights"]
+            reached = outcome(weights, digit)
+            outcomes.append(Outcome(amount, epsilon, task["share"], digit, run, *reached))
+            if (amount, epsilon, digit, run) == (0.5, 0.5, 3, 0) or not shown.size:
+                shown = weights
     show(outcomes, console)
-    save(outcomes, shown, candidates[AMOUNTS[0]].names, arguments.out)
-    console.print(f"Saved predictor_tracking.csv and predictor_tracking.png in {arguments.out}")
+    save(outcomes, shown, candidates[AMOUNTS[0]].names, chosen.out)
+    console.print(f"Saved predictor_tracking.csv and predictor_tracking.png in {chosen.out}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,55 @@
+"""The predictors' studies go on where they were stopped, and write the same tables again."""
+
+import importlib
+
+import numpy as np
+import pytest
+from predictors.candidates import named
+
+from flwr_kld.simulations.studies import predictor_risk
+from flwr_kld.simulations.studies.resumable import Kept
+
+ELEVEN = named(np.full((11, 11), 0.05) + 0.45 * np.eye(11))
+STUDIES = {
+    "risk": (
+        {"HYPOTHESES": (2,), "HORIZONS": (50,), "EPSILONS": (1.0,), "BAYES": ("design",)},
+        ["--labels", "5", "--repeats", "1"],
+        "predictor_risk.csv",
+    ),
+    "hard_instance": (
+        {"LEARNERS": ("ovr",), "PAIRS": (3,), "HORIZON": 50, "SELECTORS": ("ovr",),
+         "SELECTED": 3, "DISTANCES": (0.4,), "HORIZONS": (200,)},
+        ["--quick"],
+        "predictor_selection.csv",
+    ),
+    "tracking": (
+        {"AMOUNTS": (0.7,), "EPSILONS": (1.0,), "SHARES": (0.01,), "ROUNDS": 4, "SWITCH": 2,
+         "Clients": list, "WRITERS": (), "written": lambda *_: (), "scenarios": lambda _: ELEVEN,
+         "follow": lambda *_: np.eye(11)[[0, 0, 4, 4]]},
+        ["--quick"],
+        "predictor_tracking.csv",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_small_study_goes_on_and_writes_the_same_tables(name, tmp_path, monkeypatch):
+    study = importlib.import_module(f"flwr_kld.simulations.studies.predictor_{name}")
+    values, options, table = STUDIES[name]
+    for value in values.items():
+        monkeypatch.setattr(study, *value)
+    arguments = [*options, "--workers", "0", "--out", str(tmp_path)]
+    study.main(arguments)
+    first = (tmp_path / table).read_bytes()
+    assert len(first.splitlines()) > 1
+    monkeypatch.setattr(study, "measure", None)  # all is kept
+    study.main(arguments)
+    assert (tmp_path / table).read_bytes() == first
+
+
+def test_what_is_kept_of_risks_is_what_was_measured(tmp_path):
+    task = {"family": "drift", "K": 2, "M": 5, "epsilon": 1.0, "horizons": [50], "repeat": 0}
+    kept = Kept(tmp_path)
+    kept.save(task, predictor_risk.measure(None, task))
+    measured = list(predictor_risk.risks(predictor_risk.Setting("drift", 2, 5, 1.0), 0, (50,)))
+    assert predictor_risk.rows_of([task], kept) == measured
