@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -22,7 +23,7 @@ _CELLS = 16
 
 
 def every_pattern(clients: int) -> Counter[str]:
-    """Run every pattern: each client leaves before one of the five phases, or never (6^n).
+    """Run every pattern: each client leaves before one of the four phases, or never (5^n).
 
     Everybody is everybody's neighbour. A sum must open exactly if a majority, which is the
     threshold, stays to the end; anything else counts as wrong.
@@ -70,6 +71,6 @@ def _run(
     except TooFewSurvivors:
         return GIVEN_UP
     alive = leaves > Phase.MASK
-    exact = np.array_equal(result.values, vectors[alive].sum(0, dtype=np.uint32))
+    exact = result.into(partial(np.array_equal, vectors[alive].sum(0, dtype=np.uint32)))
     names = tuple(name for name, there in zip(federation.who, alive, strict=True) if there)
     return EXACT if exact and result.survivors == names else WRONG
