@@ -37,7 +37,6 @@ from flwr_kld.secure_aggregation.messages import (
     Deliveries,
     Phase,
     Survivors,
-    UnmaskRequest,
     decode,
 )
 from flwr_kld.secure_aggregation.policy import ClientPolicy, check_question
@@ -208,9 +207,7 @@ class _Turn:
             vector = self._contribution(self._context, member, terms)
             reply = vector.masked(client, request, terms.bits).to_bytes()
         elif isinstance(request, Survivors):
-            reply = client.agree(request).to_bytes()
-        elif isinstance(request, UnmaskRequest):
-            reply = client.unmask(request).to_bytes()
+            reply = client.confirm(request).to_bytes()
         else:
             raise QueryRefused("this is not a server's request")
         self._put_away(member, client)

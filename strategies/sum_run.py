@@ -14,7 +14,6 @@ from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.secure_aggregation.errors import SecureSumError
 from flwr_kld.secure_aggregation.messages import (
     Advert,
-    Agreement,
     MaskedVector,
     Reveal,
     SealedShares,
@@ -46,7 +45,7 @@ class SumRun:
         self.bytes_down = self.bytes_up = 0
 
     def sum(self, server: SumServer, terms: SumTerms) -> SumResult:
-        """Run all five phases.
+        """Run all four phases.
 
         Raises
         ------
@@ -61,9 +60,7 @@ class SumRun:
             for participant, payload in self._ask(asked, opening):
                 try:
                     message = decode(payload)
-                    if not isinstance(
-                        message, Advert | SealedShares | MaskedVector | Agreement | Reveal
-                    ):
+                    if not isinstance(message, Advert | SealedShares | MaskedVector | Reveal):
                         raise InvalidReply("this is not a client's message")
                     server.receive(message, server.name(asked[participant][0]))
                 except (SecureSumError, InvalidReply) as error:

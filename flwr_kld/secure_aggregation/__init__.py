@@ -1,6 +1,6 @@
 """Secure aggregation: sums of integer vectors that show nobody's own vector, without transport.
 
-The server opens a `Session`, sends it to each client, and then five times sends requests and
+The server opens a `Session`, sends it to each client, and then four times sends requests and
 collects answers; `SumServer` and `SumClient` say which. Every message has `to_bytes`, and `decode`
 reads it.
 
@@ -23,9 +23,7 @@ Examples
 >>> for i, deliveries in server.advance().items():
 ...     server.receive(clients[i].mask(deliveries, Held(np.array([1, 10 + i]))))
 >>> for i, survivors in server.advance().items():
-...     server.receive(clients[i].agree(survivors))
->>> for i, request in server.advance().items():
-...     server.receive(clients[i].unmask(request))
+...     server.receive(clients[i].confirm(survivors))
 >>> server.advance()
 {}
 >>> server.result().into(np.ndarray.tolist)

@@ -1,4 +1,4 @@
-"""The client's side of secure aggregation: `SumClient`, five answers, each given once."""
+"""The client's side of secure aggregation: `SumClient`, four answers, each given once."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from flwr_kld.privacy.private import Held, OneProcess
 from flwr_kld.secure_aggregation import errors, keys
 from flwr_kld.secure_aggregation.client_state import SHARES, ClientState, Seat
 from flwr_kld.secure_aggregation.identity import Identity, Roster
+from flwr_kld.secure_aggregation.locks import lock
 from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import (
     BOX,
+    LOCK,
     UNSIGNED,
     Advert,
     Adverts,
-    Agreement,
     Deliveries,
     MaskedVector,
     Phase,
     Reveal,
     SealedShares,
     Survivors,
-    UnmaskRequest,
 )
 from flwr_kld.secure_aggregation.policy import ClientPolicy, check_question
 from flwr_kld.secure_aggregation.ring import checked
@@ -78,7 +78,7 @@ class SumClient(OneProcess):
         self._state = ClientState()
         self._seat: Seat | None = None
 
-    # -- the five answers ---------------------------------------------------------------------
+    # -- the four answers ---------------------------------------------------------------------
 
     def advertise(self, session: Session, *, plan: str, length: int, bits: int = 32) -> Advert:
         """Phase 0: check the session against the question and the policy; sign one-use keys.
@@ -133,7 +133,7 @@ class SumClient(OneProcess):
         with self._answering(Phase.SHARE, adverts.session) as seat:
             state, session, me = self._state, seat.session, seat.index
             peers = seat.asked(adverts.adverts)
-            seat.require_holders(peers)
+            seat.require_neighbours(peers)
             theirs = seat.verified(adverts, self._roster)
             state.require_distinct(theirs)
 
@@ -186,7 +186,7 @@ class SumClient(OneProcess):
             view = seat.asked(deliveries.boxes)
             if (view & ~seat.slots(state.peers)).any():
                 raise errors.UnknownSender("shares came from a client without keys")
-            seat.require_holders(view)
+            seat.require_neighbours(view)
 
             own = keys.OneUseKey(state.mask_secret)
             added = [keys.self_mask_key(state.seed, session.digest, me)]
@@ -211,19 +211,22 @@ class SumClient(OneProcess):
             )
             return answer
 
-    def agree(self, survivors: Survivors) -> Agreement:
-        """Phase 3: sign the list of survivors, if every surviving neighbour's mask is in.
+    def confirm(self, survivors: Survivors) -> Reveal:
+        """Phase 3: confirm the list of survivors, and lock what opens the sum over it.
+
+        Only if every surviving neighbour's mask is in the client's vector; and it opens only with
+        enough neighbours' confirmations of the same list.
 
         Raises
         ------
         Tampered, NotASurvivor, MissingMask, CohortTooSmall, TooFewSurvivors
             What is wrong with the list.
         BothShares
-            If another list was signed before: two lists would open both secrets of a client.
+            If another list was answered before: two would open both secrets of a client.
         """
-        if self._state.phase > Phase.AGREE and self._state.alive not in (b"", survivors.alive):
-            raise errors.BothShares("this client signed another list of survivors")
-        with self._answering(Phase.AGREE, survivors.session) as seat:
+        if self._state.phase > Phase.REVEAL and self._state.alive not in (b"", survivors.alive):
+            raise errors.BothShares("this client answered another list of survivors")
+        with self._answering(Phase.REVEAL, survivors.session) as seat:
             state, session, me = self._state, seat.session, seat.index
             if survivors.size != session.size:
                 raise errors.Tampered("the list of survivors is not over this cohort")
@@ -234,52 +237,31 @@ class SumClient(OneProcess):
                 raise errors.CohortTooSmall(
                     f"{left} survivors; the session promised {session.min_survivors}"
                 )
-            beside = alive[seat.neighbours]
-            if (beside & ~seat.slots(state.view)).any():
+            beside, view = alive[seat.neighbours], seat.slots(state.view)
+            if (beside & ~view).any():
                 raise errors.MissingMask(
                     "a surviving neighbour's mask is not in this client's vector"
                 )
-            seat.require_holders(beside)
+            seat.require_neighbours(beside)
 
+            kept = np.frombuffer(state.shares, SHARES)
+            shown = np.where(beside[view], kept["seed"], kept["mask_key"])  # never both
             digest = session.survivors_digest(survivors.alive)
             confirm = state.confirm_keys(beside)
-            tags = Slots.of(beside, [keys.confirmation(key, digest, me) for key in confirm])
-            answer = seat.signed(Agreement(session.tag, me, UNSIGNED, digest, tags))
-            self._state = state.next(alive=survivors.alive)
-            return answer
-
-    def unmask(self, request: UnmaskRequest) -> Reveal:
-        """Phase 4: show shares of survivors' seeds and dropouts' mask keys, once t holders agree.
-
-        Raises
-        ------
-        Tampered, BothShares, EquivocatingSurvivors, UnknownSender, TooFewSurvivors
-            Why nothing is revealed.
-        """
-        with self._answering(Phase.UNMASK, request.session) as seat:
-            state, session = self._state, seat.session
-            seeds, mask_keys = seat.asked(request.seeds), seat.asked(request.mask_keys)
-            signers = seat.asked(request.tags)
-            if (seeds & mask_keys).any():
-                raise errors.BothShares("the server asks for seed and mask key of the same client")
-            alive = unpack_bits(state.alive, session.size)[seat.neighbours]
-            view = seat.slots(state.view)
-            if (seeds & ~alive).any() or (mask_keys & alive).any() or (signers & ~alive).any():
-                raise errors.EquivocatingSurvivors(
-                    "the request contradicts the list that this client signed"
-                )
-            if (mask_keys & ~view).any():
-                raise errors.UnknownSender("the server asks for a share that this client never had")
-            self._require_confirmed(seat, signers, request.tags)
-            seat.require_holders(signers)
-
-            shares = np.frombuffer(state.shares, SHARES)
-            seed_shares = Slots.of(seeds, shares["seed"][seeds[view]])
-            key_shares = Slots.of(mask_keys, shares["mask_key"][mask_keys[view]])
-            answer = seat.signed(
-                Reveal(session.tag, seat.index, UNSIGNED, state.own, seed_shares, key_shares)
+            locks = np.empty(len(confirm), dtype=LOCK)
+            locks["confirmation"] = _confirmations(confirm, digest, [me] * len(confirm))
+            sealed, locks["lock"] = lock(
+                state.own + shown.tobytes(),
+                digest,
+                me,
+                beside,
+                _confirmations(confirm, digest, seat.neighbours[beside].tolist()),
+                session.confirmations,
+                self._random,
             )
-            self._state = state.ended(Phase.DONE)
+            told = Slots.of(beside, locks)
+            answer = seat.signed(Reveal(session.tag, me, UNSIGNED, digest, told, sealed))
+            self._state = state.next(alive=survivors.alive).ended(Phase.DONE)
             return answer
 
     # -- between phases -----------------------------------------------------------------------
@@ -338,13 +320,8 @@ class SumClient(OneProcess):
             self._state = self._state.ended(Phase.REFUSED)
             raise
 
-    def _require_confirmed(self, seat: Seat, signers: NDArray[np.bool_], tags: Slots) -> None:
-        """Refuse unless each of these neighbours confirmed the list that this client signed."""
-        digest = seat.session.survivors_digest(self._state.alive)
-        confirm = self._state.confirm_keys(signers)
-        members = seat.neighbours[signers].tolist()
-        for key, peer, tag in zip(confirm, members, tags.items(keys.TAG), strict=True):
-            if not keys.same(keys.confirmation(key, digest, peer), tag):
-                raise errors.EquivocatingSurvivors(
-                    f"client {peer} of the cohort did not confirm this list of survivors"
-                )
+
+def _confirmations(keys_of: list[bytes], survivors: bytes, by: list[int]) -> NDArray[np.uint8]:
+    """Return the confirmations of a list under keys that pairs share, shape [senders, 17]."""
+    found = [keys.confirmation(key, survivors, i) for key, i in zip(keys_of, by, strict=True)]
+    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, keys.CONFIRMATION)

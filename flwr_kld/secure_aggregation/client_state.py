@@ -95,7 +95,7 @@ class ClientState(Private):
     shares : bytes
         `SHARES` of each, in slot order.
     alive : bytes
-        The list of survivors that the client signed.
+        The list of survivors that the client answered.
     """
 
     __slots__ = (
@@ -273,11 +273,8 @@ class Seat:
             raise Tampered("the message is not about this client's neighbours")
         return slots.mask()
 
-    def require_holders(self, left: NDArray[np.bool_]) -> None:
-        """With itself a client needs t holders to go on, and some on either side of the circle.
-
-        Otherwise a server could cut the circle with k/2 clients in a row that it calls dropped
-        out, and open the sums of the two arcs.
+    def require_neighbours(self, left: NDArray[np.bool_]) -> None:
+        """Go on only with neighbours enough to confirm a list (`Shape.confirmations`).
 
         Parameters
         ----------
@@ -289,12 +286,8 @@ class Seat:
         TooFewSurvivors
             If this client would go on with too few.
         """
-        session, holders = self.session, int(left.sum()) + 1
-        if holders < session.shape.threshold:
+        there, needed = int(left.sum()), self.session.confirmations
+        if there < needed:
             raise TooFewSurvivors(
-                f"{holders} of this client's holders are left; "
-                f"the threshold is {session.shape.threshold}"
+                f"{there} of this client's neighbours are left; it needs {needed}"
             )
-        half = session.shape.neighbours // 2
-        if len(left) < session.size - 1 and not (left[:half].any() and left[half:].any()):
-            raise TooFewSurvivors("nobody is left on one side of this client's circle")

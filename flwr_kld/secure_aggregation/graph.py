@@ -54,6 +54,15 @@ class Shape:
         if t > k + 1:
             raise TooFewNeighbours(f"{k + 1} holders can never gather {t} shares")
 
+    def confirmations(self, cohort: int) -> int:
+        """Neighbours that must confirm a client's list of survivors before its reveal opens.
+
+        With itself t holders; and where not everybody is a neighbour more than stand on one side,
+        or a server could cut the circle with k/2 clients in a row that it calls dropped out.
+        """
+        k, t = self.neighbours, self.threshold
+        return t - 1 if k == cohort - 1 else max(t - 1, k // 2 + 1)
+
 
 def ring_order(seed: bytes, cohort: int) -> NDArray[np.int64]:
     """Public order of the circle, from 32 bytes: cohort indices by place, shape [cohort]."""

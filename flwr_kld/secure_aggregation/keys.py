@@ -19,8 +19,8 @@ from flwr_kld.secure_aggregation.shamir import RandomBytes
 PUBLIC = 32
 KEY = 32
 """Bytes of every symmetric key."""
-TAG = 16
-"""Bytes of a neighbour's confirmation of the list of survivors."""
+CONFIRMATION = 17
+"""Bytes of a neighbour's confirmation of the list of survivors: a lock's."""
 SEAL_OVERHEAD = 16
 _NONCE = bytes(12)  # a sealing key seals one message
 _HASH = hashes.SHA256()
@@ -62,7 +62,7 @@ def derive(
     secret: bytes, session: bytes, purpose: bytes, parties: bytes, length: int = KEY
 ) -> bytes:
     """HKDF-SHA256, salted with the session's digest, for one purpose and the named parties."""
-    info = b"flwr-kld secure-sum 1 " + purpose + b"\0" + parties
+    info = b"flwr-kld secure-sum 2 " + purpose + b"\0" + parties
     return HKDF(_HASH, length, session, info).derive(secret)
 
 
@@ -120,12 +120,16 @@ def unseal(key: bytes, box: bytes, session: bytes, sender: int, receiver: int) -
         raise Tampered(f"the shares of client {sender} of the cohort do not open") from None
 
 
+def reveal_key(secret: bytes, survivors: bytes, owner: int) -> bytes:
+    """Key under which a client seals what it reveals for one list of survivors."""
+    return derive(secret, survivors, b"reveal", _ONE(owner))
+
+
 def confirmation(key: bytes, survivors: bytes, sender: int) -> bytes:
-    """Tag by which one neighbour tells another which list of survivors it signed."""
-    text = b"flwr-kld secure-sum 1 survivors\0" + _ONE(sender) + survivors
-    return hmac.digest(key, text, "sha256")[:TAG]
+    """Return what only a client and its neighbour, the sender, know until the sender shows it.
 
-
-def same(one: bytes, other: bytes) -> bool:
-    """Compare two tags in constant time."""
-    return hmac.compare_digest(one, other)
+    By showing it the sender says which list of survivors it was told: for any other list it is
+    another. The client hides the sender's share of its reveal key under it, once.
+    """
+    text = b"flwr-kld secure-sum 2 survivors\0" + _ONE(sender) + survivors
+    return hmac.digest(key, text, "sha256")[:CONFIRMATION]

@@ -15,7 +15,7 @@ import numpy as np
 
 from flwr_kld.secure_aggregation.errors import Malformed
 from flwr_kld.secure_aggregation.identity import SIGNATURE
-from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD, TAG
+from flwr_kld.secure_aggregation.keys import CONFIRMATION, PUBLIC, SEAL_OVERHEAD
 from flwr_kld.secure_aggregation.shamir import SHARE
 from flwr_kld.secure_aggregation.wire import MAGIC, Reader, Slots, number
 
@@ -28,6 +28,8 @@ ADVERT = np.dtype(
     [("mask_key", f"V{PUBLIC}"), ("seal_key", f"V{PUBLIC}"), ("signature", f"V{SIGNATURE}")]
 )
 """An advert as the server passes it on."""
+LOCK = np.dtype([("lock", "u1", CONFIRMATION), ("confirmation", "u1", CONFIRMATION)])
+"""For a surviving neighbour: the lock that it opens, and what opens its own."""
 
 
 class Phase(IntEnum):
@@ -36,16 +38,15 @@ class Phase(IntEnum):
     ADVERTISE = 0
     SHARE = 1
     MASK = 2
-    AGREE = 3
-    UNMASK = 4
-    DONE = 5
-    REFUSED = 6
+    REVEAL = 3
+    DONE = 4
+    REFUSED = 5
     """Something was wrong; this object answers nothing more."""
 
 
 def signed_text(session: bytes, kind: int, sender: int, body: bytes) -> bytes:
     """Return what a client signs: bound to the session's digest, kind and sender."""
-    head = b"flwr-kld secure-sum 1 message\0" + bytes([kind]) + session + number(sender)
+    head = b"flwr-kld secure-sum 2 message\0" + bytes([kind]) + session + number(sender)
     return head + hashlib.sha256(body).digest()
 
 
@@ -186,76 +187,36 @@ class Survivors(_Message):
 
 
 @dataclass(frozen=True)
-class Agreement(_Signed):
-    """Phase 3, client: it saw this list; a tag tells each surviving neighbour so."""
+class Reveal(_Signed):
+    """Phase 3, client: what opens the sum over this list, locked until its neighbours confirm it.
+
+    Sealed are a share of its own seed, then, for each neighbour whose shares it holds, in slot
+    order, that of its seed if it is on the list, else that of its mask key. With each surviving
+    neighbour's lock comes the client's own confirmation, which opens that neighbour's.
+    """
 
     kind: ClassVar[int] = 7
-    phase: ClassVar[Phase] = Phase.AGREE
+    phase: ClassVar[Phase] = Phase.REVEAL
     survivors: bytes
-    tags: Slots
+    locks: Slots
+    sealed: bytes = field(repr=False)
 
     def body(self) -> bytes:
-        """Digest of the list, then slots of 16 bytes."""
-        return self.survivors + self.tags.to_bytes()
-
-    @classmethod
-    def _read(cls, r: Reader, session: bytes) -> Agreement:
-        sender, survivors, tags = r.number(), r.take(32), Slots.read(r, TAG)
-        return cls(session, sender, r.take(SIGNATURE), survivors, tags)
-
-
-@dataclass(frozen=True)
-class UnmaskRequest(_Message):
-    """Phase 4, server: whose seeds, whose mask keys, and the neighbours' tags on the list."""
-
-    kind: ClassVar[int] = 8
-    seeds: Slots
-    mask_keys: Slots
-    tags: Slots
-
-    def body(self) -> bytes:
-        """Two bitmaps over the slots, then slots of 16 bytes."""
-        return self.seeds.to_bytes() + self.mask_keys.to_bytes() + self.tags.to_bytes()
-
-    @classmethod
-    def _read(cls, r: Reader, session: bytes) -> UnmaskRequest:
-        return cls(session, Slots.read(r, 0), Slots.read(r, 0), Slots.read(r, TAG))
-
-
-@dataclass(frozen=True)
-class Reveal(_Signed):
-    """Phase 4, client: a share of its own seed, of survivors' seeds, of dropouts' mask keys."""
-
-    kind: ClassVar[int] = 9
-    phase: ClassVar[Phase] = Phase.UNMASK
-    own: bytes = field(repr=False)
-    seeds: Slots
-    mask_keys: Slots
-
-    def body(self) -> bytes:
-        """Own share, then two times slots of 34 bytes."""
-        return self.own + self.seeds.to_bytes() + self.mask_keys.to_bytes()
+        """Digest of the list, slots of 34 bytes, then length in bytes and the sealed shares."""
+        return self.survivors + self.locks.to_bytes() + number(len(self.sealed)) + self.sealed
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> Reveal:
-        sender, own = r.number(), r.take(SHARE)
-        seeds, mask_keys = Slots.read(r, SHARE), Slots.read(r, SHARE)
-        return cls(session, sender, r.take(SIGNATURE), own, seeds, mask_keys)
+        sender, survivors, locks = r.number(), r.take(32), Slots.read(r, LOCK.itemsize)
+        sealed = r.take(r.number())
+        return cls(session, sender, r.take(SIGNATURE), survivors, locks, sealed)
 
 
 Message: TypeAlias = (
-    Advert
-    | Adverts
-    | SealedShares
-    | Deliveries
-    | MaskedVector
-    | Survivors
-    | Agreement
-    | UnmaskRequest
-    | Reveal
+    Advert | Adverts | SealedShares | Deliveries | MaskedVector | Survivors | Reveal
 )
-ClientMessage: TypeAlias = Advert | SealedShares | MaskedVector | Agreement | Reveal
-ServerMessage: TypeAlias = Adverts | Deliveries | Survivors | UnmaskRequest
+ClientMessage: TypeAlias = Advert | SealedShares | MaskedVector | Reveal
+ServerMessage: TypeAlias = Adverts | Deliveries | Survivors
 
 _KINDS: dict[int, type[Message]] = {
     message.kind: message
@@ -266,8 +227,6 @@ _KINDS: dict[int, type[Message]] = {
         Deliveries,
         MaskedVector,
         Survivors,
-        Agreement,
-        UnmaskRequest,
         Reveal,
     )
 }

@@ -33,7 +33,6 @@ from flwr_kld.secure_aggregation.messages import (
     Phase,
     ServerMessage,
     Survivors,
-    UnmaskRequest,
     signed_text,
 )
 from flwr_kld.secure_aggregation.server_state import ServerState
@@ -55,21 +54,22 @@ class SumResult(Private):
         Names of the clients whose vectors are in it.
     dropped : tuple[str, ...]
         Names of the cohort's other clients.
-    agreements : dict[str, bytes]
-        Each signer's `Agreement`: evidence of the list of survivors.
+    reveals : dict[str, bytes]
+        Each signer's `Reveal`: evidence of the list of survivors.
     """
 
-    __slots__ = ("_values", "agreements", "dropped", "survivors")
+    __slots__ = ("_values", "dropped", "reveals", "survivors")
+    _hidden = frozenset({"reveals"})
 
     def __init__(
         self,
         values: NDArray[Any],
         survivors: tuple[str, ...],
         dropped: tuple[str, ...],
-        agreements: dict[str, bytes],
+        reveals: dict[str, bytes],
     ) -> None:
         self._values = values
-        self.survivors, self.dropped, self.agreements = survivors, dropped, agreements
+        self.survivors, self.dropped, self.reveals = survivors, dropped, reveals
 
     def into(self, use: Callable[[NDArray[Any]], _R]) -> _R:
         """Return what a function makes of the exact sum, shape [length]."""
@@ -77,7 +77,7 @@ class SumResult(Private):
 
 
 class SumServer(Private):
-    """One session. `receive` what clients answer, then `advance`, five times; then `result`.
+    """One session. `receive` what clients answer, then `advance`, four times; then `result`.
 
     A message that is refused leaves the session as it was: its sender counts as dropped out.
 
@@ -129,7 +129,7 @@ class SumServer(Private):
         Raises
         ------
         WrongSession, OutOfOrder, Replayed, UnknownSender, BadSignature, Tampered, Malformed,
-        EquivocatingSurvivors, BothShares
+        EquivocatingSurvivors
             Why the message is left out.
         """
         if not isinstance(message, ClientMessage):
@@ -170,7 +170,7 @@ class SumServer(Private):
         closed = self._phase
         try:
             self._require_enough(closed)
-            if closed is Phase.UNMASK:
+            if closed is Phase.REVEAL:
                 self._open()
                 requests: dict[int, ServerMessage] = {}
             else:
@@ -218,7 +218,7 @@ class SumServer(Private):
             self._state.total,
             tuple(self.name(i) for i in members if alive[i]),
             tuple(self.name(i) for i in members if not alive[i]),
-            {self.name(i): signed for i, signed in sorted(self._state.agreements.items())},
+            {self.name(i): told.to_bytes() for i, told in sorted(self._state.reveals.items())},
         )
 
 
@@ -230,8 +230,8 @@ def _next_requests(state: ServerState, closed: Phase) -> dict[int, ServerMessage
     TooFewSurvivors
         If some secret cannot be opened any more.
     """
-    if closed in _REQUIRED:
-        _require_holders(state, state.answered[closed], _REQUIRED[closed])
+    if closed is Phase.MASK:
+        _require_holders(state)
     write = _WRITERS[closed]
     members = np.flatnonzero(state.answered[closed]).tolist()
     return {index: write(state, index) for index in members}
@@ -255,31 +255,24 @@ def _survivors(state: ServerState, index: int) -> Survivors:
     return Survivors(session.tag, session.size, pack_bits(state.alive))
 
 
-def _unmask(state: ServerState, index: int) -> UnmaskRequest:
-    beside = state.table[index]
-    signed = state.agreed[beside]
-    tags = state.tags[beside[signed], state.mirror[signed]]
-    seeds, mask_keys = (Slots.of(wanted, []) for wanted in state.wanted(index))
-    return UnmaskRequest(state.session.tag, seeds, mask_keys, Slots.of(signed, tags))
-
-
 _WRITERS: dict[Phase, Callable[[ServerState, int], ServerMessage]] = {
     Phase.ADVERTISE: _adverts,
     Phase.SHARE: _deliveries,
     Phase.MASK: _survivors,
-    Phase.AGREE: _unmask,
 }
-_REQUIRED = {Phase.MASK: "sent a vector", Phase.AGREE: "agreed on the survivors"}
 
 
-def _require_holders(state: ServerState, holders: NDArray[np.bool_], what: str) -> None:
-    """Give up when some secret that opens the sum has too few holders left."""
+def _require_holders(state: ServerState) -> None:
+    """Give up when some secret that opens the sum has too few holders whose reveals can open."""
     alive, table = state.alive, state.table
+    holders = state.confirmed(alive)
     left = holders[table].sum(1) + holders  # a dropout holds nothing of its own
     needed = alive | (state.shared & alive[table].any(1))
     threshold = state.session.shape.threshold
     if (left[needed] < threshold).any():
-        raise TooFewSurvivors(f"too few of a client's holders {what}; the threshold is {threshold}")
+        raise TooFewSurvivors(
+            f"too few of a client's holders sent a vector; the threshold is {threshold}"
+        )
 
 
 def _open_sum(state: ServerState) -> None:
@@ -293,21 +286,23 @@ def _open_sum(state: ServerState) -> None:
         If a secret is not the one its owner committed to.
     """
     session, alive = state.session, state.alive
+    shut = state.open_reveals()
     survivors = np.flatnonzero(alive)
     beside = alive[state.table]  # [n, k]
     missing = np.flatnonzero(state.shared & ~alive & beside.any(1))
-    seeds, mask_secrets = _secrets(state, survivors), _secrets(state, missing)
+    seeds, mask_secrets = (_secrets(state, whose, shut) for whose in (survivors, missing))
     public = state.adverts["mask_key"].tolist()
 
     added: list[bytes] = []
     removed: list[bytes] = []
     for index, seed in zip(survivors.tolist(), seeds, strict=True):
-        if keys.commitment(seed, session.digest, index) != state.commitments[index].tobytes():
+        committed = state.commitments[index].tobytes()
+        if not seed or keys.commitment(seed, session.digest, index) != committed:
             raise Tampered(f"the shares of client {index} of the cohort open to another seed")
         removed.append(keys.self_mask_key(seed, session.digest, index))
     for index, secret in zip(missing.tolist(), mask_secrets, strict=True):
-        own = keys.OneUseKey(secret)
-        if own.public != public[index]:
+        own = secret and keys.OneUseKey(secret)
+        if not own or own.public != public[index]:
             raise Tampered(f"the shares of client {index} of the cohort open to another key")
         for peer in state.table[index, beside[index]].tolist():
             key = keys.mask_key(own, public[peer], session.digest, index, peer)
@@ -315,9 +310,12 @@ def _open_sum(state: ServerState) -> None:
     apply_masks(state.total, added, removed)
 
 
-def _secrets(state: ServerState, owners: NDArray[np.int64]) -> list[bytes]:
-    """Open the owners' secrets."""
+def _secrets(
+    state: ServerState, owners: NDArray[np.int64], shut: tuple[int, ...]
+) -> list[bytes | None]:
+    """Open the owners' secrets; nothing in place of one that was not shared so."""
     threshold = state.session.shape.threshold
     if (state.held[owners].sum(1) < threshold).any():
-        raise TooFewSurvivors(f"a secret has fewer shares than the threshold {threshold}")
+        why = f"; the answers of clients {shut} of the cohort do not open" if shut else ""
+        raise TooFewSurvivors(f"a secret has fewer shares than the threshold {threshold}{why}")
     return combine(state.shares[owners], state.held[owners], threshold)

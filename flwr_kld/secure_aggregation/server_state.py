@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.privacy.private import Private
-from flwr_kld.secure_aggregation.errors import BothShares, EquivocatingSurvivors, Tampered
+from flwr_kld.secure_aggregation.errors import EquivocatingSurvivors, Tampered
 from flwr_kld.secure_aggregation.graph import neighbour_table
-from flwr_kld.secure_aggregation.keys import TAG
+from flwr_kld.secure_aggregation.keys import SEAL_OVERHEAD
+from flwr_kld.secure_aggregation.locks import unlock
 from flwr_kld.secure_aggregation.messages import (
     ADVERT,
     BOX,
+    LOCK,
     Advert,
-    Agreement,
     ClientMessage,
     MaskedVector,
     Phase,
@@ -25,7 +26,7 @@ from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import SHARE
 from flwr_kld.secure_aggregation.wire import Slots, pack_bits
 
-_PHASES = 5
+_PHASES = 4
 
 
 class ServerState(Private):
@@ -43,7 +44,7 @@ class ServerState(Private):
     mirror : NDArray[np.int64]
         Shape [k]: the slot in which a neighbour has the client.
     answered : NDArray[np.bool_]
-        Shape [5, n]: whose answer came, by phase.
+        Shape [4, n]: whose answer came, by phase.
     adverts : NDArray
         Shape [n]: one-use public keys and signature, as `ADVERT`.
     commitments : NDArray
@@ -52,10 +53,10 @@ class ServerState(Private):
         Shape [n, k, 84]: shares sealed by a client for its neighbour.
     total : NDArray
         Shape [length]: sum of the masked vectors.
-    tags : NDArray[np.uint8]
-        Shape [n, k, 16]: confirmations by a client for its neighbour.
-    agreements : dict[int, bytes]
-        Signed agreements, by cohort index.
+    locks : NDArray
+        Shape [n, k]: a client's locks and confirmations for its neighbour, as `LOCK`.
+    reveals : dict[int, Reveal]
+        The answers that they came with, by cohort index.
     shares : NDArray[np.uint8]
         Shape [n, k + 1, 34]: shares of a survivor's seed or a dropout's mask key, by holder (the
         owner first).
@@ -65,19 +66,19 @@ class ServerState(Private):
 
     __slots__ = (
         "adverts",
-        "agreements",
         "answered",
         "boxes",
         "commitments",
         "held",
+        "locks",
         "mirror",
+        "reveals",
         "session",
         "shares",
         "table",
-        "tags",
         "total",
     )
-    _hidden = frozenset({"shares", "total"})
+    _hidden = frozenset({"locks", "reveals", "shares", "total"})
 
     def __init__(self, session: Session) -> None:
         n, k = session.size, session.shape.neighbours
@@ -89,8 +90,8 @@ class ServerState(Private):
         self.commitments = np.zeros(n, dtype="V32")
         self.boxes = np.zeros((n, k, BOX), dtype=np.uint8)
         self.total = np.zeros(session.length, dtype=word(session.bits))
-        self.tags = np.zeros((n, k, TAG), dtype=np.uint8)
-        self.agreements: dict[int, bytes] = {}
+        self.locks = np.zeros((n, k), dtype=LOCK)
+        self.reveals: dict[int, Reveal] = {}
         self.shares = np.zeros((n, k + 1, SHARE), dtype=np.uint8)
         self.held = np.zeros((n, k + 1), dtype=bool)
 
@@ -109,17 +110,22 @@ class ServerState(Private):
         """Whose vectors are in the total, shape [n]."""
         return self._who(Phase.MASK)
 
-    @property
-    def agreed(self) -> NDArray[np.bool_]:
-        """Who signed the list of survivors, shape [n]."""
-        return self._who(Phase.AGREE)
+    def beside(self, who: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of these clients' neighbours are among them too, shape [n, k]."""
+        among: NDArray[np.bool_] = who[self.table] & who[:, None]
+        return among
+
+    def confirmed(self, who: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whose reveals open if these, and no others, confirm the list of survivors, shape [n]."""
+        opens: NDArray[np.bool_] = self.beside(who).sum(1) >= self.session.confirmations
+        return opens
 
     def take(self, message: ClientMessage) -> None:
         """Take a message whose sender, phase and signature are right.
 
         Raises
         ------
-        Tampered, EquivocatingSurvivors, BothShares
+        Tampered, EquivocatingSurvivors
             What is wrong with its content; nothing of it is kept.
         """
         index = message.sender
@@ -134,34 +140,48 @@ class ServerState(Private):
             if len(vector) != self.total.nbytes:
                 raise Tampered("the masked vector does not have the session's length")
             self.total += vector.view(self.total.dtype)
-        elif isinstance(message, Agreement):
-            if message.survivors != self.session.survivors_digest(pack_bits(self.alive)):
-                raise EquivocatingSurvivors("the client signed another list of survivors")
-            told = self._exactly(message.tags, self.alive[self.table[index]])
-            self.tags[index, told] = message.tags.rows(TAG)
-            self.agreements[index] = message.to_bytes()
         else:
-            self._take_reveal(index, message)
+            if message.survivors != self.survivors:
+                raise EquivocatingSurvivors("the client signed another list of survivors")
+            dealt = int(self.shared[self.table[index]].sum())
+            if len(message.sealed) != SHARE * (1 + dealt) + SEAL_OVERHEAD:
+                raise Tampered("the client reveals shares of other neighbours than it has")
+            told = self._exactly(message.locks, self.alive[self.table[index]])
+            self.locks[index, told] = np.frombuffer(message.locks.data, dtype=LOCK)
+            self.reveals[index] = message
 
-    def wanted(self, index: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whose seeds and whose mask keys a client has shares of that open the sum, shape [k]."""
-        beside = self.table[index]
-        dealt, alive = self.shared[beside], self.alive[beside]
-        return dealt & alive, dealt & ~alive
+    def open_reveals(self) -> tuple[int, ...]:
+        """Take the shares out of every reveal that enough neighbours confirmed.
 
-    def _take_reveal(self, index: int, message: Reveal) -> None:
-        given, wanted = (message.seeds, message.mask_keys), self.wanted(index)
-        one, other = (int.from_bytes(slots.present, "little") for slots in given)
-        if one & other:
-            raise BothShares("a client sent both shares of a neighbour")
-        for slots, expected in zip(given, wanted, strict=True):
-            self._exactly(slots, expected)
-        self.shares[index, 0] = np.frombuffer(message.own, dtype=np.uint8)
-        self.held[index, 0] = True
-        for slots, mask in zip(given, wanted, strict=True):
-            owners, holders = self.table[index, mask], self.mirror[mask] + 1
-            self.shares[owners, holders] = slots.rows(SHARE)
-            self.held[owners, holders] = True
+        Returns
+        -------
+        tuple[int, ...]
+            Whose reveals stay shut though enough did: a lock or a confirmation is wrong.
+        """
+        who = self._who(Phase.REVEAL)
+        owners = np.flatnonzero(self.confirmed(who))
+        theirs = self.locks["confirmation"][self.table[owners], self.mirror]
+        names, opened = owners.tolist(), set[int]()
+        for index, plain in unlock(
+            [self.reveals[index].sealed for index in names],
+            self.survivors,
+            names,
+            self.locks["lock"][owners] ^ theirs,
+            self.beside(who)[owners],
+            self.session.confirmations,
+        ):
+            own, *_ = rows = np.frombuffer(plain, dtype=np.uint8).reshape(-1, SHARE)
+            dealt = self.shared[self.table[index]]
+            places = self.table[index, dealt], self.mirror[dealt] + 1
+            self.shares[index, 0], self.shares[places] = own, rows[1:]
+            self.held[index, 0] = self.held[places] = True
+            opened.add(index)
+        return tuple(index for index in names if index not in opened)
+
+    @property
+    def survivors(self) -> bytes:
+        """Digest of the list of survivors."""
+        return self.session.survivors_digest(pack_bits(self.alive))
 
     def _exactly(self, slots: Slots, expected: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the mask of a client's slots: those that it was told of, no more and no fewer."""

@@ -125,7 +125,12 @@ class Session:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of everything above."""
-        return hashlib.sha256(b"flwr-kld secure-sum 1 session\0" + self.to_bytes()).digest()
+        return hashlib.sha256(b"flwr-kld secure-sum 2 session\0" + self.to_bytes()).digest()
+
+    @property
+    def confirmations(self) -> int:
+        """Neighbours that must confirm a client's list of survivors before its reveal opens."""
+        return self.shape.confirmations(self.size)
 
     @property
     def tag(self) -> bytes:
@@ -135,12 +140,12 @@ class Session:
     @cached_property
     def order(self) -> NDArray[np.int64]:
         """Places around the circle, drawn from the digest."""
-        seed = hashlib.sha256(b"flwr-kld secure-sum 1 circle\0" + self.digest).digest()
+        seed = hashlib.sha256(b"flwr-kld secure-sum 2 circle\0" + self.digest).digest()
         return ring_order(seed, self.size)
 
     def survivors_digest(self, alive: bytes) -> bytes:
         """SHA-256 of a list of survivors (bitmap over the cohort) in this session."""
-        return hashlib.sha256(b"flwr-kld secure-sum 1 alive\0" + self.digest + alive).digest()
+        return hashlib.sha256(b"flwr-kld secure-sum 2 alive\0" + self.digest + alive).digest()
 
     def to_bytes(self) -> bytes:
         """Write the parameters; also the first message to each client."""

@@ -1,6 +1,6 @@
-"""Shamir's secret sharing of 32-byte secrets over the field of 65537 elements.
+"""Shamir's secret sharing over the field of 65537 elements.
 
-A secret is sixteen 16-bit limbs, each shared by its own polynomial of degree t − 1 with uniform
+A secret is a row of 16-bit limbs, each shared by its own polynomial of degree t − 1 with uniform
 coefficients. All products stay below 2^53, so that one float64 matrix product per call is exact.
 Shamir, "How to share a secret" (CACM 1979).
 """
@@ -14,15 +14,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.secure_aggregation.errors import Tampered
-
 PRIME = 65537
 SECRET = 32
-"""Bytes of a secret."""
+"""Bytes of a secret, unless said otherwise."""
 SHARE = 34
-"""Bytes of a share: sixteen 17-bit limbs, low words first, then the sixteen high bits."""
-_LIMBS = 16
-_LAYOUT = np.dtype([("low", "<u2", _LIMBS), ("high", "u1", _LIMBS // 8)])
+"""Bytes of its share: sixteen 17-bit limbs, low words first, then the sixteen high bits."""
 _LARGEST_WORD = np.uint32(2**32 - 1)  # 2^32 − 1 = 65535 · 65537: all smaller words fold evenly
 
 RandomBytes = Callable[[int], bytes]
@@ -47,50 +43,58 @@ def _powers(holders: int, threshold: int) -> NDArray[np.float64]:
 
 
 def split(
-    secrets: bytes, holders: int, threshold: int, random: RandomBytes = os.urandom
+    secrets: bytes,
+    holders: int,
+    threshold: int,
+    random: RandomBytes = os.urandom,
+    size: int = SECRET,
 ) -> NDArray[np.uint8]:
     """Share several secrets at once.
 
     Parameters
     ----------
     secrets : bytes
-        S secrets of 32 bytes, one after the other.
+        S secrets, one after the other.
     holders : int
         m; holder h gets the polynomials' values at h + 1.
     threshold : int
         t: any t shares open a secret, any t − 1 are independent of it.
+    size : int
+        Bytes of each secret, a multiple of 16.
 
     Returns
     -------
     NDArray[np.uint8]
-        Shape [m, S, 34].
+        Shape [m, S, size / 16 · 17].
     """
     if not 1 <= threshold <= holders < PRIME:
         raise ValueError("a threshold lies between 1 and the number of holders")
-    if not secrets or len(secrets) % SECRET:
-        raise ValueError("secrets are 32 bytes each")
+    if not secrets or len(secrets) % size:
+        raise ValueError(f"secrets are {size} bytes each")
     limbs = np.frombuffer(secrets, dtype="<u2")
     coefficients = np.empty((threshold, len(limbs)), dtype=np.float64)
     coefficients[0] = limbs
     coefficients[1:] = uniform((threshold - 1) * len(limbs), random).reshape(-1, len(limbs))
     values = (_powers(holders, threshold) @ coefficients).astype(np.int64) % PRIME
-    return _pack(values.reshape(holders, -1, _LIMBS))
+    return _pack(values.reshape(holders, -1, size // 2))
 
 
-def combine(shares: NDArray[np.uint8], held: NDArray[np.bool_], threshold: int) -> list[bytes]:
+def combine(
+    shares: NDArray[np.uint8], held: NDArray[np.bool_], threshold: int
+) -> list[bytes | None]:
     """Open many secrets at once, each from its own first t shares.
 
     Parameters
     ----------
     shares : NDArray[np.uint8]
-        Shape [R, m, 34]: for each secret the share of each holder.
+        Shape [R, m, bytes]: for each secret the share of each holder.
     held : NDArray[np.bool_]
         Shape [R, m]: which of them are there; at least t in each row.
 
-    Raises
-    ------
-    Tampered
-        If shares are not field elements, or do not open to 32 bytes.
+    Returns
+    -------
+    list[bytes | None]
+        The secrets; nothing for one whose shares no secret was split into.
     """
     if len(shares) == 0:
         return []
@@ -101,9 +105,9 @@ def combine(shares: NDArray[np.uint8], held: NDArray[np.bool_], threshold: int) 
     weights = _lagrange(points)[which.reshape(-1)]
     values = _unpack(np.take_along_axis(shares, chosen[:, :, None], axis=1))
     limbs = np.einsum("rt,rtl->rl", weights, values) % PRIME
-    if (limbs == PRIME - 1).any():
-        raise Tampered("shares do not open to a secret")
-    return [row.tobytes() for row in limbs.astype("<u2")]
+    good = (values < PRIME).all((1, 2)) & (limbs < PRIME - 1).all(1)
+    rows = zip(limbs.astype("<u2"), good.tolist(), strict=True)
+    return [row.tobytes() if opens else None for row, opens in rows]
 
 
 def _lagrange(points: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -130,18 +134,21 @@ def _inverse(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _pack(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Write field elements, shape [..., 16], as bytes, shape [..., 34]."""
-    shares = np.empty(values.shape[:-1], dtype=_LAYOUT)
+    """Write field elements, shape [..., limbs], as bytes, 17 for each eight of them."""
+    shares = np.empty(values.shape[:-1], dtype=_layout(values.shape[-1]))
     shares["low"] = values & 0xFFFF
     shares["high"] = np.packbits((values >> 16).astype(np.uint8), axis=-1, bitorder="little")
     return shares[..., None].view(np.uint8)
 
 
 def _unpack(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Read bytes, shape [..., 34], as field elements, shape [..., 16]."""
-    shares = np.ascontiguousarray(packed).view(_LAYOUT)[..., 0]
-    low = shares["low"].astype(np.int64)
+    """Read what `_pack` wrote; bytes that it did not write may give more than a field element."""
+    layout = _layout(packed.shape[-1] // 17 * 8)
+    shares = np.ascontiguousarray(packed).view(layout)[..., 0]
     high = np.unpackbits(shares["high"], axis=-1, bitorder="little")
-    if (low[high == 1] != 0).any():
-        raise Tampered("a share is not an element of the field")
-    return low + (high.astype(np.int64) << 16)
+    values: NDArray[np.int64] = shares["low"] + (high.astype(np.int64) << 16)
+    return values
+
+
+def _layout(limbs: int) -> np.dtype[np.void]:
+    return np.dtype([("low", "<u2", (limbs,)), ("high", "u1", (limbs // 8,))])

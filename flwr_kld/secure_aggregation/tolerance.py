@@ -112,14 +112,14 @@ def leak_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fractio
 
 
 def abort_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fraction:
-    """Bound the probability that δ dropouts leave a client fewer than t holders, or one side."""
+    """Bound the probability that δ dropouts leave a client fewer than t neighbours.
+
+    With t of them the secrets of a dropout open; and so does a survivor's reveal, which needs no
+    more (`Shape.confirmations`).
+    """
     dropped = math.floor(tolerance.dropout * cohort)
     least = shape.neighbours - shape.threshold + 1
-    few = tail(cohort - 1, dropped, shape.neighbours, least)
-    if shape.neighbours == cohort - 1:
-        return cohort * few
-    half = shape.neighbours // 2
-    return cohort * (few + 2 * tail(cohort - 1, dropped, half, half))
+    return cohort * tail(cohort - 1, dropped, shape.neighbours, least)
 
 
 def require_secure(cohort: int, shape: Shape, tolerance: Tolerance) -> None:

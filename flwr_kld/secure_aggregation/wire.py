@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.secure_aggregation.errors import Malformed
 
-MAGIC = b"kss1"
+MAGIC = b"kss2"
 """Name and version of the protocol; another version is refused."""
 
 

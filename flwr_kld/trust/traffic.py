@@ -19,7 +19,7 @@ from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.secure_aggregation import messages as sums
 from flwr_kld.secure_aggregation.identity import SIGNATURE, Roster
-from flwr_kld.secure_aggregation.keys import TAG
+from flwr_kld.secure_aggregation.keys import SEAL_OVERHEAD
 from flwr_kld.secure_aggregation.masks import KEY
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import SHARE
@@ -117,22 +117,21 @@ def payload_of_sum(
     k, tag = shape.neighbours, session.tag
     key, digest, signature = bytes(32), bytes(32), bytes(SIGNATURE)
 
-    def slots(width: int, held: int = k) -> Slots:
-        return Slots.of(np.arange(k) < held, np.zeros((held, width), dtype=np.uint8))
+    def slots(width: int) -> Slots:
+        return Slots.of(np.ones(k, dtype=bool), np.zeros((k, width), dtype=np.uint8))
 
     everybody = bytes((clients + 7) // 8)
+    sealed = bytes(SHARE * (k + 1) + SEAL_OVERHEAD)
     down = [
         session.to_bytes(),
         sums.Adverts(tag, slots(sums.ADVERT.itemsize)).to_bytes(),
         sums.Deliveries(tag, slots(sums.BOX)).to_bytes(),
         sums.Survivors(tag, clients, everybody).to_bytes(),
-        sums.UnmaskRequest(tag, slots(0), slots(0, 0), slots(TAG)).to_bytes(),
     ]
     up = [
         sums.Advert(tag, 0, signature, key, key).to_bytes(),
         sums.SealedShares(tag, 0, signature, digest, slots(sums.BOX)).to_bytes(),
         sums.MaskedVector(tag, 0, signature, bytes(word * length)).to_bytes(),
-        sums.Agreement(tag, 0, signature, digest, slots(TAG)).to_bytes(),
-        sums.Reveal(tag, 0, signature, bytes(SHARE), slots(SHARE), slots(SHARE, 0)).to_bytes(),
+        sums.Reveal(tag, 0, signature, digest, slots(sums.LOCK.itemsize), sealed).to_bytes(),
     ]
     return list(map(len, down)), list(map(len, up))

@@ -67,7 +67,7 @@ def growth(
 def floor_ms(neighbours: int) -> float:
     """CPU milliseconds per client of the bare public-key operations: nothing else, no Python.
 
-    k Ed25519 verifications and 2k X25519 exchanges by the client, a signature on each of its five
+    k Ed25519 verifications and 2k X25519 exchanges by the client, a signature on each of its four
     messages, which the server verifies, and two one-use keys.
     """
     text = os.urandom(96)
@@ -87,7 +87,7 @@ def floor_ms(neighbours: int) -> float:
     exchange = each(lambda key, peer: key.exchange(peer), private, public)
     sign = each(lambda key: key.sign(text), signers)
     make = each(lambda _: X25519PrivateKey.generate(), private)
-    return (neighbours + 5) * verify + 2 * neighbours * exchange + 5 * sign + 2 * make
+    return (neighbours + 4) * verify + 2 * neighbours * exchange + 4 * sign + 2 * make
 
 
 def side_by_side(neighbours: list[int], cells: int, repeats: int, console: Console) -> None:

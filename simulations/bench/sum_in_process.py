@@ -20,8 +20,8 @@ from flwr_kld.secure_aggregation.server import SumResult, SumServer
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.tolerance import Tolerance
 
-PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.AGREE, Phase.UNMASK)
-NEVER = 5
+PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.REVEAL)
+NEVER = 4
 """Phase at which a client that stays drops out."""
 
 
@@ -117,6 +117,4 @@ def _answer(client: SumClient, phase: Phase, request: bytes, values: NDArray[Any
         return client.share(message).to_bytes()
     if phase is Phase.MASK:
         return client.mask(message, Held(values)).to_bytes()
-    if phase is Phase.AGREE:
-        return client.agree(message).to_bytes()
-    return client.unmask(message).to_bytes()
+    return client.confirm(message).to_bytes()

@@ -127,7 +127,7 @@ def sealed(grid):
 
 
 CHECKS = [
-    (summed, {"query.drift_sum": 5 * NODES}),
+    (summed, {"query.drift_sum": 4 * NODES}),
     (sealed, {"query.drift_seal": NODES, "query.drift_aggregate": 1}),
     (predicted, {"query.drift_predict": NODES}),
 ]

@@ -11,7 +11,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from secure_aggregation.summing import Sum, session_of
+from secure_aggregation.summing import PHASES, Sum, session_of
 
 from flwr_kld.secure_aggregation.errors import SecureSumError
 from flwr_kld.secure_aggregation.graph import Shape
@@ -22,7 +22,7 @@ CLIENTS, LENGTH, DROPPED = 4, 3, 2
 VECTORS = np.array(
     [[1, 2, 2**32 - 1], [10, 20, 5], [100, 200, 7], [1000, 2000, 9]], dtype=np.uint32
 )
-BITS = {  # name: (phase, to, client, byte from the end (<0) or start, bit)
+BITS = {  # name: (phase, to, client, byte from the end (<0) or start, bit; None: of its request)
     "advert mask key": (0, "server", 1, 30, 0),
     "advert seal key": (0, "server", 1, 60, 7),
     "advert signature": (0, "server", 1, -1, 0),
@@ -39,10 +39,12 @@ BITS = {  # name: (phase, to, client, byte from the end (<0) or start, bit)
     "masked vector's length": (2, "server", 0, 25, 3),
     "survivors without the client": (3, "client", 0, -1, 0),
     "survivors below the minimum": (3, "client", 0, -1, 1),
-    "agreement's list": (3, "server", 1, 30, 6),
-    "confirmation": (4, "client", 0, -1, 0),
-    "both shares": (4, "client", 0, 30, None),
-    "revealed share": (4, "server", 0, 40, 0),
+    "survivors of another cohort": (3, "client", 0, 21, 0),
+    "another list after the answer": (3, "client again", 0, -1, 2),
+    "reveal for another list": (3, "server", 0, -1, None),
+    "reveal's list": (3, "server", 1, 30, 6),
+    "confirmation": (3, "server", 0, 85, 0),
+    "sealed reveal": (3, "server", 0, -70, 0),
     "protocol version": (2, "client", 1, 3, 0),
     "kind of message": (3, "server", 3, 4, 5),
 }
@@ -56,11 +58,17 @@ def known() -> Sum:
 def tamper(name: str, data: bytes) -> bytes:
     changed = bytearray(data)
     _, _, _, where, bit = BITS[name]
-    if bit is None:  # ask for every mask key whose seed is asked for
-        changed[30] |= changed[25]
-    else:
-        changed[where] ^= 1 << bit
+    changed[where] ^= 1 << (2 if bit is None else bit)
     return bytes(changed)
+
+
+def lied(name: str, total: Sum) -> bytes:
+    """A client's answer, changed; or its answer to a changed request, which it signed."""
+    phase, _, client, _, bit = BITS[name]
+    request = total.requests[client]
+    if bit is None:
+        return total.answer(client, Phase(phase), tamper(name, request))
+    return tamper(name, total.answer(client, Phase(phase), request))
 
 
 def refusal(name: str, data: bytes | None = None) -> tuple[bytes, str]:
@@ -69,11 +77,13 @@ def refusal(name: str, data: bytes | None = None) -> tuple[bytes, str]:
     total = known().until(Phase(phase))
     request = total.requests[client]
     try:
-        if to == "client":
+        if to.startswith("client"):
+            if to.endswith("again"):
+                total.answer(client, Phase(phase), request)
             data = data or tamper(name, request)
             total.answer(client, Phase(phase), data)
         else:
-            data = data or tamper(name, total.answer(client, Phase(phase), request))
+            data = data or lied(name, total)
             total.server.receive(decode(data))
     except SecureSumError as error:
         return data, type(error).__name__
@@ -82,9 +92,9 @@ def refusal(name: str, data: bytes | None = None) -> tuple[bytes, str]:
 
 def transcript() -> dict:
     total, requests = known(), {}
-    for phase in range(5):
+    for phase in PHASES:
         requests |= {f"{phase} {i}": data.hex() for i, data in total.requests.items()}
-        total.step(Phase(phase))
+        total.step(phase)
     result = total.server.result()
     session = total.session
     return {

@@ -16,9 +16,10 @@ from flwr_kld.secure_aggregation.messages import Phase, decode, signed_text
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.secure_aggregation.server import SumServer
 from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.secure_aggregation.wire import pack_bits
 
-PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.AGREE, Phase.UNMASK)
-NEVER = 5
+PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.REVEAL)
+NEVER = 4
 EASY = ClientPolicy(min_cohort=2, min_survivors=2, min_neighbours=1, corrupted=0.0)
 
 
@@ -91,7 +92,7 @@ class Sum:
         message = decode(data)
         if phase is Phase.MASK:
             return client.mask(message, Held(self.vectors[i])).to_bytes()
-        verb = {Phase.SHARE: client.share, Phase.AGREE: client.agree, Phase.UNMASK: client.unmask}
+        verb = {Phase.SHARE: client.share, Phase.REVEAL: client.confirm}
         return verb[phase](message).to_bytes()
 
     def collect(self, phase: Phase) -> None:
@@ -163,3 +164,10 @@ def signed_again(total: Sum, message):
     """What a client that lies would send: other content under its own good signature."""
     text = signed_text(total.session.digest, message.kind, message.sender, message.body())
     return replace(message, signature=total.who[total.server.name(message.sender)].sign(text))
+
+
+def alive_without(*gone: int, n: int = CLIENTS) -> bytes:
+    """A list of survivors that leaves some out."""
+    mask = np.ones(n, bool)
+    mask[list(gone)] = False
+    return pack_bits(mask)

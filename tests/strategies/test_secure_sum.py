@@ -91,7 +91,7 @@ def test_shares_need_a_secure_sum():
         KLDrift(REFERENCE, distributed(), aggregation=PlainSum())
 
 
-@pytest.mark.parametrize("phase", range(6))
+@pytest.mark.parametrize("phase", range(5))
 def test_dropouts_in_every_phase_are_survived_and_said(phase):
     """Four of twenty clients fall silent from the phase-th message on."""
     heard: dict[int, int] = {}
@@ -204,7 +204,7 @@ def test_the_server_sees_no_client_counts():
 
     KLDrift(REFERENCE, Trusted(epsilon=1.0), aggregation=SecureSum()).check(grid_of(spy))
     counts = np.array([10, 20, 30, 40, 0, 0])
-    assert len(sent) == 5 * 20
+    assert len(sent) == 4 * 20
     for form in ("<u4", "<i4", ">u4", "<i8", "u1"):
         assert not any(counts.astype(form).tobytes() in message for message in sent)
 
