@@ -18,4 +18,4 @@ def test_a_changed_message_is_refused_or_costs_what_it_says(name, tmp_path):
     lies = LIES // 3 if name.startswith("table") else LIES
     with watching() as seen:
         answered = sum(server.lie(rng, seen) for _ in range(lies))
-    assert answered > lies / 100, "hardly a message was answered: nothing was tested"
+    assert answered > lies / 200, "hardly a message was answered: nothing was tested"
