@@ -1,4 +1,4 @@
-"""Run a command of the operator's with the report on its standard input."""
+"""Run a command of the operator's with a notice on its standard input."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from pathlib import PurePath
 
 from flwr_kld.alerts.delivery import Delivery
 from flwr_kld.arguments import keep, real, several
-from flwr_kld.report.report import Report
 
 
 @dataclass(frozen=True)
 class Command:
     """A program and its arguments, run without a shell; exit status 0 means delivered.
 
-    Standard input is the report's JSON. Standard output is dropped, so that it cannot mix with a
-    report printed there; standard error is left as it is.
+    Standard output is dropped, so that it cannot mix with a report printed there; standard error is
+    left as it is.
 
     Parameters
     ----------
@@ -50,10 +49,6 @@ class Command:
 
     def __repr__(self) -> str:
         return f"Command({PurePath(self.argv[0]).name!r}, timeout={self.timeout:g})"
-
-    def send(self, report: Report) -> Delivery:
-        """Run it once with the report's JSON, and wait for its end."""
-        return self.run(report.to_json().encode())
 
     def run(self, given: bytes) -> Delivery:
         """Run it once with some bytes on its standard input, and wait for its end."""

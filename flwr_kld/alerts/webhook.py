@@ -1,4 +1,4 @@
-"""Post the report to a URL."""
+"""Post a notice to a URL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from requests import PreparedRequest
 
 from flwr_kld.alerts.delivery import Delivery
 from flwr_kld.arguments import keep, real, whole
-from flwr_kld.report.report import Report
 
 SIGNATURE_HEADER = "X-Flwr-Kld-Signature-256"
 """``sha256=`` and the hexadecimal HMAC-SHA256 of the body, as GitHub's webhooks sign."""
@@ -29,11 +28,11 @@ _LONGEST = 86400.0
 
 @dataclass(frozen=True)
 class Webhook:
-    """POST the report's JSON; any answer of the 2xx class means delivered.
+    """POST JSON; any answer of the 2xx class means delivered.
 
     No answer and answers such as 503 are followed by another attempt, after `pause` seconds and
     then twice as long each time, and all of it ends after `deadline` seconds. Requests carry the
-    check's id as ``Idempotency-Key``. Redirects are not followed: they could lead the report away
+    notice's key as ``Idempotency-Key``. Redirects are not followed: they could lead the notice away
     from HTTPS.
 
     Parameters
@@ -79,8 +78,8 @@ class Webhook:
         local = parts.scheme == "http" and is_this_machine(parts.hostname or "")
         if not parts.hostname or not (parts.scheme == "https" or local):
             raise ValueError(
-                "a webhook's URL starts with https:// (or http:// for localhost): reports name "
-                "fingerprints and results, and unencrypted ones can be read and changed"
+                "a webhook's URL starts with https:// (or http:// for localhost): notices name "
+                "results, and unencrypted ones can be read and changed"
             )
         try:
             port, _ = parts.port, parts.hostname.encode("idna")
@@ -100,10 +99,6 @@ class Webhook:
         """Name in logs."""
         parts = self._parts()
         return f"webhook {parts.scheme}://{parts.hostname}"
-
-    def send(self, report: Report) -> Delivery:
-        """Post the report, several times if need be."""
-        return self.post(report.to_json().encode(), report.check)
 
     def post(self, body: bytes, key: str) -> Delivery:
         """Post some JSON, several times if need be.
@@ -156,7 +151,7 @@ class _Sending(Thread):
         self.delivery: Delivery | None = None
 
     def run(self) -> None:
-        """Post the report until it is accepted, refused, or too late."""
+        """Post it until it is accepted, refused, or too late."""
         hook, pause, end = self._hook, self._hook.pause, time.monotonic() + self._hook.deadline
         while True:
             self.attempts += 1

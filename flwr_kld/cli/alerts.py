@@ -17,7 +17,7 @@ from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.options import Ledger, Population
 from flwr_kld.cli.output import complain, say
-from flwr_kld.schedule.times import parse_schedule
+from flwr_kld.schedule.times import Schedule, parse_schedule
 
 
 def alerts(
@@ -41,7 +41,6 @@ def alerts(
     """
     settings = Alerts.load(file)
     slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
-    now = datetime.now(UTC)
     if try_out:
         for over in (False, True):
             test = Notice(About.DRIFT, "test", over, "This is a test of flwr-kld's alerts")
@@ -50,15 +49,45 @@ def alerts(
                 became = "delivered" if done.delivered else "NOT delivered"
                 say(f"{one.name}: {became}: {done.detail}")
         return
-    books = existing_ledger(ledger)
-    found = list(
-        conditions(LedgerView(ledger), population, settings.rules, schedule=slots, now=now)
+    if not tell_people(settings, ledger, population, slots):
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def tell_people(settings: Alerts, ledger: str, population: str, slots: Schedule | None) -> bool:
+    """Tell whoever does not know it yet what the ledger says now; the ledger remembers who does.
+
+    Parameters
+    ----------
+    settings : Alerts
+        Whom, of what, and when not.
+    ledger, population : str
+        URL of the ledger, and which of its populations.
+    slots : Schedule or None
+        Of the checks; without one, nothing is said of missed slots.
+
+    Returns
+    -------
+    bool
+        Whether everybody could be told.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger cannot be read, or somebody else told people meanwhile.
+    """
+    now = datetime.now(UTC)
+    view = LedgerView(ledger)
+    deliveries = tell(
+        existing_ledger(ledger),
+        population,
+        list(conditions(view, population, settings.rules, schedule=slots, now=now)),
+        settings.addressees,
+        quiet=settings.quiet,
+        now=now,
     )
-    deliveries = tell(books, population, found, settings.addressees, quiet=settings.quiet, now=now)
     for delivery in deliveries:
         if delivery.delivered:
             say(f"told {delivery.alert}")
         else:
             complain(f"{delivery.alert} was not told: {delivery.detail}")
-    if not all(delivery.delivered for delivery in deliveries):
-        raise typer.Exit(ExitCode.ERROR)
+    return all(delivery.delivered for delivery in deliveries)

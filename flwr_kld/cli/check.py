@@ -12,7 +12,7 @@ from flwr_kld.cli.check_keys import check_key, current_key
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
 from flwr_kld.cli.one_check import Checker
 from flwr_kld.cli.options import (
-    AlertCommand,
+    AlertsFile,
     AsJson,
     Connection,
     FlowerApp,
@@ -21,8 +21,6 @@ from flwr_kld.cli.options import (
     Population,
     RunConfig,
     Timeout,
-    Webhook,
-    WebhookSecret,
 )
 from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.show import answer_lines
@@ -52,9 +50,7 @@ def check(
     run_config: RunConfig = None,
     timeout: Timeout = 900.0,
     metrics_file: MetricsFile = None,
-    webhook: Webhook = None,
-    webhook_secret: WebhookSecret = None,
-    alert_command: AlertCommand = None,
+    alerts: AlertsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one check on a Flower connection, wait for its report and print it.
@@ -71,17 +67,12 @@ def check(
         raise ValueError("--zone has no meaning without --schedule: give both")
     slots = parse_schedule(schedule, zone=zone or "UTC") if schedule is not None else None
     name = check_key(key) if key is not None else current_key(datetime.now(UTC), slots)
-    listeners = Listeners.of_options(
-        metrics_file=metrics_file,
-        webhook=webhook,
-        webhook_secret=webhook_secret,
-        alert_command=alert_command,
-    )
+    listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
     checker = Checker(ledger, population, app, connection, run_config or (), timeout)
     answer = checker.check(name)
     if as_json:
         print_json(answer.to_dict())
     else:
         results.print(*answer_lines(answer), sep="\n", soft_wrap=True)
-    listeners.tell(answer, state_after(answer, latest_state(ledger, population)))
+    listeners.tell(state_after(answer, latest_state(ledger, population)))
     raise typer.Exit(answer.code)

@@ -42,15 +42,9 @@ MetricsFile = Annotated[
     Path | None,
     typer.Option(help="Write Prometheus metrics to this .prom file after each check."),
 ]
-Webhook = Annotated[
-    str | None,
-    typer.Option(envvar="FLWR_KLD_WEBHOOK", help="Post the report to this URL on drift."),
-]
-WebhookSecret = Annotated[
-    str | None,
-    typer.Option(help="Environment variable that holds the key to sign the webhook with."),
-]
-AlertCommand = Annotated[
-    str | None,
-    typer.Option(help="Run this command on drift, with the report as JSON on its standard input."),
+AlertsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--alerts", help="TOML file: whom to tell after each check, as flwr-kld alerts does."
+    ),
 ]

@@ -1,21 +1,19 @@
-"""Who is told of a check beside the operator at the terminal: Prometheus, and alerts on drift."""
+"""Who is told of a check beside the operator at the terminal: Prometheus, and people."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flwr_kld.accounting import LedgerError
-from flwr_kld.alerts.command import Command
-from flwr_kld.alerts.delivery import Alert, send_alerts
-from flwr_kld.alerts.webhook import Webhook
-from flwr_kld.cli.exit_codes import ExitCode
+from flwr_kld.alerts.alerts_file import Alerts
+from flwr_kld.cli.alerts import tell_people
 from flwr_kld.cli.ledgers import existing_ledger
 from flwr_kld.cli.one_check import CheckAnswer
 from flwr_kld.cli.output import complain
 from flwr_kld.history.entries import report_of
 from flwr_kld.report.prometheus import MonitorState, save_metrics
+from flwr_kld.schedule.times import Schedule
 
 
 @dataclass(frozen=True)
@@ -24,38 +22,41 @@ class Listeners:
 
     Parameters
     ----------
-    alerts : tuple[Alert, ...]
-        Sent on drift, also where the ledger had the answer: receivers know a check by its id, and
-        none is lost if the process that ran it died.
+    ledger, population : str
+        URL of the ledger, and which of its populations.
+    slots : Schedule or None
+        Of the checks.
+    alerts : Alerts or None
+        Whom to tell, also where the ledger had the answer: none is lost if the process that ran
+        the check died.
     metrics : Path or None
         Prometheus text file.
     """
 
-    alerts: tuple[Alert, ...] = ()
+    ledger: str
+    population: str
+    slots: Schedule | None
+    alerts: Alerts | None = None
     metrics: Path | None = None
 
     @classmethod
     def of_options(
         cls,
-        *,
         metrics_file: Path | None,
-        webhook: str | None,
-        webhook_secret: str | None,
-        alert_command: str | None,
+        alerts: Path | None,
+        ledger: str,
+        population: str,
+        slots: Schedule | None,
     ) -> Listeners:
         """Read the options of the command line; refuse what cannot work before anything runs."""
-        alerts: list[Alert] = []
-        if webhook:
-            alerts.append(Webhook(webhook, secret_variable=webhook_secret))
-        if alert_command:
-            alerts.append(Command(shlex.split(alert_command)))
         if metrics_file is not None and metrics_file.suffix != ".prom":
             raise ValueError(
                 f"node_exporter reads files that end in .prom, not {metrics_file}: rename it"
             )
-        return cls(tuple(alerts), metrics_file)
+        people = None if alerts is None else Alerts.load(alerts)
+        return cls(ledger, population, slots, people, metrics_file)
 
-    def tell(self, answer: CheckAnswer, state: MonitorState) -> None:
+    def tell(self, state: MonitorState) -> None:
         """Tell everybody; failures are complaints, and never change how the check ended.
 
         Metrics come first: alerts may take their time.
@@ -65,10 +66,11 @@ class Listeners:
                 save_metrics([state], self.metrics)
             except (OSError, ImportError) as error:
                 complain(f"metrics not written: {error}")
-        if answer.code is ExitCode.DRIFT and answer.report is not None:
-            for delivery in send_alerts(self.alerts, answer.report):
-                if not delivery.delivered:
-                    complain(f"alert not delivered: {delivery.alert}: {delivery.detail}")
+        if self.alerts is not None:
+            try:
+                tell_people(self.alerts, self.ledger, self.population, self.slots)
+            except (LedgerError, ValueError) as error:
+                complain(f"nobody was told: {error}")
 
 
 def latest_state(ledger: str, population: str) -> MonitorState:

@@ -11,7 +11,7 @@ import typer
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.one_check import CheckAnswer, Checker
 from flwr_kld.cli.options import (
-    AlertCommand,
+    AlertsFile,
     AsJson,
     Connection,
     FlowerApp,
@@ -20,8 +20,6 @@ from flwr_kld.cli.options import (
     Population,
     RunConfig,
     Timeout,
-    Webhook,
-    WebhookSecret,
     Zone,
 )
 from flwr_kld.cli.output import print_json, results, say
@@ -53,9 +51,7 @@ def watch(
     metrics_address: Annotated[
         str, typer.Option(help="Address to serve metrics on; by default this machine only.")
     ] = "127.0.0.1",
-    webhook: Webhook = None,
-    webhook_secret: WebhookSecret = None,
-    alert_command: AlertCommand = None,
+    alerts: AlertsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Check in every slot of a schedule until stopped by SIGTERM or Ctrl-C.
@@ -65,12 +61,7 @@ def watch(
     written for each check.
     """
     slots = parse_schedule(schedule, zone=zone)
-    listeners = Listeners.of_options(
-        metrics_file=metrics_file,
-        webhook=webhook,
-        webhook_secret=webhook_secret,
-        alert_command=alert_command,
-    )
+    listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
     existing_ledger(ledger).budget(population)  # a mistake is better known now than tonight
     checker = Checker(ledger, population, app, connection, run_config or (), timeout)
     state = latest_state(ledger, population)
@@ -80,7 +71,7 @@ def watch(
         answer = checker.check(slot.key)
         state = state_after(answer, state)
         _show(answer, as_json=as_json)
-        listeners.tell(answer, state)
+        listeners.tell(state)
 
     def states() -> list[MonitorState]:
         return [state]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,6 +71,20 @@ def settled(url: str):
             ledger.fail(reservation, Failure(FailureKind.UNANSWERED, "too few answered"))
         else:
             ledger.settle(reservation, {**report, "key": key})
+
+    return write
+
+
+@pytest.fixture
+def alerts_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write a file of alerts to one command, which by default keeps what it hears."""
+
+    def write(code: int = 0, argv: list[str] | None = None) -> Path:
+        keeps = f"print(sys.stdin.read(), file=open({str(tmp_path / 'log')!r}, 'a'))"
+        argv = argv or [sys.executable, "-c", f"import sys; {keeps}; sys.exit({code})"]
+        path = tmp_path / "alerts.toml"
+        path.write_text(f'[[to]]\nname = "log"\nkind = "command"\nargv = {json.dumps(argv)}\n')
+        return path
 
     return write
 

@@ -246,7 +246,7 @@ def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, k
         (["--zone", "Europe/Berlin"], "give both"),
         (["--key", "a", "--zone", "UTC"], "give both"),
         (["--metrics-file", "kld.txt"], "must end in .prom|end in .prom"),
-        (["--webhook", "http://example.org/"], "https://"),
+        (["--alerts", "/nonexistent/alerts.toml"], "alerts.toml"),
         (["--timeout", "soon"], "timeout"),
         (["--unknown"], "unknown"),
     ],

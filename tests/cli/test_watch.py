@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,9 +13,10 @@ import pytest
 from patience import HANGS
 from report.samples import decided
 
+from flwr_kld.accounting.errors import LedgerUnavailable
+from flwr_kld.cli import tell as telling
 from flwr_kld.cli import watch as watching
 from flwr_kld.report import Outcome
-from flwr_kld.report.report import Report
 from flwr_kld.schedule.loop import Slot
 
 FIRST = datetime(2026, 11, 21, 3, tzinfo=UTC)
@@ -103,35 +103,51 @@ def test_mistakes_are_known_before_the_first_slot(cli, flower_app, url, argument
     assert "Traceback" not in done.output
 
 
-def test_an_alert_gets_the_report_on_drift_only(cli, flwr, flower_app, tmp_path):
-    got = tmp_path / "alert.json"
-    script = f"import sys; open({str(got)!r}, 'w').write(sys.stdin.read())"
-    command = shlex.join([sys.executable, "-c", script])
-    flwr.will("settle", decided(Outcome.NO_DRIFT, 0.0).to_dict())
-    assert cli("check", flower_app, "--key", "a", "--alert-command", command).exit_code == 0
-    assert not got.exists()
-    flwr.will("settle", DRIFT)
-    assert cli("check", flower_app, "--key", "b", "--alert-command", command).exit_code == 1
-    assert Report.from_dict(json.loads(got.read_text())).key == "b"
+def test_people_are_told_of_a_drift_once_and_of_its_end(
+    cli, flwr, flower_app, alerts_file, tmp_path
+):
+    calm, log = decided(Outcome.NO_DRIFT, 0.0).to_dict(), tmp_path / "log"
+    codes, heard = [], []
+    for key, report in (("a", calm), ("b", DRIFT), ("c", DRIFT), ("b", DRIFT), ("d", calm)):
+        flwr.will("settle", report)
+        done = cli("check", flower_app, "--key", key, "--alerts", alerts_file())
+        codes.append(done.exit_code)
+        heard.append(len(log.read_text().splitlines()) if log.exists() else 0)
+    assert (codes, heard) == ([0, 1, 1, 1, 0], [0, 1, 1, 1, 2])
+    first, second = map(json.loads, log.read_text().splitlines())
+    assert (first["about"], first["over"], second["over"]) == ("drift", False, True)
 
 
-def test_an_alert_or_metrics_that_fail_do_not_change_the_exit_code(cli, flwr, flower_app, tmp_path):
+def test_alerts_or_metrics_that_fail_do_not_change_the_exit_code(
+    cli, flwr, flower_app, alerts_file, tmp_path
+):
     flwr.will("settle", DRIFT)
     done = cli(
-        "check", flower_app, "--key", "a", "--alert-command", "false", "--metrics-file",
+        "check", flower_app, "--key", "a", "--alerts", alerts_file(code=1), "--metrics-file",
         tmp_path / "none" / "kld.prom",
     )  # fmt: skip
     assert done.exit_code == 1
-    assert "alert not delivered: command false: exit status 1" in done.stderr
+    assert "log was not told: exit status 1" in done.stderr
     assert "metrics not written" in done.stderr
 
 
-def test_metrics_are_there_before_alerts_are_sent(cli, flwr, flower_app, tmp_path):
+def test_metrics_are_there_before_people_are_told(cli, flwr, flower_app, alerts_file, tmp_path):
     file = tmp_path / "kld.prom"
     flwr.will("settle", DRIFT)
-    done = cli(
-        "check", flower_app, "--key", "a", "--alert-command", f"test -s {file}",
-        "--metrics-file", file,
-    )  # fmt: skip
+    looks = alerts_file(argv=["test", "-s", str(file)])
+    done = cli("check", flower_app, "--key", "a", "--alerts", looks, "--metrics-file", file)
     assert done.exit_code == 1
-    assert "not delivered" not in done.stderr
+    assert "told log" in done.stderr
+
+
+def test_a_ledger_that_is_gone_after_the_check_is_a_complaint(
+    cli, flwr, flower_app, alerts_file, monkeypatch
+):
+    def gone(*_: object) -> None:
+        raise LedgerUnavailable("the disk is gone")
+
+    monkeypatch.setattr(telling, "tell_people", gone)
+    flwr.will("settle", DRIFT)
+    done = cli("check", flower_app, "--key", "a", "--alerts", alerts_file())
+    assert done.exit_code == 1
+    assert "nobody was told: the disk is gone" in done.stderr
