@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -114,9 +115,11 @@ class Pages:
         return self._view.stamp()
 
     def warm_up(self) -> None:
-        """Read what is asked for first, so that nobody waits for it."""
+        """Read and draw what is asked for first, so that nobody waits for it."""
         for population in self._view.populations():
             self.checks(population)
+            with suppress(NotThere, ImportError):  # without a report, or the extra that draws
+                self.picture(population, None, None, dark=False, narrow=False)
 
     # ---------------------------------------------------------------------------------- pages
 

@@ -16,6 +16,7 @@ from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.accounting.schema import VERSION_TABLE
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.serve.door import Door
+from flwr_kld.serve.pages import Pages
 
 FLEET, EVILS = "/checks?population=fleet", f"/checks?population={quote(EVIL)}"
 PAGES = (
@@ -256,3 +257,19 @@ def test_looking_writes_nothing(copied):
         for statement in ("DELETE FROM checks", "CREATE TABLE x (y TEXT)"):
             with pytest.raises(Exception, match="readonly"):
                 connection.exec_driver_sql(statement)
+
+
+def test_what_is_asked_for_first_is_drawn_before_anybody_asks(full_ledger, monkeypatch):
+    drawn = []
+
+    def blank(series, file, **options):
+        drawn.append(options)
+        file.write_text("<svg/>", encoding="utf-8")
+
+    monkeypatch.setattr("flwr_kld.report.series.Series.plot", blank)
+    pages = Pages(LedgerView(full_ledger))
+    pages.warm_up()  # one of the populations has no check to draw
+    before = list(drawn)
+    assert {"dark": False, "narrow": False} in before
+    pages.picture("fleet", None, None, dark=False, narrow=False)
+    assert drawn == before
