@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from measuring import Row, cpu, measured
+from measuring import Row, Timed, cpu, measured
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -124,24 +124,30 @@ def measure(ledger: Ledger, names: list[str], small: float, table: Table, what: 
 
 
 def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
-    """Reserve and settle a check of 400 clients where more and more are in the window."""
+    """Reserve and settle a check where more and more checks are in the window, or clients in it."""
     for number in (10, 20) if quick else (100, 1_000, 10_000):
-        with tempfile.TemporaryDirectory() as folder:
-            ledger = Ledger(f"sqlite:///{Path(folder) / 'bench.db'}")
-            ledger.set_budget(Budget(1.0, 1e-6, _DAYS), now=0)
-            release = cost(0.5 / 5.4 / number**0.5)
-            fill(ledger, [np.arange(400)] * number, release, 400)
-            charges = [Charge(release, Clients(f"client {i}" for i in range(400)))]
+        timed = reserving(number, 400)
+        yield measured("ledger", "checks in the window", timed, repeats=repeats, size=number)
+    for clients in (20, 40) if quick else (400, 4_000, 40_000):
+        timed = reserving(100, clients)
+        yield measured("ledger", "clients of a check", timed, repeats=repeats, size=clients)
 
-            def a_check(book: Ledger = ledger, whom: list[Charge] = charges) -> None:
-                name = secrets.token_hex(8)
-                kept = book.reserve(name, whom, now=_NOW)
-                book.settle(kept, {"schema": 0}, delivered=[whom[0].cost], now=_NOW)
 
-            a_check()  # the first composition imports what it needs
-            yield measured(
-                "ledger", "checks in the window", cpu(a_check), repeats=repeats, size=number
-            )
+def reserving(number: int, clients: int) -> Timed:
+    """Write a ledger of so many checks, and return what reserves and settles one more."""
+    folder = tempfile.TemporaryDirectory()
+    ledger = Ledger(f"sqlite:///{Path(folder.name) / 'bench.db'}")
+    ledger.set_budget(Budget(1.0, 1e-6, _DAYS), now=0)
+    release = cost(0.5 / 5.4 / number**0.5)
+    fill(ledger, [np.arange(clients)] * number, release, clients)
+    charges = [Charge(release, Clients(f"client {i}" for i in range(clients)))]
+
+    def a_check(_: object = folder) -> None:  # the folder lasts as long as this
+        kept = ledger.reserve(secrets.token_hex(8), charges, now=_NOW)
+        ledger.settle(kept, {"schema": 0}, delivered=[release], now=_NOW)
+
+    a_check()  # the first composition imports what it needs
+    return cpu(a_check)
 
 
 def main() -> None:
