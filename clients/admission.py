@@ -105,12 +105,12 @@ def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) 
     """
     if question.trust not in trusts:
         raise QueryRefused(
-            f"the server claims trust model {question.trust!r} and asks as in {', '.join(trusts)}"
+            f"the server claims trust model {question.trust!r}, but asks as in {', '.join(trusts)}"
         )
     # Not `covers`: an honest server writes one guarantee, and counts are bounded by the question's.
     if noise is not None and question.guarantee != noise.guarantee:
         raise QueryRefused(
-            f"the server claims {question.guarantee}, and the noise delivers {noise.guarantee}"
+            f"the server claims {question.guarantee}, but the noise delivers {noise.guarantee}"
         )
     if question.trust != "local":  # a privatised label is one of a channel, whatever its record
         hold_to_move(question, noise)

@@ -186,7 +186,7 @@ def host_drift_queries(
         hold_to_channel(terms.question, terms.noise, trust)
         hidden = not terms.question.guarantee.total_is_public
         if terms.count_records and (terms.question.adds_scores or (hidden and terms.noise)):
-            raise QueryRefused("the server asks for an exact number of records, which is hidden")
+            raise QueryRefused("the server asks for the number of records, which has to be hidden")
 
     def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:
         cell_of = _agree(terms.question, domain(context), agreed)

@@ -157,7 +157,7 @@ class Reference:
             If it is of a table, of which the law of whole rows is not known.
         """
         if isinstance(self.domain, Table):
-            raise ValueError("the reference of a table has no law of rows: draw from a column's")
+            raise ValueError("a table's reference has no law of whole rows: draw from a column's")
         cumulative = np.cumsum(self.probabilities)
         uniform = generator.random(size) * cumulative[-1]
         drawn: NDArray[np.int64] = np.searchsorted(cumulative, uniform, side="right")

@@ -72,7 +72,7 @@ def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
         )
     if trust.noise_terms is not None and not aggregation.hides_parts:
         raise ValueError(
-            f"{mine} needs aggregation=SecureSum(): a client's share of the noise does not hide "
-            "its own counts"
+            f"{mine} needs aggregation=SecureSum(): a single client's noise share does not hide "
+            "that client's counts"
         )
     return aggregation

@@ -144,9 +144,9 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
         theta = check_theta(theta)
         if threshold is None and alarm is not None:
-            raise ValueError("an alarm needs a threshold: the nats that are tolerated")
+            raise ValueError("alarm= needs threshold=, the divergence in nats that is tolerated")
         if threshold is None and outside is not None:
-            raise ValueError("outside needs a threshold: without one nothing is decided")
+            raise ValueError("outside= needs threshold=: without it a check decides nothing")
         tolerated = None
         if threshold is not None:
             require_counts(trust)
@@ -345,6 +345,6 @@ def _of_column(
         return said
     if set(said) != set(columns) or not name:
         raise ValueError(
-            f"{what}= by column names each column of a table; one number is for all of them"
+            f"{what}= takes one number for all columns, or a mapping that names each of them"
         )
     return said[name]

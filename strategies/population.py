@@ -77,7 +77,7 @@ class HostedClients:
             self._ask(grid, unknown, timeout)
         if self.left_out and self.left_out.keys() == set(nodes):
             raise CheckFailed(
-                "no node says which clients it hosts: host_drift_queries? "
+                "no node says which clients it hosts: does its app call host_drift_queries? "
                 f"({next(iter(self.left_out.values()))})"
             )
         for node, why in self.left_out.items():

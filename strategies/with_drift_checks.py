@@ -65,7 +65,7 @@ class WithDriftChecks(Strategy):
         on_drift: Callable[[int, Report], None] | None = None,
     ) -> None:
         if on_drift is not None and not isinstance(monitor, KLDrift):
-            raise ValueError("a predictor decides on no drift: give on_report, or a KLDrift")
+            raise ValueError("a predictor gives no verdict: give on_report=, or a KLDrift")
         self.strategy = strategy
         self.monitor = monitor
         self.every = whole("every", every, least=1, unit="rounds")

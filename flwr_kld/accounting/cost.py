@@ -153,7 +153,7 @@ class Cost:
             If the draws come from a seed, which protects nobody.
         """
         if not event.private:
-            raise ValueError("seeded draws protect nobody: no budget holds them")
+            raise ValueError("seeded draws protect nobody: they cannot be charged to a budget")
         name = f"integral {event.mechanism}"
         hidden = Guarantee(event.epsilon, event.delta, budget.adjacency, budget.unit)
         return cls.claimed(name, hidden)
@@ -176,13 +176,14 @@ class Cost:
         """
         if budget.unit is Unit.CLIENT and self.unit is Unit.RECORD:
             raise ValueError(
-                f"the budget of {budget.population!r} protects whole clients and this release "
-                "single records: release with a clip, or set a budget with unit=Unit.RECORD"
+                f"the budget of {budget.population!r} protects whole clients, but this release "
+                "protects single records: release with a clip, or set a budget with "
+                "unit=Unit.RECORD"
             )
         if budget.adjacency is Adjacency.ADD_REMOVE and self.adjacency is Adjacency.REPLACE_ONE:
             raise ValueError(
-                f"the budget of {budget.population!r} hides whether a record or client is there "
-                "and this release does not: use Adjacency.ADD_REMOVE for both, or set a budget "
+                f"the budget of {budget.population!r} hides whether a record or client is there, "
+                "but this release does not: use Adjacency.ADD_REMOVE for both, or set a budget "
                 "with adjacency=Adjacency.REPLACE_ONE"
             )
         if self.adjacency is Adjacency.REPLACE_ONE or (self.adjacency, self.unit) == (

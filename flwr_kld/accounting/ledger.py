@@ -179,7 +179,7 @@ class Ledger:
             that JSON does not have. What was reserved stays spent.
         """
         if delivered is not None and len(delivered) != len(reservation.spends):
-            raise ValueError(f"{len(reservation.spends)} charges were reserved, and as many settle")
+            raise ValueError(f"settle {len(reservation.spends)} charges: as many were reserved")
         with self._database.writing("settled in") as connection:
             seconds = books.tick(connection, _clock(now))
             text = json_text(report)
@@ -218,7 +218,7 @@ class Ledger:
             If the failure is of another kind.
         """
         if why.kind.asked:
-            raise ValueError("what has asked is not refused: fail its reservation")
+            raise ValueError("clients were asked, so it was not refused: fail its reservation")
         with self._database.writing("reserved in") as connection:
             seconds = books.tick(connection, _clock(now))
             before = books.entry_of(connection, population, key)
@@ -272,7 +272,7 @@ class Ledger:
             cost = training_cost(state, budget)
             before = books.entry_of(connection, population, key, training=True)
             if before is not None and releases_of(before.report or {}) > releases_of(state):
-                raise ValueError(f"training {key!r} has shrunk: another run needs another key")
+                raise ValueError(f"training {key!r} has lost steps: another run needs another key")
             asked = [(cost, _spend(connection, budget, Charge(cost, Everyone())))]
             opened = life.opened(connection, population, Kind.TRAINING, key, seconds, asked, before)
             text = books.to_json(dict(state), "the accountant's state")

@@ -51,7 +51,7 @@ def write_state(connection: Connection, state: Remembered, now: int) -> Remember
     if version != state.version:
         raise LedgerError(
             f"state {state.name!r} was read at version {state.version} and is at {version}: "
-            "somebody else wrote it, read it again"
+            "somebody else has written it; read it again"
         )
     values = {
         "version": version + 1,

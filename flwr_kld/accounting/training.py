@@ -43,7 +43,7 @@ def training_cost(state: Mapping[str, Any], budget: Budget) -> Cost:
     """
     if not budget.atto_delta:
         raise ValueError(
-            f"a training needs delta > 0 and the budget of {budget.population!r} has none"
+            f"a training needs delta > 0, but the budget of {budget.population!r} has none"
         )
     accountant, adjacency = _replayed(state)
     delta = budget.delta / 2

@@ -97,8 +97,8 @@ class ReferenceMaker(AppRuns):
         report = reference_report(entry)
         if report is None:
             raise ValueError(
-                f"the ledger has something else than a reference under {entry.key!r}, or one of "
-                "another version of flwr-kld: give another --key"
+                f"what the ledger has under {entry.key!r} is not a reference, or is one of another "
+                "version of flwr-kld: give another --key"
             )
         reference = kept_reference(Ledger(self.ledger), entry.key, population=self.population)
         if reference.fingerprint != report.reading.reference:

@@ -173,7 +173,7 @@ def _csv(file: Path) -> dict[str, list[str]]:
     head, *body = rows
     body = [row for row in body if row]
     if len(set(head)) < len(head) or any(len(row) != len(head) for row in body):
-        raise ValueError(f"{file} must have a head of distinct names, and rows as long as it")
+        raise ValueError(f"{file} must have a header of distinct names, and rows as long as it")
     return {name: [row[i] for row in body] for i, name in enumerate(head)}
 
 

@@ -98,7 +98,7 @@ def build(
     if out.suffix != ".npz":
         raise ValueError(f"a reference is an .npz file, not {out.name}")
     if source == "clients" and rows is not None:
-        raise ValueError(f"--from clients makes a reference, .npz, and reads no {rows.name}")
+        raise ValueError(f"--from clients writes a reference: name an .npz file, not {rows.name}")
     if source == "files":
         _refuse(
             {"--key": key, "--app": app, "--connection": connection, "--run-config": run_config},
@@ -126,7 +126,7 @@ def build(
         "the app knows what clients are to count: leave out",
     )
     if key is None:
-        raise ValueError("give --key, a name for what clients make: it is paid for once")
+        raise ValueError("give --key, a name for this reference: each key is charged only once")
     if not out.absolute().parent.is_dir():  # better known before anybody is asked
         raise ValueError(f"there is no folder {out.parent}")
     runs = ReferenceMaker(ledger, population, app or Path(), connection, run_config or (), timeout)

@@ -72,9 +72,9 @@ def read_schema(file: Path, *, bins: int) -> tuple[Table, dict[str, list[Any]]]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{file} is no Table Schema: {place}: {first['msg']}") from None
+        raise ValueError(f"{file} is not a Table Schema: {place}: {first['msg']}") from None
     except ValueError as error:
-        raise ValueError(f"{file} is no Table Schema: {error}") from None
+        raise ValueError(f"{file} is not a Table Schema: {error}") from None
     names = [column.name for column in schema.fields]
     if len(set(names)) < len(names):
         raise ValueError(f"{file} names a column twice")

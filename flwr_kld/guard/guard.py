@@ -144,4 +144,4 @@ class Guard:
             )
         except (sqlite3.Error, OSError) as error:
             logger.error("no receipt for a drift check: %s: %s", type(error).__name__, error)
-            raise QueryRefused("this client cannot write a receipt and counts nothing") from None
+            raise QueryRefused("this client cannot write a receipt, so it counts nothing") from None

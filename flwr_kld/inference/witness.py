@@ -75,7 +75,7 @@ class Witness:
 
     def __post_init__(self) -> None:
         if not self.below.shape == self.share.shape == (self.plan.cells,):
-            raise ValueError("a witness needs a value and a share for each cell")
+            raise ValueError("a witness needs a value and a fraction for each cell")
         if not 0 < self.step < 1 or not (self.f > 0).all():
             raise ValueError("the values of a witness are positive, in steps below 1")
 

@@ -137,7 +137,7 @@ class Towards(Path):
                 "symbol is needed"
             )
         if not (weight >= 0).all() or not 0 < weight.sum() < math.inf:
-            raise ValueError("a law is not negative, and its sum is positive and finite")
+            raise ValueError("a law must not be negative anywhere, and have a positive, finite sum")
         self.name = name
         self.clients = real("clients", clients, above=0, most=1)
         self._q = weight / weight.sum()

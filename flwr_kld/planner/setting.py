@@ -123,7 +123,7 @@ class Setting:
                 f"{self.design_effect:g}"
             )
         if self.buckets > 1 and self.population not in (None, self.clients):
-            raise ValueError("either clients rotate (population) or their records do (buckets)")
+            raise ValueError("give population= (clients rotate) or buckets= (records do), not both")
 
     @property
     def epsilon(self) -> float:

@@ -49,7 +49,7 @@ class Private:
         raise TypeError(f"the state of a {type(self).__name__} is private")
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} is private and no array")
+        raise TypeError(f"a {type(self).__name__} is private and cannot become an array")
 
 
 class Held(Private, Generic[_T]):

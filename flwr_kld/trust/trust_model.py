@@ -67,8 +67,8 @@ class Trust(ABC):
         if columns == self.columns:
             return self
         raise ValueError(
-            f"{type(self).__name__}(…) says how far a record moves one column, and the table has "
-            f"{columns}: it needs a method 'over'"
+            f"{type(self).__name__}(…) is for records of one column, and the table has {columns}: "
+            "give it a method 'over'"
         )
 
     @abstractmethod
@@ -259,7 +259,7 @@ def require_kept(trust: Trust) -> None:
     kept = trust.event(trust.least_clients).guarantee
     if not trust.guarantee.covers(kept):
         raise ValueError(
-            f"{type(trust).__name__}(…) promises {trust.guarantee}, and its event keeps {kept}"
+            f"{type(trust).__name__}(…) promises {trust.guarantee}, but its event keeps {kept}"
         )
 
 

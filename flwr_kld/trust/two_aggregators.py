@@ -121,7 +121,7 @@ def check_pair(aggregators: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
         raise ValueError("aggregators must be two public keys: (first.public, second.public)")
     first, second = map(check_public, aggregators)
     if first == second:
-        raise ValueError("the two aggregators have one key: whoever holds it sees every count")
+        raise ValueError("the aggregators need two different keys: one key opens every count")
     return first, second
 
 

@@ -41,7 +41,7 @@ def worst_move(question: Question, noise: NoiseTerms | None) -> Moves:
     if question.guarantee.unit is Unit.CLIENT:
         clip = noise.clipped if noise else Clip(question.clip) if question.clip else None
         if clip is None:
-            raise QueryRefused("the server claims client-level privacy and clips nobody's records")
+            raise QueryRefused("the server claims client-level privacy, but clips nobody's records")
         return clip.moves(adjacency, question.columns)
     moving = Adjacency.REPLACE_ONE if question.clip else adjacency
     return moving.table_shifts(question.columns)

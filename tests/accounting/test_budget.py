@@ -198,7 +198,7 @@ def test_releases_that_hide_less_than_the_budget_are_refused(ledger):
     with pytest.raises(ValueError, match=r"use Adjacency.ADD_REMOVE for both"):
         ledger.reserve("1", ask(0.1), population="there", now=NOW)
     ledger.set_budget(Budget(1.0, 1e-6, 30, population="whole", unit=Unit.CLIENT), now=NOW)
-    with pytest.raises(ValueError, match="protects whole clients and this release single records"):
+    with pytest.raises(ValueError, match="whole clients, but this release protects single records"):
         ledger.reserve("1", ask(0.1), population="whole", now=NOW)
     whole = pure(0.1, unit=Unit.CLIENT)
     with pytest.raises(ValueError, match="buckets divide records"):

@@ -73,7 +73,7 @@ def test_later_rounds_replace_earlier_ones_and_a_shrunk_training_is_refused(ledg
     later = ledger.record_training("model", second.state_dict(), now=NOW + DAY)
     assert later.epsilon == pytest.approx(second.get_epsilon(5e-7), abs=2e-9)
     assert len(ledger.history()) == 1
-    with pytest.raises(ValueError, match="has shrunk: another run needs another key"):
+    with pytest.raises(ValueError, match="has lost steps: another run needs another key"):
         ledger.record_training("model", first.state_dict(), now=NOW + DAY)
     both = ledger.record_training("other", first.state_dict(), now=NOW + DAY)
     assert both.epsilon > later.epsilon

@@ -212,7 +212,7 @@ def test_whole_clients_are_clipped_by_the_noise_whatever_the_question_says(
 
 def test_shares_that_deliver_less_than_is_claimed_are_refused():
     why, seen = told_otherwise("shares", terms={"epsilon": 30.0})
-    assert "and the noise delivers" in why
+    assert "but the noise delivers" in why
     assert not seen.counted
 
 

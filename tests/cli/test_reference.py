@@ -312,7 +312,7 @@ def test_a_table_and_its_reference_are_made_of_public_rows(cli, folder):
         ("rows.csv", ["--interaction", "age"], "as 'age,job', not 'age'"),
         ("rows.csv", ["--column", "x"], "no column 'x'"),
         ("rows.csv", ["--records", "r.csv"], "leave out --records"),
-        ("rows.csv", ["--from", "clients"], "reads no rows.csv"),
+        ("rows.csv", ["--from", "clients"], "an .npz file, not rows.csv"),
         ("rows.csv", ["--out", "x.json"], "not x.json"),
         ("out.npz", ["--column", "age"], "go with public rows"),
     ],

@@ -114,7 +114,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     settle(flwr.ledger, "july", decided(Outcome.DRIFT, 0.2).to_dict(), kind=Kind.CHECK)
     done = build("--key", "july")
     assert (done.exit_code, flwr.calls) == (4, [])
-    assert "something else than a reference under 'july'" in done.stdout
+    assert "under 'july' is not a reference" in done.stdout
     assert not out.exists()
     settle(flwr.ledger, "june", REPORT.to_dict(), kept_as(MADE, "june"))
     check = cli("check", flower_app, "--key", "june")

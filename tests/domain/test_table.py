@@ -145,7 +145,7 @@ def test_a_column_that_does_not_sum_to_one_is_named():
 
 
 def test_a_table_has_no_law_of_rows():
-    with pytest.raises(ValueError, match="no law of rows"):
+    with pytest.raises(ValueError, match="no law of whole rows"):
         Reference.from_samples(TABLE, ROWS).draw(1, np.random.default_rng(0))
 
 

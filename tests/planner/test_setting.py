@@ -58,7 +58,7 @@ def test_aggregation_follows_from_trust():
         ({"trust": Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)}, "records"),
         ({"aggregation": "sealed-sum"}, "goes with plain-sum or secure-sum"),
         ({"records": 0.01}, "too few"),
-        ({"design_effect": 20_000.0}, "too few"), ({"population": 400, "buckets": 2}, "either"),
+        ({"design_effect": 20_000.0}, "too few"), ({"population": 400, "buckets": 2}, "not both"),
     ],
 )  # fmt: skip
 def test_what_is_out_of_range_is_refused(wrong, message):

@@ -140,18 +140,18 @@ class NotClipping(Trusted):
     [
         (
             summed(Understating(epsilon=1.0, min_survivors=10)),
-            "claims ε = 1, .*and the noise delivers ε = 20,",
+            "claims ε = 1, .*but the noise delivers ε = 20,",
         ),
         (
             summed(Misjudging(epsilon=1.0, min_survivors=10)),
-            r"\(replace-one\), and the noise delivers .*\(add-remove\)",
+            r"\(replace-one\), but the noise delivers .*\(add-remove\)",
         ),
-        (plain(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
-        (summed(Posing(epsilon=1.0)), "claims trust model 'distributed' and asks as in trusted"),
+        (plain(Posing(epsilon=1.0)), "claims trust model 'distributed', but asks as in trusted"),
+        (summed(Posing(epsilon=1.0)), "claims trust model 'distributed', but asks as in trusted"),
         (summed(Thinning(epsilon=1.0, min_survivors=18)), "fewer clients than the noise needs"),
         (
             summed(Misnaming(epsilon=1.0, min_survivors=10)),
-            "per client .*, and the noise delivers .* per record",
+            "per client .*, but the noise delivers .* per record",
         ),
         (plain(NotClipping(epsilon=1.0)), "clips nobody's records"),
     ],
@@ -176,7 +176,7 @@ def test_an_exact_number_of_records_is_given_to_nobody_from_whom_it_is_hidden(re
         return app(message, context)
 
     trust = Distributed(**{"epsilon": 1.0, "min_survivors": 10, **hides})
-    with pytest.raises(CheckFailed, match="an exact number of records, which is hidden"):
+    with pytest.raises(CheckFailed, match="the number of records, which has to be hidden"):
         summed(trust).check(grid_of(ask_for_it))
 
 

@@ -337,5 +337,5 @@ def test_failed_rounds_of_a_predictor_do_not_stop_training():
 
 
 def test_a_predictor_raises_no_drift():
-    with pytest.raises(ValueError, match="a predictor decides on no drift"):
+    with pytest.raises(ValueError, match="a predictor gives no verdict"):
         WithDriftChecks(FedAvg(), learner(), on_drift=lambda *_: None)

@@ -95,7 +95,7 @@ def test_a_claim_that_its_own_table_does_not_keep_is_refused():
 )
 def test_a_promise_that_its_own_event_does_not_keep_is_refused(boast, monitor, monkeypatch):
     monkeypatch.setattr(Boasting, "boast", boast)
-    said = re.escape(f"promises {boast}, and its event keeps {TRUST.guarantee}")
+    said = re.escape(f"promises {boast}, but its event keeps {TRUST.guarantee}")
     with pytest.raises(ValueError, match=said):
         monitor(Boasting(1.0, 1e-6, BOUND))
 

@@ -62,7 +62,7 @@ def fit_candidates(counts: NoisyCounts, candidates: Mapping[str, Reference]) -> 
 def require_candidates(candidates: Mapping[str, Reference], reference: Reference) -> None:
     """Raise ValueError unless there are candidates, all over the reference's domain."""
     if not candidates or REFERENCE in candidates:
-        raise ValueError(f"name at least one candidate distribution, and none {REFERENCE!r}")
+        raise ValueError(f"name at least one candidate distribution, and call none {REFERENCE!r}")
     for name, candidate in candidates.items():
         if candidate.domain != reference.domain:
             raise ValueError(f"candidate {name!r} is over another domain than the reference")
