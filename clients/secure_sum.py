@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -32,9 +32,12 @@ from flwr_kld.messages.question import (
 from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.errors import SecureSumError
+from flwr_kld.secure_aggregation.identity import Identity, Roster
 from flwr_kld.secure_aggregation.messages import (
+    Advert,
     Adverts,
     Deliveries,
+    MaskedVector,
     Phase,
     Survivors,
     decode,
@@ -46,6 +49,7 @@ logger = logging.getLogger("flwr_kld")
 
 _TERMS = "flwr_kld.sum.terms"
 _MEMBER = "flwr_kld.sum.{}"
+_NO_PART = "this client takes part in no secure sum"
 
 Contribution = Callable[[Context, int, SumTerms], SumVector]
 """One member's vector for the agreed terms, noise share included."""
@@ -157,61 +161,75 @@ class _Turn:
         self._hosted = hosted
 
     def open(self, member: int, payload: bytes, opening: ConfigRecord) -> bytes:
-        """First phase: agree to the terms and the list of clients, reserve the spend, make keys."""
+        """Agree to the terms and the list of clients, reserve the spend; make keys.
+
+        In a second sum those of the first are there, and the member's vector is the answer.
+        """
         terms = SumTerms.from_config(opening)
         if member not in self._hosts:
             raise QueryRefused("this node does not host the client that is asked")
         self._agree(terms, self._context)
         session = Session.from_bytes(payload)
+        plan, length, bits = terms.question.plan, terms.length, terms.bits
         if session.check != terms.question.check:
             raise QueryRefused("the sum belongs to another check than the question")
         if terms.noise is not None and session.min_survivors < terms.noise.n_min:
             raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
         roster = self._members.roster(self._context, terms.roster)
-        plan, length, bits = terms.question.plan, terms.length, terms.bits
         self._policy.check(session)  # before anything is spent
         check_question(session, roster, plan=plan, length=length, bits=bits)
+        first = self._resumed(member, roster) if session.follows else None
+        if first is not None:
+            first.require_next(session)
         admit(self._context, terms.question, member)
         self._claim(member, session.check, session)
-        self._begin(terms)
-        client = SumClient(
-            self._members.identity(self._context, member),
-            self._members.name(self._context, member),
-            roster,
-            self._policy,
-        )
-        advert = client.advertise(session, plan=plan, length=length, bits=bits)
+        if first is not None:  # its secrets are for one second sum, whatever that is called
+            self._claim(member, session.follows.hex(), session)
+        self._begin(terms, again=first is not None)
+        reply: Advert | MaskedVector
+        if first is None:
+            client = SumClient(*self._signer(member), roster, self._policy)
+            reply = client.advertise(session, plan=plan, length=length, bits=bits)
+        else:
+            client, vector = first, self._contribution(self._context, member, terms)
+            mask = partial(client.mask_again, session, plan=plan, length=length, bits=bits)
+            reply = vector.masked(mask, bits)
         self._put_away(member, client)
-        return advert.to_bytes()
+        return reply.to_bytes()
 
     def go_on(self, member: int, payload: bytes) -> bytes:
         """Later phases."""
-        state = self._context.state.get(_MEMBER.format(member))
         opening = self._context.state.get(_TERMS)
-        if not isinstance(state, ConfigRecord) or not isinstance(opening, ConfigRecord):
-            raise QueryRefused("this client takes part in no secure sum")
-        terms, request = SumTerms.from_config(opening), decode(payload)
+        if not isinstance(opening, ConfigRecord):
+            raise QueryRefused(_NO_PART)
+        terms = SumTerms.from_config(opening)
+        client = self._resumed(member, self._members.roster(self._context, terms.roster))
+        request = decode(payload)
         # Two answers from copies of one state would show the client's vector: two vectors under the
         # same masks, or the shares of both its secrets.
         self._claim(member, terms.question.check, request)
-        client = SumClient.resume(
-            state,
-            self._members.identity(self._context, member),
-            self._members.name(self._context, member),
-            self._members.roster(self._context, terms.roster),
-            self._policy,
-        )
         if isinstance(request, Adverts):
             reply = client.share(request).to_bytes()
         elif isinstance(request, Deliveries):
             vector = self._contribution(self._context, member, terms)
-            reply = vector.masked(client, request, terms.bits).to_bytes()
+            reply = vector.masked(partial(client.mask, request), terms.bits).to_bytes()
         elif isinstance(request, Survivors):
             reply = client.confirm(request).to_bytes()
         else:
             raise QueryRefused("this is not a server's request")
         self._put_away(member, client)
         return reply
+
+    def _resumed(self, member: int, roster: Roster) -> SumClient:
+        """Take up a member's part where it was put away."""
+        state = self._context.state.get(_MEMBER.format(member))
+        if not isinstance(state, ConfigRecord):
+            raise QueryRefused(_NO_PART)
+        return SumClient.resume(state, *self._signer(member), roster, self._policy)
+
+    def _signer(self, member: int) -> tuple[Identity, str]:
+        members, context = self._members, self._context
+        return members.identity(context, member), members.name(context, member)
 
     def _claim(self, member: int, check: str, request: object) -> None:
         """Claim a member's one answer to this kind of request: each phase has its own kind."""
@@ -232,21 +250,25 @@ class _Turn:
     def _hosts(self) -> frozenset[int]:
         return frozenset(self._hosted(self._context))
 
-    def _begin(self, terms: SumTerms) -> None:
-        """Keep the terms; a sum under other terms is over, for its members answer by these."""
+    def _begin(self, terms: SumTerms, *, again: bool) -> None:
+        """Keep the terms; a sum under other terms is over, for its members answer by these.
+
+        All but those go that wait for a second sum, if this is one.
+        """
         state, begun = self._context.state, ConfigRecord(terms.to_config())
         if state.get(_TERMS) != begun:
-            self.end_all()
+            self.end_all(but=Phase.AGAIN if again else None)
             state[_TERMS] = begun
 
     def end(self, member: int) -> None:
         """End one member's part for good: its secrets go with it."""
         self._context.state.pop(_MEMBER.format(member), None)
 
-    def end_all(self) -> None:
-        """End the part of every member of this node."""
-        for place in [key for key in self._context.state if key.startswith(_MEMBER.format(""))]:
-            del self._context.state[place]
+    def end_all(self, but: Phase | None = None) -> None:
+        """End the part of every member of this node, but of those in one phase, if any."""
+        for place, kept in list(self._context.state.items()):
+            if place.startswith(_MEMBER.format("")) and (but is None or kept.get("phase") != but):
+                del self._context.state[place]
 
     def _put_away(self, member: int, client: SumClient) -> None:
         place = _MEMBER.format(member)

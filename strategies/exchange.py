@@ -47,6 +47,10 @@ class Exchange:
         What an aggregator, or two, are to do with the sum, where there are any.
     model : ArrayRecord, optional
         Shown to clients beside the question.
+    again : bool
+        Whether the same cohort is asked once more in this check.
+    follows : str
+        `check` of the exchange that was said to come again, if this is that one.
     """
 
     grid: Grid
@@ -60,6 +64,8 @@ class Exchange:
     timeout: float
     release: ReleaseTerms | SplitTerms | None = None
     model: ArrayRecord | None = None
+    again: bool = False
+    follows: str = ""
 
     def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:
         """Return what a client is first sent: the records, and the model if it is shown one."""

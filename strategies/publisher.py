@@ -65,6 +65,8 @@ class Publisher:
         group: str,
         timeout: float,
         model: ArrayRecord | None = None,
+        again: bool = False,
+        follows: str = "",
     ) -> Released:
         """Ask a cohort once and publish its noised counts.
 
@@ -80,6 +82,8 @@ class Publisher:
             Seconds to wait for each round of replies.
         model : ArrayRecord, optional
             Shown to clients beside the question.
+        again, follows
+            As in `Exchange`: whether, and after which check id, the same cohort is asked twice.
 
         Raises
         ------
@@ -100,6 +104,8 @@ class Publisher:
             timeout=timeout,
             release=trust.release_of(plan),
             model=model,
+            again=again,
+            follows=follows,
         )
         with phase("publish", asked=len(chosen)):
             collected = self.aggregation.collect(exchange, trust.terms_of(plan), self.least)
@@ -152,6 +158,7 @@ class Publisher:
             If the first exchange fails. If the second does, the first one's numbers stand.
         """
         first, *others = parts
+        same = bool(others) and others[0].participants == first.participants
         found = self.publish(
             grid,
             first.participants,
@@ -160,6 +167,7 @@ class Publisher:
             group=group,
             timeout=timeout,
             model=model,
+            again=same,
         )
         if not others or not isinstance(found.values, NoisyCounts):
             return Measured(found, parts)
@@ -183,6 +191,7 @@ class Publisher:
                 group=group,
                 timeout=timeout,
                 model=model,
+                follows=check if same else "",
             )
         except CheckFailed as error:
             return Measured(found, parts, witnesses, None, str(error))

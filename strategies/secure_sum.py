@@ -28,6 +28,16 @@ _MOST_RECORDS = 2**24
 """Records of a whole cohort in one cell that the ring is checked for."""
 
 
+@dataclass(frozen=True)
+class _FirstSum:
+    """A sum whose survivors are asked once more: in which check, and who dropped out and why."""
+
+    check: str
+    server: SumServer
+    roster: Roster
+    left_out: dict[Participant, str]
+
+
 @dataclass
 class SecureSum:
     """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020: ``secure_aggregation``.
@@ -54,6 +64,7 @@ class SecureSum:
     tolerance: Tolerance = field(default_factory=Tolerance)
     _names: dict[Participant, str] = field(default_factory=dict, repr=False)
     _first_use: Roster | None = field(default=None, repr=False)
+    _first: _FirstSum | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.bits = check_bits(self.bits)
@@ -86,7 +97,10 @@ class SecureSum:
                 ring_bits_needed(share.share, cohort, _MOST_RECORDS, cells, grid=share.grid),
                 self.bits,
             )
-        roster, refused = self._known(exchange)
+        first, self._first = self._first, None
+        if first is not None and first.check != exchange.follows:
+            first = None
+        roster, refused = self._known(exchange) if first is None else (first.roster, first.left_out)
         people = {name: p for p in exchange.chosen if (name := self._names.get(p)) is not None}
         strangers = people.keys() - set(roster.names)
         for name in strangers:
@@ -101,26 +115,35 @@ class SecureSum:
         require_clients(
             len(people), max(least, 2), "can take part in a secure sum", by_reason(refused)
         )
+        check, plan, length = exchange.check, exchange.plan.fingerprint, terms.length
         try:
-            session = Session.open(
-                roster,
-                list(people),
-                check=exchange.check,
-                plan=exchange.plan.fingerprint,
-                length=terms.length,
-                bits=self.bits,
-                tolerance=self.tolerance,
-                min_survivors=least,
-            )
-            result = run.sum(SumServer(session, roster), terms)
+            if first is not None:
+                server = first.server.following(check=check, plan=plan, length=length)
+            else:
+                session = Session.open(
+                    roster,
+                    list(people),
+                    check=check,
+                    plan=plan,
+                    length=length,
+                    bits=self.bits,
+                    tolerance=self.tolerance,
+                    min_survivors=least,
+                    sums=2 if exchange.again else 1,
+                )
+                server = SumServer(session, roster)
+            result = run.sum(server, terms)
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
         clear = ClearSum.of_ring(result, exchange.plan, bits=self.bits, counted=counted)
         in_the_sum = {people[name] for name in result.survivors}
+        left_out = missing(exchange.chosen, in_the_sum, run.heard)
+        if exchange.again:
+            self._first = _FirstSum(exchange.check, server, roster, left_out)
         return Collected(
             clear,
-            missing(exchange.chosen, in_the_sum, run.heard),
+            left_out,
             bytes_down=run.bytes_down / cohort,
             bytes_up=run.bytes_up / cohort,
         )

@@ -20,7 +20,6 @@ from flwr_kld.secure_aggregation.messages import (
     decode,
 )
 from flwr_kld.secure_aggregation.server import SumResult, SumServer
-from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies.exchange import Exchange, failure, refusals
 from flwr_kld.strategies.replies import replies
 
@@ -45,16 +44,15 @@ class SumRun:
         self.bytes_down = self.bytes_up = 0
 
     def sum(self, server: SumServer, terms: SumTerms) -> SumResult:
-        """Run all four phases.
+        """Run all phases that the server has before it.
 
         Raises
         ------
         SecureSumError
             If the sum had to be given up; there is no value.
         """
-        session: Session = server.session
         opening: ConfigRecord | None = ConfigRecord(terms.to_config())
-        requests = dict.fromkeys(range(session.size), session.to_bytes())
+        requests = dict.fromkeys(server.asked_first, server.session.to_bytes())
         while requests:
             asked = {self._people[server.name(i)]: (i, text) for i, text in requests.items()}
             for participant, payload in self._ask(asked, opening):

@@ -23,8 +23,7 @@ from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.score_columns import answer_of, limits_of
 from flwr_kld.query.scores import NUMBERS, Scores
-from flwr_kld.secure_aggregation.client import SumClient
-from flwr_kld.secure_aggregation.messages import Deliveries, MaskedVector
+from flwr_kld.secure_aggregation.messages import MaskedVector
 from flwr_kld.secure_aggregation.ring import from_ring, to_ring
 from flwr_kld.secure_aggregation.server import SumResult
 
@@ -235,9 +234,9 @@ class SumVector(Private):
     def __init__(self, values: NDArray[np.int64]) -> None:
         self._values = values
 
-    def masked(self, client: SumClient, deliveries: Deliveries, bits: int) -> MaskedVector:
+    def masked(self, mask: Callable[[Held[NDArray[Any]]], MaskedVector], bits: int) -> MaskedVector:
         """Let a client of a sum modulo 2**bits mask it; the errors are `SumClient.mask`'s."""
-        return client.mask(deliveries, Held(to_ring(self._values, bits)))
+        return mask(Held(to_ring(self._values, bits)))
 
     def split(self, split: Callable[[Held[NDArray[Any]]], _T], bits: int) -> _T:
         """Return what is made of the numbers modulo 2**bits, and of a 1 for the client itself."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,12 @@ from numpy.typing import NDArray
 
 from flwr_kld.privacy.private import Held, OneProcess
 from flwr_kld.secure_aggregation import errors, keys
-from flwr_kld.secure_aggregation.client_state import SHARES, ClientState, Seat
+from flwr_kld.secure_aggregation.client_state import ClientState, by_sum, each
 from flwr_kld.secure_aggregation.identity import Identity, Roster
 from flwr_kld.secure_aggregation.locks import lock
-from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import (
-    BOX,
     LOCK,
+    SESSION_TAG,
     UNSIGNED,
     Advert,
     Adverts,
@@ -29,12 +27,13 @@ from flwr_kld.secure_aggregation.messages import (
     Reveal,
     SealedShares,
     Survivors,
+    box_size,
 )
 from flwr_kld.secure_aggregation.policy import ClientPolicy, check_question
-from flwr_kld.secure_aggregation.ring import checked
+from flwr_kld.secure_aggregation.seat import Seat, confirmations
 from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.shamir import SHARE, RandomBytes, split
-from flwr_kld.secure_aggregation.wire import Slots, unpack_bits
+from flwr_kld.secure_aggregation.shamir import SECRET, SHARE, RandomBytes, split
+from flwr_kld.secure_aggregation.wire import Slots
 
 
 class SumClient(OneProcess):
@@ -110,15 +109,16 @@ class SumClient(OneProcess):
             index = session.cohort.index(self._position)
             self._seat = seat = Seat.of(session, index, self._identity)
 
-            mask, seal = (keys.OneUseKey.generate(self._random) for _ in range(2))
-            answer = seat.signed(Advert(session.tag, index, UNSIGNED, mask.public, seal.public))
+            seal, *mask = (keys.OneUseKey.generate(self._random) for _ in range(session.sums + 1))
+            public = b"".join([key.public for key in mask])
+            answer = seat.signed(Advert(session.tag, index, UNSIGNED, public, seal.public))
             self._state = self._state.next(
                 session=session.to_bytes(),
                 index=index,
-                mask_secret=mask.secret,
+                mask_secret=b"".join([key.secret for key in mask]),
                 seal_secret=seal.secret,
-                public=mask.public + seal.public,
-                seed=self._random(32),
+                public=public + seal.public,
+                seed=self._random(SECRET * session.sums),
             )
             return answer
 
@@ -132,14 +132,16 @@ class SumClient(OneProcess):
         """
         with self._answering(Phase.SHARE, adverts.session) as seat:
             state, session, me = self._state, seat.session, seat.index
-            peers = seat.asked(adverts.adverts)
+            peers = seat.asked(adverts.adverts, adverts.sums)
             seat.require_neighbours(peers)
             theirs = seat.verified(adverts, self._roster)
             state.require_distinct(theirs)
 
             m, t = session.shape.neighbours + 1, session.shape.threshold
-            shares = split(state.seed + state.mask_secret, m, t, self._random)
-            plain = shares[1:][peers].reshape(-1, 2 * SHARE)
+            seeds, secrets = (each(raw, SECRET) for raw in (state.seed, state.mask_secret))
+            both = b"".join(map(bytes.__add__, seeds, secrets))
+            shares = split(both, m, t, self._random)
+            plain = shares[1:][peers].reshape(-1, shares[0].size)
             seal_key = keys.OneUseKey(state.seal_secret)
             boxes: list[bytes] = []
             channels: list[bytes] = []
@@ -151,13 +153,13 @@ class SumClient(OneProcess):
                 boxes.append(keys.seal(outward, row.tobytes(), session.digest, me, peer))
                 channels += (inward, confirm)
 
-            committed = keys.commitment(state.seed, session.digest, me)
+            committed = b"".join([keys.commitment(seed, session.digest, me) for seed in seeds])
             sealed = Slots.of(peers, boxes)
             answer = seat.signed(SealedShares(session.tag, me, UNSIGNED, committed, sealed))
             self._state = state.next(
-                own=shares[0, 0].tobytes(),
+                own=shares[0, ::2].tobytes(),
                 peers=adverts.adverts.present,
-                mask_keys=b"".join([advert.mask_key for advert in theirs]),
+                mask_keys=by_sum([advert.mask_keys for advert in theirs], session.sums),
                 channels=b"".join(channels),
                 seal_secret=b"",
             )
@@ -182,34 +184,71 @@ class SumClient(OneProcess):
         """
         with self._answering(Phase.MASK, deliveries.session) as seat:
             state, session, me = self._state, seat.session, seat.index
-            vector = Held(values.into(partial(checked, length=session.length, bits=session.bits)))
-            view = seat.asked(deliveries.boxes)
+            view = seat.asked(deliveries.boxes, deliveries.sums)
             if (view & ~seat.slots(state.peers)).any():
                 raise errors.UnknownSender("shares came from a client without keys")
             seat.require_neighbours(view)
 
-            own = keys.OneUseKey(state.mask_secret)
-            added = [keys.self_mask_key(state.seed, session.digest, me)]
-            removed, shares = list[bytes](), list[bytes]()
             members = seat.neighbours[view].tolist()
-            inward = state.inward_keys(view)
-            public = state.peers_mask_keys(view)
-            boxes = deliveries.boxes.items(BOX)
-            for peer, seal_key, theirs, box in zip(members, inward, public, boxes, strict=True):
-                shares.append(keys.unseal(seal_key, box, session.digest, peer, me))
-                key = keys.mask_key(own, theirs, session.digest, me, peer)
-                (added if me < peer else removed).append(key)
-            vector.into(partial(apply_masks, added=added, removed=removed))
-            masked = vector.into(np.ndarray.tobytes)
-            answer = seat.signed(MaskedVector(session.tag, me, UNSIGNED, masked))
+            boxes = deliveries.boxes.items(box_size(session.sums))
+            shares = [
+                keys.unseal(seal_key, box, session.digest, peer, me)
+                for peer, seal_key, box in zip(members, state.inward_keys(view), boxes, strict=True)
+            ]
+            answer = seat.signed(state.masked(seat, view, values))
+            peers = len(state.mask_keys) // session.sums
             self._state = state.next(
                 view=deliveries.boxes.present,
-                shares=b"".join(shares),
-                mask_secret=b"",  # shared; no longer needed here, and nor are these
+                shares=by_sum(shares, session.sums),
+                mask_secret=state.mask_secret[SECRET:],  # shared; no longer needed here
+                seed=state.seed[SECRET:],
+                mask_keys=state.mask_keys[peers:],
+            )
+            return answer
+
+    def mask_again(
+        self,
+        session: Session,
+        values: Held[NDArray[Any]],
+        *,
+        plan: str,
+        length: int,
+        bits: int = 32,
+    ) -> MaskedVector:
+        """Send the vector of a second sum over the survivors of the first, under masks of its own.
+
+        Parameters
+        ----------
+        session : Session
+            Session that follows the first one, as the server sent it.
+        values, plan, length, bits
+            As in `mask` and `advertise`: what the client itself was asked now.
+
+        Raises
+        ------
+        WrongSession, RosterMismatch
+            If the session is about anything else, or over other survivors than this client's list.
+        ValueError
+            If the vector does not fit the session.
+        """
+        with self._answering(Phase.AGAIN, session.follows[:SESSION_TAG]):
+            check_question(session, self._roster, plan=plan, length=length, bits=bits)
+            self.require_next(session)
+            state = self._state
+            self._seat = seat = Seat.of(session, state.index, self._identity)
+            answer = seat.signed(state.masked(seat, seat.slots(state.view), values))
+            self._state = state.next(
+                phase=Phase.REVEAL,
+                session=session.to_bytes(),
+                mask_secret=b"",
                 seed=b"",
                 mask_keys=b"",
             )
             return answer
+
+    def require_next(self, session: Session) -> None:
+        """Refuse a session that does not go on where this client's first sum ended."""
+        self._state.require_next(session)
 
     def confirm(self, survivors: Survivors) -> Reveal:
         """Phase 3: confirm the list of survivors, and lock what opens the sum over it.
@@ -228,40 +267,30 @@ class SumClient(OneProcess):
             raise errors.BothShares("this client answered another list of survivors")
         with self._answering(Phase.REVEAL, survivors.session) as seat:
             state, session, me = self._state, seat.session, seat.index
-            if survivors.size != session.size:
-                raise errors.Tampered("the list of survivors is not over this cohort")
-            alive = unpack_bits(survivors.alive, session.size)
-            if not alive[me]:
-                raise errors.NotASurvivor("this client's vector was sent and is said to be missing")
-            if (left := int(alive.sum())) < session.min_survivors:
-                raise errors.CohortTooSmall(
-                    f"{left} survivors; the session promised {session.min_survivors}"
-                )
-            beside, view = alive[seat.neighbours], seat.slots(state.view)
-            if (beside & ~view).any():
-                raise errors.MissingMask(
-                    "a surviving neighbour's mask is not in this client's vector"
-                )
-            seat.require_neighbours(beside)
-
-            kept = np.frombuffer(state.shares, SHARES)
+            view = seat.slots(state.view)
+            beside = seat.surviving(survivors, view)
+            kept, later = state.shares_of(view)
             shown = np.where(beside[view], kept["seed"], kept["mask_key"])  # never both
             digest = session.survivors_digest(survivors.alive)
             confirm = state.confirm_keys(beside)
             locks = np.empty(len(confirm), dtype=LOCK)
-            locks["confirmation"] = _confirmations(confirm, digest, [me] * len(confirm))
+            locks["confirmation"] = confirmations(confirm, digest, [me] * len(confirm))
             sealed, locks["lock"] = lock(
-                state.own + shown.tobytes(),
+                state.own[:SHARE] + shown.tobytes(),
                 digest,
                 me,
                 beside,
-                _confirmations(confirm, digest, seat.neighbours[beside].tolist()),
+                confirmations(confirm, digest, seat.neighbours[beside].tolist()),
                 session.confirmations,
                 self._random,
             )
-            told = Slots.of(beside, locks)
-            answer = seat.signed(Reveal(session.tag, me, UNSIGNED, digest, told, sealed))
-            self._state = state.next(alive=survivors.alive).ended(Phase.DONE)
+            opening = Slots.of(beside, locks)
+            answer = seat.signed(Reveal(session.tag, me, UNSIGNED, digest, opening, sealed))
+            told = state.next(alive=survivors.alive)
+            if session.sums == 1:
+                self._state = told.ended(Phase.DONE)
+            else:  # what was for the first sum is of no more use, to anybody
+                self._state = told.for_second(beside, later[beside[view]])
             return answer
 
     # -- between phases -----------------------------------------------------------------------
@@ -319,9 +348,3 @@ class SumClient(OneProcess):
         except BaseException:
             self._state = self._state.ended(Phase.REFUSED)
             raise
-
-
-def _confirmations(keys_of: list[bytes], survivors: bytes, by: list[int]) -> NDArray[np.uint8]:
-    """Return the confirmations of a list under keys that pairs share, shape [senders, 17]."""
-    found = [keys.confirmation(key, survivors, i) for key, i in zip(keys_of, by, strict=True)]
-    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, keys.CONFIRMATION)

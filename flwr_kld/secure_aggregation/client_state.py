@@ -1,32 +1,33 @@
-"""What a client holds on to: its seat in the session, and its secrets between the phases."""
+"""What a client holds on to between the phases: its secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Final, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from flwr_kld.codec.model import Model, Unreadable, must
-from flwr_kld.privacy.private import Private
-from flwr_kld.secure_aggregation.errors import KeyReused, Malformed, Tampered, TooFewSurvivors
-from flwr_kld.secure_aggregation.graph import neighbours_of
-from flwr_kld.secure_aggregation.identity import Identity, Roster
+from flwr_kld.privacy.private import Held, Private
+from flwr_kld.secure_aggregation import keys
+from flwr_kld.secure_aggregation.errors import KeyReused, Malformed, WrongSession
 from flwr_kld.secure_aggregation.keys import KEY, PUBLIC
+from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import (
-    ADVERT,
+    UNSIGNED,
     Advert,
-    Adverts,
-    ClientMessage,
+    MaskedVector,
     Phase,
-    signed_text,
 )
+from flwr_kld.secure_aggregation.ring import checked
+from flwr_kld.secure_aggregation.seat import Seat
 from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.shamir import SHARE
-from flwr_kld.secure_aggregation.wire import Slots, unpack_bits
+from flwr_kld.secure_aggregation.shamir import SECRET, SHARE
+from flwr_kld.secure_aggregation.wire import MOST_SUMS, pack_bits, unpack_bits
 
 PUBLIC_KEY = np.dtype(f"V{PUBLIC}")
 CHANNEL = np.dtype([("inward", f"V{KEY}"), ("confirm", f"V{KEY}")])
@@ -34,15 +35,25 @@ CHANNEL = np.dtype([("inward", f"V{KEY}"), ("confirm", f"V{KEY}")])
 SHARES = np.dtype([("seed", f"V{SHARE}"), ("mask_key", f"V{SHARE}")])
 """A neighbour's two shares."""
 
-_Signed = TypeVar("_Signed", bound=ClientMessage)
-
 
 def _items(size: int) -> AfterValidator:
     return must(f"be items of {size} bytes", lambda raw: len(raw) % size == 0)
 
 
 def _item(size: int) -> AfterValidator:
-    return must(f"be {size} bytes, or none yet", lambda raw: len(raw) in (0, size))
+    told = f"be {size} bytes for each sum, or none"
+    return must(told, lambda raw: len(raw) in (0, size, MOST_SUMS * size))
+
+
+def each(items: bytes, size: int) -> list[bytes]:
+    """Return the items of a row."""
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+def by_sum(items: list[bytes], sums: int) -> bytes:
+    """Join neighbours' items, each one part for each sum: all first parts, then all second ones."""
+    parts = np.frombuffer(b"".join(items), dtype=np.uint8).reshape(len(items), sums, -1)
+    return parts.transpose(1, 0, 2).tobytes()
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,21 +90,22 @@ class ClientState(Private):
     session : bytes
         `Session.to_bytes`.
     public : bytes
-        Its own two one-use public keys, `PUBLIC_KEY` each.
+        Its own one-use public keys, `PUBLIC_KEY` each.
     mask_secret, seal_secret, seed : bytes
-        Private keys, and the seed b of the self mask.
+        Private keys, and the seed b of the self mask; of mask keys and seeds one for each sum to
+        come, as of all that is said to be so below.
     peers : bytes
         Bitmap of the slots whose adverts were good.
     mask_keys : bytes
-        Their public mask keys, `PUBLIC_KEY` each, in slot order.
+        Their public mask keys, `PUBLIC_KEY` each: for each sum, in slot order.
     channels : bytes
         `CHANNEL` of each, in slot order.
     own : bytes
-        The client's share of its own seed.
+        The client's share of its own seed, for each sum.
     view : bytes
         Bitmap of the slots whose shares arrived, so whose masks are added.
     shares : bytes
-        `SHARES` of each, in slot order.
+        `SHARES` of each: for each sum, in slot order.
     alive : bytes
         The list of survivors that the client answered.
     """
@@ -158,7 +170,8 @@ class ClientState(Private):
             If one does.
         """
         own = np.frombuffer(self.public, PUBLIC_KEY).tolist()
-        shown = own + [key for advert in theirs for key in (advert.mask_key, advert.seal_key)]
+        advertised = b"".join([advert.mask_keys + advert.seal_key for advert in theirs])
+        shown = own + np.frombuffer(advertised, PUBLIC_KEY).tolist()
         if len(set(shown)) != len(shown):
             raise KeyReused("a one-use key appears twice among this client's neighbours")
 
@@ -171,12 +184,71 @@ class ClientState(Private):
         return self._of(some, np.frombuffer(self.channels, CHANNEL)["confirm"])
 
     def peers_mask_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
-        """Return the public mask keys of some of the peers, in slot order."""
+        """Return some peers' public mask keys for the sum at hand, in slot order."""
         return self._of(some, np.frombuffer(self.mask_keys, PUBLIC_KEY))
 
     def _of(self, some: NDArray[np.bool_], kept: NDArray[np.void]) -> list[bytes]:
-        found: list[bytes] = kept[some[unpack_bits(self.peers, len(some))]].tolist()
+        chosen = some[unpack_bits(self.peers, len(some))]
+        found: list[bytes] = kept[: len(chosen)][chosen].tolist()
         return found
+
+    def shares_of(self, view: NDArray[np.bool_]) -> tuple[NDArray[np.void], NDArray[np.void]]:
+        """Return the neighbours' shares for the sum at hand, and for the one after it."""
+        kept, count = np.frombuffer(self.shares, SHARES), int(view.sum())
+        return kept[:count], kept[count:]
+
+    def masked(
+        self, seat: Seat, beside: NDArray[np.bool_], values: Held[NDArray[Any]]
+    ) -> MaskedVector:
+        """Return the vector of the sum at hand under its own mask and those of some neighbours.
+
+        Raises
+        ------
+        ValueError
+            If the vector does not fit the session.
+        """
+        session, me = seat.session, seat.index
+        vector = Held(values.into(partial(checked, length=session.length, bits=session.bits)))
+        own = keys.OneUseKey(self.mask_secret[:SECRET])
+        added = [keys.self_mask_key(self.seed[:SECRET], session.digest, me)]
+        removed: list[bytes] = []
+        members, public = seat.neighbours[beside].tolist(), self.peers_mask_keys(beside)
+        for peer, theirs in zip(members, public, strict=True):
+            key = keys.mask_key(own, theirs, session.digest, me, peer)
+            (added if me < peer else removed).append(key)
+        vector.into(partial(apply_masks, added=added, removed=removed))
+        return MaskedVector(session.tag, me, UNSIGNED, vector.into(np.ndarray.tobytes))
+
+    def require_next(self, session: Session) -> None:
+        """Refuse a session that does not go on where the first sum ended.
+
+        Raises
+        ------
+        WrongSession
+            If it does not.
+        """
+        if self.phase != Phase.AGAIN:
+            raise WrongSession("this client has no first sum to go on from")
+        first, check = Session.from_bytes(self.session), session.check
+        plan, length = session.plan, session.length
+        if session != first.following(self.alive, check=check, plan=plan, length=length):
+            raise WrongSession("the second sum is not over the survivors of the first")
+
+    def for_second(self, beside: NDArray[np.bool_], shares: NDArray[np.void]) -> ClientState:
+        """Return what the second sum needs, over these neighbours, whose shares for it are given.
+
+        Whoever opened the first sum's boxes with these keys now would find its secrets.
+        """
+        channels = np.frombuffer(self.channels, CHANNEL).copy()
+        channels["inward"] = bytes(KEY)
+        changes = {
+            "phase": Phase.AGAIN,
+            "channels": channels.tobytes(),
+            "own": self.own[SHARE:],
+            "view": pack_bits(beside),
+            "shares": shares.tobytes(),
+        }
+        return ClientState(**{**self.to_dict(), **changes})
 
     def next(self, **changes: Any) -> ClientState:
         """Return the state after this phase was answered."""
@@ -204,90 +276,3 @@ class ClientState(Private):
         except Unreadable as error:
             fault = str(error)
         raise Malformed(fault)  # out here, it keeps nothing of the secrets
-
-
-@dataclass(frozen=True, eq=False)
-class Seat:
-    """Where a client stands on the circle.
-
-    Parameters
-    ----------
-    session : Session
-        Whose circle it is.
-    index : int
-        The client's place in the cohort.
-    neighbours : NDArray[np.int64]
-        Shape [k]: the neighbours' cohort indices, by slot.
-    identity : Identity
-        Signs for the client.
-    """
-
-    session: Session
-    index: int
-    neighbours: NDArray[np.int64]
-    identity: Identity = field(repr=False)
-
-    @classmethod
-    def of(cls, session: Session, index: int, identity: Identity) -> Seat:
-        """Find the neighbours of one client of the cohort."""
-        neighbours = neighbours_of(session.order, index, session.shape.neighbours)
-        return cls(session, index, neighbours, identity)
-
-    def signed(self, message: _Signed) -> _Signed:
-        """Return this client's message with its signature."""
-        text = signed_text(self.session.digest, message.kind, self.index, message.body())
-        return replace(message, signature=self.identity.sign(text))
-
-    def verified(self, adverts: Adverts, roster: Roster) -> list[Advert]:
-        """Return the adverts of those neighbours that sent one, which their identities signed.
-
-        Raises
-        ------
-        Tampered, BadSignature
-            What is wrong with them.
-        """
-        session, members = self.session, self.neighbours[self.asked(adverts.adverts)].tolist()
-        fields = np.frombuffer(adverts.adverts.data, ADVERT).tolist()
-        theirs = [
-            Advert(session.tag, peer, signature, mask_key, seal_key)
-            for peer, (mask_key, seal_key, signature) in zip(members, fields, strict=True)
-        ]
-        for advert in theirs:
-            text = signed_text(session.digest, advert.kind, advert.sender, advert.body())
-            roster.verify(session.cohort[advert.sender], advert.signature, text)
-        return theirs
-
-    def slots(self, packed: bytes) -> NDArray[np.bool_]:
-        """Read a bitmap over the neighbours, shape [k]."""
-        return unpack_bits(packed, self.session.shape.neighbours)
-
-    def asked(self, slots: Slots) -> NDArray[np.bool_]:
-        """Which neighbours a server's message is about, shape [k].
-
-        Raises
-        ------
-        Tampered
-            If it is about another number of neighbours.
-        """
-        if slots.count != self.session.shape.neighbours:
-            raise Tampered("the message is not about this client's neighbours")
-        return slots.mask()
-
-    def require_neighbours(self, left: NDArray[np.bool_]) -> None:
-        """Go on only with neighbours enough to confirm a list (`Shape.confirmations`).
-
-        Parameters
-        ----------
-        left : NDArray[np.bool_]
-            Shape [k]: the neighbours that are still there.
-
-        Raises
-        ------
-        TooFewSurvivors
-            If this client would go on with too few.
-        """
-        there, needed = int(left.sum()), self.session.confirmations
-        if there < needed:
-            raise TooFewSurvivors(
-                f"{there} of this client's neighbours are left; it needs {needed}"
-            )

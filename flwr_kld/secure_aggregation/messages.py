@@ -17,19 +17,38 @@ from flwr_kld.secure_aggregation.errors import Malformed
 from flwr_kld.secure_aggregation.identity import SIGNATURE
 from flwr_kld.secure_aggregation.keys import CONFIRMATION, PUBLIC, SEAL_OVERHEAD
 from flwr_kld.secure_aggregation.shamir import SHARE
-from flwr_kld.secure_aggregation.wire import MAGIC, Reader, Slots, number
+from flwr_kld.secure_aggregation.wire import MAGIC, MOST_SUMS, Reader, Slots, number
 
-BOX = 2 * SHARE + SEAL_OVERHEAD
-"""Bytes of two sealed shares."""
 SESSION_TAG = 16
+COMMITMENT = 32
 UNSIGNED = b""
 """In place of the signature, while there is none."""
-ADVERT = np.dtype(
-    [("mask_key", f"V{PUBLIC}"), ("seal_key", f"V{PUBLIC}"), ("signature", f"V{SIGNATURE}")]
-)
-"""An advert as the server passes it on."""
 LOCK = np.dtype([("lock", "u1", CONFIRMATION), ("confirmation", "u1", CONFIRMATION)])
 """For a surviving neighbour: the lock that it opens, and what opens its own."""
+
+
+def box_size(sums: int) -> int:
+    """Bytes of the sealed shares of both secrets of each sum."""
+    return 2 * SHARE * sums + SEAL_OVERHEAD
+
+
+def advert_layout(sums: int) -> np.dtype[np.void]:
+    """Layout of an advert as the server passes it on."""
+    return np.dtype(
+        [
+            ("mask_keys", f"V{PUBLIC * sums}"),
+            ("seal_key", f"V{PUBLIC}"),
+            ("signature", f"V{SIGNATURE}"),
+        ]
+    )
+
+
+def _sums(r: Reader) -> int:
+    """Read how many sums a message is for."""
+    sums = r.number(1)
+    if sums not in (1, MOST_SUMS):
+        raise Malformed("a set-up is for one sum or two")
+    return sums
 
 
 class Phase(IntEnum):
@@ -39,8 +58,10 @@ class Phase(IntEnum):
     SHARE = 1
     MASK = 2
     REVEAL = 3
-    DONE = 4
-    REFUSED = 5
+    AGAIN = 4
+    """The vector of a second sum; after it comes `REVEAL` once more."""
+    DONE = 5
+    REFUSED = 6
     """Something was wrong; this object answers nothing more."""
 
 
@@ -82,21 +103,21 @@ class _Signed(_Message):
 
 @dataclass(frozen=True)
 class Advert(_Signed):
-    """Phase 0, client: its two one-use public keys."""
+    """Phase 0, client: its one-use public keys, for masking in each sum and for sealing."""
 
     kind: ClassVar[int] = 1
     phase: ClassVar[Phase] = Phase.ADVERTISE
-    mask_key: bytes
+    mask_keys: bytes
     seal_key: bytes
 
     def body(self) -> bytes:
-        """Both keys."""
-        return self.mask_key + self.seal_key
+        """How many sums, then the keys."""
+        return number(len(self.mask_keys) // PUBLIC, 1) + self.mask_keys + self.seal_key
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> Advert:
-        sender, mask_key, seal_key = r.number(), r.take(PUBLIC), r.take(PUBLIC)
-        return cls(session, sender, r.take(SIGNATURE), mask_key, seal_key)
+        sender, mask_keys, seal_key = r.number(), r.take(PUBLIC * _sums(r)), r.take(PUBLIC)
+        return cls(session, sender, r.take(SIGNATURE), mask_keys, seal_key)
 
 
 @dataclass(frozen=True)
@@ -104,34 +125,38 @@ class Adverts(_Message):
     """Phase 1, server: the adverts (keys and signature) of the client's neighbours."""
 
     kind: ClassVar[int] = 2
+    sums: int
     adverts: Slots
 
     def body(self) -> bytes:
-        """Slots of 128 bytes."""
-        return self.adverts.to_bytes()
+        """How many sums, then slots of 96 bytes and 32 for each."""
+        return number(self.sums, 1) + self.adverts.to_bytes()
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> Adverts:
-        return cls(session, Slots.read(r, ADVERT.itemsize))
+        sums = _sums(r)
+        return cls(session, sums, Slots.read(r, advert_layout(sums).itemsize))
 
 
 @dataclass(frozen=True)
 class SealedShares(_Signed):
-    """Phase 1, client: a share of its seed and of its mask key, sealed for each neighbour."""
+    """Phase 1, client: a share of each sum's seed and mask key, sealed for each neighbour."""
 
     kind: ClassVar[int] = 3
     phase: ClassVar[Phase] = Phase.SHARE
-    commitment: bytes
+    commitments: bytes
     boxes: Slots
 
     def body(self) -> bytes:
-        """Seed commitment, then slots of 84 bytes."""
-        return self.commitment + self.boxes.to_bytes()
+        """How many sums, commitments to the seeds, then slots of 16 bytes and 68 for each."""
+        sums = number(len(self.commitments) // COMMITMENT, 1)
+        return sums + self.commitments + self.boxes.to_bytes()
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> SealedShares:
-        sender, commitment, boxes = r.number(), r.take(32), Slots.read(r, BOX)
-        return cls(session, sender, r.take(SIGNATURE), commitment, boxes)
+        sender, sums = r.number(), _sums(r)
+        commitments, boxes = r.take(COMMITMENT * sums), Slots.read(r, box_size(sums))
+        return cls(session, sender, r.take(SIGNATURE), commitments, boxes)
 
 
 @dataclass(frozen=True)
@@ -139,15 +164,17 @@ class Deliveries(_Message):
     """Phase 2, server: the boxes that the client's neighbours sealed for it."""
 
     kind: ClassVar[int] = 4
+    sums: int
     boxes: Slots
 
     def body(self) -> bytes:
-        """Slots of 84 bytes."""
-        return self.boxes.to_bytes()
+        """How many sums, then slots of 16 bytes and 68 for each."""
+        return number(self.sums, 1) + self.boxes.to_bytes()
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> Deliveries:
-        return cls(session, Slots.read(r, BOX))
+        sums = _sums(r)
+        return cls(session, sums, Slots.read(r, box_size(sums)))
 
 
 @dataclass(frozen=True)

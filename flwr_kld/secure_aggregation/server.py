@@ -26,6 +26,7 @@ from flwr_kld.secure_aggregation.errors import (
 from flwr_kld.secure_aggregation.identity import Roster
 from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import (
+    COMMITMENT,
     Adverts,
     ClientMessage,
     Deliveries,
@@ -89,7 +90,7 @@ class SumServer(Private):
         The pinned public keys.
     """
 
-    __slots__ = ("_phase", "_result", "_roster", "_state", "session")
+    __slots__ = ("_phase", "_result", "_roster", "_state", "asked_first", "session")
 
     def __init__(self, session: Session, roster: Roster) -> None:
         if session.roster != roster.fingerprint:
@@ -99,6 +100,28 @@ class SumServer(Private):
         self._phase = Phase.ADVERTISE
         self._state = ServerState(session)
         self._result: SumResult | None = None
+        self.asked_first: tuple[int, ...] = tuple(range(session.size))
+        """Cohort indices of the clients that the session is sent to."""
+
+    def following(self, *, check: str, plan: str, length: int) -> SumServer:
+        """Return the server of a second sum over the survivors of this one, with the same keys.
+
+        Its `session` goes to those in `asked_first`, who answer with their vectors.
+
+        Raises
+        ------
+        OutOfOrder
+            If this sum was set up for one only, or is not open.
+        """
+        if self._result is None or self.session.sums == 1:
+            raise OutOfOrder("there is no second sum to this one")
+        alive = pack_bits(self._state.alive)
+        session = self.session.following(alive, check=check, plan=plan, length=length)
+        server = SumServer(session, self._roster)
+        server._phase, server._state = Phase.MASK, self._state.following(session)
+        confirmed = np.flatnonzero(self._state.answered[Phase.REVEAL])
+        server.asked_first = tuple(confirmed.tolist())
+        return server
 
     @property
     def phase(self) -> Phase:
@@ -108,7 +131,7 @@ class SumServer(Private):
     @property
     def awaited(self) -> tuple[int, ...]:
         """Cohort indices that may still answer in this phase; nobody when the session is over."""
-        if self._phase >= Phase.DONE:
+        if self._phase >= Phase.AGAIN:
             return ()
         members = range(self.session.size)
         answered = self._state.answered[self._phase]
@@ -165,7 +188,7 @@ class SumServer(Private):
         Tampered
             If a client's shares open to something else than it committed to.
         """
-        if self._phase >= Phase.DONE:
+        if self._phase >= Phase.AGAIN:
             raise OutOfOrder("this session is over")
         closed = self._phase
         try:
@@ -178,7 +201,7 @@ class SumServer(Private):
         except BaseException:
             self._phase = Phase.REFUSED
             raise
-        self._phase = Phase(closed + 1)
+        self._phase = Phase.DONE if closed is Phase.REVEAL else Phase(closed + 1)
         return requests
 
     def result(self) -> SumResult:
@@ -240,14 +263,15 @@ def _next_requests(state: ServerState, closed: Phase) -> dict[int, ServerMessage
 def _adverts(state: ServerState, index: int) -> Adverts:
     beside = state.table[index]
     there = state.advertised[beside]
-    return Adverts(state.session.tag, Slots.of(there, state.adverts[beside[there]]))
+    adverts = Slots.of(there, state.adverts[beside[there]])
+    return Adverts(state.session.tag, state.session.sums, adverts)
 
 
 def _deliveries(state: ServerState, index: int) -> Deliveries:
     beside = state.table[index]
     there = state.shared[beside]
     boxes = state.boxes[beside[there], state.mirror[there]]
-    return Deliveries(state.session.tag, Slots.of(there, boxes))
+    return Deliveries(state.session.tag, state.session.sums, Slots.of(there, boxes))
 
 
 def _survivors(state: ServerState, index: int) -> Survivors:
@@ -291,13 +315,13 @@ def _open_sum(state: ServerState) -> None:
     beside = alive[state.table]  # [n, k]
     missing = np.flatnonzero(state.shared & ~alive & beside.any(1))
     seeds, mask_secrets = (_secrets(state, whose, shut) for whose in (survivors, missing))
-    public = state.adverts["mask_key"].tolist()
+    public = [mask_keys[: keys.PUBLIC] for mask_keys in state.adverts["mask_keys"].tolist()]
 
     added: list[bytes] = []
     removed: list[bytes] = []
     for index, seed in zip(survivors.tolist(), seeds, strict=True):
-        committed = state.commitments[index].tobytes()
-        if not seed or keys.commitment(seed, session.digest, index) != committed:
+        committed = state.commitments[index].tobytes()[:COMMITMENT]
+        if not seed or keys.commitment(seed, session.origin, index) != committed:
             raise Tampered(f"the shares of client {index} of the cohort open to another seed")
         removed.append(keys.self_mask_key(seed, session.digest, index))
     for index, secret in zip(missing.tolist(), mask_secrets, strict=True):

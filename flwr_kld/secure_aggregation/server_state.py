@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from flwr_kld.privacy.private import Private
 from flwr_kld.secure_aggregation.errors import EquivocatingSurvivors, Tampered
 from flwr_kld.secure_aggregation.graph import neighbour_table
-from flwr_kld.secure_aggregation.keys import SEAL_OVERHEAD
+from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD
 from flwr_kld.secure_aggregation.locks import unlock
 from flwr_kld.secure_aggregation.messages import (
-    ADVERT,
-    BOX,
+    COMMITMENT,
     LOCK,
     Advert,
     ClientMessage,
@@ -20,6 +19,8 @@ from flwr_kld.secure_aggregation.messages import (
     Phase,
     Reveal,
     SealedShares,
+    advert_layout,
+    box_size,
 )
 from flwr_kld.secure_aggregation.ring import word
 from flwr_kld.secure_aggregation.session import Session
@@ -46,11 +47,11 @@ class ServerState(Private):
     answered : NDArray[np.bool_]
         Shape [4, n]: whose answer came, by phase.
     adverts : NDArray
-        Shape [n]: one-use public keys and signature, as `ADVERT`.
+        Shape [n]: one-use public keys and signature, as `advert_layout`.
     commitments : NDArray
-        Shape [n], 32 bytes each: commitments to the seeds.
+        Shape [n], 32 bytes for each sum: commitments to the seeds.
     boxes : NDArray[np.uint8]
-        Shape [n, k, 84]: shares sealed by a client for its neighbour.
+        Shape [n, k, bytes]: shares sealed by a client for its neighbour.
     total : NDArray
         Shape [length]: sum of the masked vectors.
     locks : NDArray
@@ -86,9 +87,9 @@ class ServerState(Private):
         self.table = neighbour_table(session.order, k)
         self.mirror = k - 1 - np.arange(k)
         self.answered = np.zeros((_PHASES, n), dtype=bool)
-        self.adverts = np.zeros(n, dtype=ADVERT)
-        self.commitments = np.zeros(n, dtype="V32")
-        self.boxes = np.zeros((n, k, BOX), dtype=np.uint8)
+        self.adverts = np.zeros(n, dtype=advert_layout(session.sums))
+        self.commitments = np.zeros(n, dtype=f"V{COMMITMENT * session.sums}")
+        self.boxes = np.zeros((n, k, box_size(session.sums)), dtype=np.uint8)
         self.total = np.zeros(session.length, dtype=word(session.bits))
         self.locks = np.zeros((n, k), dtype=LOCK)
         self.reveals: dict[int, Reveal] = {}
@@ -130,11 +131,13 @@ class ServerState(Private):
         """
         index = message.sender
         if isinstance(message, Advert):
-            self.adverts[index] = (message.mask_key, message.seal_key, message.signature)
+            self._require_sums(len(message.mask_keys) // PUBLIC)
+            self.adverts[index] = (message.mask_keys, message.seal_key, message.signature)
         elif isinstance(message, SealedShares):
             told = self._exactly(message.boxes, self.advertised[self.table[index]])
-            self.boxes[index, told] = message.boxes.rows(BOX)
-            self.commitments[index] = message.commitment
+            self._require_sums(len(message.commitments) // COMMITMENT)
+            self.boxes[index, told] = message.boxes.rows(self.boxes.shape[-1])
+            self.commitments[index] = message.commitments
         elif isinstance(message, MaskedVector):
             vector = np.frombuffer(message.values, dtype=np.uint8)
             if len(vector) != self.total.nbytes:
@@ -182,6 +185,19 @@ class ServerState(Private):
     def survivors(self) -> bytes:
         """Digest of the list of survivors."""
         return self.session.survivors_digest(pack_bits(self.alive))
+
+    def following(self, session: Session) -> ServerState:
+        """Return what is known in the second sum's session: its keys, and who may take part."""
+        state = ServerState(session)
+        mask_keys, committed = self.adverts["mask_keys"].tolist(), self.commitments.tolist()
+        state.adverts["mask_keys"] = np.array([key[PUBLIC:] for key in mask_keys], f"V{PUBLIC}")
+        state.commitments[:] = np.array([one[COMMITMENT:] for one in committed], f"V{COMMITMENT}")
+        state.answered[Phase.ADVERTISE] = state.answered[Phase.SHARE] = self.alive
+        return state
+
+    def _require_sums(self, sums: int) -> None:
+        if sums != self.session.sums:
+            raise Tampered("the message is for another number of sums")
 
     def _exactly(self, slots: Slots, expected: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the mask of a client's slots: those that it was told of, no more and no fewer."""

@@ -1,9 +1,9 @@
-"""What everybody signs: the public parameters of one sum."""
+"""What everybody signs: the public parameters of a sum, or of two with one set-up of keys."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,9 +15,18 @@ from flwr_kld.secure_aggregation.graph import Shape, ring_order
 from flwr_kld.secure_aggregation.identity import Roster
 from flwr_kld.secure_aggregation.ring import check_bits
 from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
-from flwr_kld.secure_aggregation.wire import MAGIC, Reader, number, pack_bits, text, unpack_bits
+from flwr_kld.secure_aggregation.wire import (
+    MAGIC,
+    MOST_SUMS,
+    Reader,
+    number,
+    pack_bits,
+    text,
+    unpack_bits,
+)
 
 _KIND = 0
+_DIGEST = 32
 _LONGEST_TEXT = 255
 _LONGEST_VECTOR = 1 << 28
 _SPARSE = 16  # a roster this many times the cohort: positions are shorter than a bitmap
@@ -47,6 +56,10 @@ class Session:
         Neighbours of each client, and shares that open a secret.
     min_survivors : int
         Fewest clients that the sum may hold; more than half of the cohort.
+    sums : int
+        1, or 2 where keys are set up for a second sum over the survivors, too.
+    follows : bytes
+        Of a second sum: the digest of the first one's session, and of its list of survivors.
     """
 
     check: str
@@ -58,6 +71,8 @@ class Session:
     length: int
     shape: Shape
     min_survivors: int
+    sums: int = 1
+    follows: bytes = b""
 
     def __post_init__(self) -> None:
         positions = np.asarray(self.cohort)
@@ -70,6 +85,7 @@ class Session:
             bits=check_bits(self.bits),
             length=whole("length", self.length),
             min_survivors=whole("min_survivors", self.min_survivors),
+            sums=whole("sums", self.sums, least=1, most=MOST_SUMS),
         )
         n = len(self.cohort)
         if not (0 < len(self.check.encode()) <= _LONGEST_TEXT and len(self.plan) <= _LONGEST_TEXT):
@@ -83,6 +99,8 @@ class Session:
         self.shape.require_ring(n)
         if not n < 2 * self.min_survivors <= 2 * n:
             raise ThresholdTooLow("the survivors of a sum are more than half of its cohort")
+        if len(self.follows) not in (0, 2 * _DIGEST) or (self.follows and self.sums != 1):
+            raise Malformed("a session follows one other, and none follows that")
 
     @classmethod
     def open(
@@ -97,6 +115,7 @@ class Session:
         tolerance: Tolerance | None = None,
         shape: Shape | None = None,
         min_survivors: int = 0,
+        sums: int = 1,
     ) -> Session:
         """Set up a sum over named clients of the roster.
 
@@ -108,14 +127,20 @@ class Session:
             The graph itself, instead.
         min_survivors : int
             Raised to a majority of the cohort and to three.
+        sums : int
+            2 where the survivors are to be asked once more.
         """
         positions = tuple(sorted(roster.position(name) for name in cohort))
         n = len(positions)
         shape = shape or choose_shape(n, tolerance or Tolerance())
         least = max(min_survivors, n // 2 + 1, min(n, 3))
-        return cls(
-            check, plan, roster.fingerprint, len(roster), positions, bits, length, shape, least
-        )
+        who = roster.fingerprint, len(roster), positions
+        return cls(check, plan, *who, bits, length, shape, least, sums)
+
+    def following(self, alive: bytes, *, check: str, plan: str, length: int) -> Session:
+        """Return the session of the second sum over the survivors (bitmap) of this one."""
+        follows = self.digest + self.survivors_digest(alive)
+        return replace(self, check=check, plan=plan, length=length, sums=1, follows=follows)
 
     @property
     def size(self) -> int:
@@ -137,10 +162,15 @@ class Session:
         """First half of the digest: names the session in messages."""
         return self.digest[:16]
 
+    @property
+    def origin(self) -> bytes:
+        """Digest of the session that set up the keys: this one, or the one that it follows."""
+        return self.follows[:_DIGEST] or self.digest
+
     @cached_property
     def order(self) -> NDArray[np.int64]:
-        """Places around the circle, drawn from the digest."""
-        seed = hashlib.sha256(b"flwr-kld secure-sum 2 circle\0" + self.digest).digest()
+        """Places around the circle, drawn from the digest of the session that set up the keys."""
+        seed = hashlib.sha256(b"flwr-kld secure-sum 2 circle\0" + self.origin).digest()
         return ring_order(seed, self.size)
 
     def survivors_digest(self, alive: bytes) -> bytes:
@@ -156,7 +186,8 @@ class Session:
             members = pack_bits(mask)
         else:
             members = cohort.tobytes()
-        head = MAGIC + bytes([_KIND, self.bits]) + text(self.check) + text(self.plan) + self.roster
+        head = MAGIC + bytes([_KIND, self.bits, self.sums, len(self.follows)]) + self.follows
+        head += text(self.check) + text(self.plan) + self.roster
         sizes = (self.length, self.shape.neighbours, self.shape.threshold, self.min_survivors)
         numbers = b"".join(map(number, (*sizes, self.listed, self.size)))
         return head + numbers + members
@@ -173,7 +204,7 @@ class Session:
         reader = Reader(data)
         if reader.take(4) != MAGIC or reader.number(1) != _KIND:
             raise Malformed("not the opening of a secure sum, or of another version")
-        bits = reader.number(1)
+        bits, sums, follows = reader.number(1), reader.number(1), reader.take(reader.number(1))
         check, plan, roster = reader.text(), reader.text(), reader.take(32)
         length, neighbours, threshold, least, listed, n = (reader.number() for _ in range(6))
         if listed <= _SPARSE * n:
@@ -181,8 +212,9 @@ class Session:
         else:
             positions = np.frombuffer(reader.take(4 * n), dtype="<u4").astype(np.int64)
         reader.end()
-        if len(positions) != n or bits not in (32, 64):
-            raise Malformed("the session's ring or number of clients is wrong")
+        if len(positions) != n or bits not in (32, 64) or sums not in (1, MOST_SUMS):
+            raise Malformed("the session's ring, or its number of clients or sums, is wrong")
         shape = Shape(neighbours, threshold)
         cohort = tuple(positions.tolist())
-        return cls(check, plan, roster, listed, cohort, bits, length, shape, least)
+        sizes = bits, length, shape, least
+        return cls(check, plan, roster, listed, cohort, *sizes, sums, follows)

@@ -12,6 +12,8 @@ from flwr_kld.secure_aggregation.errors import Malformed
 
 MAGIC = b"kss2"
 """Name and version of the protocol; another version is refused."""
+MOST_SUMS = 2
+"""Sums that one set-up of keys serves: those of a check that decides."""
 
 
 class Reader:

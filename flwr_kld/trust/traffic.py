@@ -17,9 +17,9 @@ from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.secure_aggregation import messages as sums
+from flwr_kld.secure_aggregation import messages
 from flwr_kld.secure_aggregation.identity import SIGNATURE, Roster
-from flwr_kld.secure_aggregation.keys import SEAL_OVERHEAD
+from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD
 from flwr_kld.secure_aggregation.masks import KEY
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import SHARE
@@ -62,9 +62,12 @@ def split_traffic(question: Question, terms: SplitTerms) -> Traffic:
 
 
 def secure_traffic(
-    question: Question, noise: NoiseTerms | None, clients: int, known: int
+    question: Question, noise: NoiseTerms | None, clients: int, known: int, twice: bool
 ) -> Traffic:
-    """Return what a secure sum of `clients` takes, of those whose keys are `known`."""
+    """Return what a secure sum of `clients` takes, of those whose keys are `known`.
+
+    Where they are asked `twice`, keys are set up for both sums along with the first.
+    """
     roster = Roster({f"{i:0{_NAME}d}": i.to_bytes(32, "little") for i in range(known)})
     counts = question.scores is None
     counted = counts and noise is not None and noise.guarantee.total_is_public
@@ -76,6 +79,7 @@ def secure_traffic(
         clients=clients,
         length=terms.length,
         word=_WORD,
+        sums=(2 if counts else 0) if twice else 1,
     )
     return Traffic(_payload(terms.to_config()) + sum(size + _MEMBER for size in down), sum(up))
 
@@ -94,7 +98,7 @@ def _size(value: Any) -> int:
 
 
 def payload_of_sum(
-    roster: Roster, *, check: str, plan: str, clients: int, length: int, word: int
+    roster: Roster, *, check: str, plan: str, clients: int, length: int, word: int, sums: int
 ) -> tuple[list[int], list[int]]:
     """Return the bytes of each message that a client of a sum without dropouts is sent and sends.
 
@@ -110,28 +114,40 @@ def payload_of_sum(
         Numbers in a client's vector.
     word : int
         Bytes of each word.
+    sums : int
+        That keys are set up for: 0 where they were, along with the sum before.
     """
-    shape = choose_shape(clients, Tolerance())
+    shape, everybody = choose_shape(clients, Tolerance()), bytes((clients + 7) // 8)
     participants = list(roster.names[:clients])
-    session = Session.open(roster, participants, check=check, plan=plan, length=length, shape=shape)
+    session = Session.open(
+        roster, participants, check=check, plan=plan, length=length, shape=shape, sums=sums or 2
+    )
+    if not sums:
+        session = session.following(everybody, check=check, plan=plan, length=length)
     k, tag = shape.neighbours, session.tag
-    key, digest, signature = bytes(32), bytes(32), bytes(SIGNATURE)
+    digest, signature = bytes(32), bytes(SIGNATURE)
 
     def slots(width: int) -> Slots:
         return Slots.of(np.ones(k, dtype=bool), np.zeros((k, width), dtype=np.uint8))
 
-    everybody = bytes((clients + 7) // 8)
     sealed = bytes(SHARE * (k + 1) + SEAL_OVERHEAD)
-    down = [
-        session.to_bytes(),
-        sums.Adverts(tag, slots(sums.ADVERT.itemsize)).to_bytes(),
-        sums.Deliveries(tag, slots(sums.BOX)).to_bytes(),
-        sums.Survivors(tag, clients, everybody).to_bytes(),
-    ]
-    up = [
-        sums.Advert(tag, 0, signature, key, key).to_bytes(),
-        sums.SealedShares(tag, 0, signature, digest, slots(sums.BOX)).to_bytes(),
-        sums.MaskedVector(tag, 0, signature, bytes(word * length)).to_bytes(),
-        sums.Reveal(tag, 0, signature, digest, slots(sums.LOCK.itemsize), sealed).to_bytes(),
+    down, up = [session.to_bytes()], list[bytes]()
+    if sums:
+        boxes, keys = slots(messages.box_size(sums)), bytes(PUBLIC)
+        adverts = slots(messages.advert_layout(sums).itemsize)
+        down += [
+            messages.Adverts(tag, sums, adverts).to_bytes(),
+            messages.Deliveries(tag, sums, boxes).to_bytes(),
+        ]
+        up += [
+            messages.Advert(tag, 0, signature, sums * keys, keys).to_bytes(),
+            messages.SealedShares(tag, 0, signature, sums * digest, boxes).to_bytes(),
+        ]
+    down += [messages.Survivors(tag, clients, everybody).to_bytes()]
+    up += [
+        messages.MaskedVector(tag, 0, signature, bytes(word * length)).to_bytes(),
+        messages.Reveal(
+            tag, 0, signature, digest, slots(messages.LOCK.itemsize), sealed
+        ).to_bytes(),
     ]
     return list(map(len, down)), list(map(len, up))

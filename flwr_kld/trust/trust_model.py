@@ -169,7 +169,15 @@ class Trust(ABC):
             return CLIENTS_ADD_NOISE
         return SERVER_SEES_SUM if hides_parts else SERVER_SEES_PARTS
 
-    def traffic(self, plan: QueryPlan, *, aggregation: str, clients: int, known: int) -> Traffic:
+    def traffic(
+        self,
+        plan: QueryPlan,
+        *,
+        aggregation: str,
+        clients: int,
+        known: int,
+        twice: bool = False,
+    ) -> Traffic:
         """Return what a client is sent and sends in one exchange in which everybody answers.
 
         Parameters
@@ -180,12 +188,15 @@ class Trust(ABC):
             Number of clients that are asked.
         known : int
             That might be: clients of a secure sum know everybody's key.
+        twice : bool
+            Whether these clients are asked in both halves of a check: first for counts, then for
+            sums of scores. A secure sum sets up its keys for both along with the first.
         """
         question = self._question(plan, clients)
         if self.release_terms is not None:
             return sealed_traffic(question, self.release_terms)
         if aggregation == "secure-sum":
-            return secure_traffic(question, self.terms_of(plan), clients, known)
+            return secure_traffic(question, self.terms_of(plan), clients, known, twice)
         return plain_traffic(question)
 
     def _question(self, plan: QueryPlan, clients: int) -> Question:

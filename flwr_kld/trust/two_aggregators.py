@@ -104,7 +104,15 @@ class TwoAggregators(CentralNoise):
         """Say who sees what of a check."""
         return AGGREGATORS_SEE_SHARES
 
-    def traffic(self, plan: QueryPlan, *, aggregation: str, clients: int, known: int) -> Traffic:
+    def traffic(
+        self,
+        plan: QueryPlan,
+        *,
+        aggregation: str,
+        clients: int,
+        known: int,
+        twice: bool = False,
+    ) -> Traffic:
         """Return what a client is sent and sends in one exchange."""
         return split_traffic(self._question(plan, clients), self.release_of(plan))
 

@@ -8,6 +8,7 @@ import copy
 import logging
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Barrier
 
 import pytest
@@ -25,6 +26,7 @@ from flwr_kld.clients import (
 from flwr_kld.clients.check_memory import claim
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Distributed,
@@ -145,6 +147,41 @@ def test_of_copies_at_once_one_is_answered(check, messages):
     check(grid := AtOnce(federation(loads)))
     one_answer_each(grid, messages)
     assert sorted(loads) == list(range(1000, 1000 + NODES))  # refused before anything is computed
+
+
+@pytest.mark.parametrize("honest_first", [True, False])
+def test_copies_of_a_state_take_part_in_one_second_sum(honest_first):
+    """The secrets kept for it would serve two: both shares of a client's secrets would be shown."""
+    app, answers = federation([]), []
+
+    def renamed(message):
+        other = copy.deepcopy(message)
+        other.content["terms"]["check"] = "another"
+        (payload,) = other.content["phase"].values()
+        session = replace(Session.from_bytes(payload), check="another")
+        other.content["phase"]["0"] = session.to_bytes()
+        return other
+
+    def twice(message, context):
+        phase = message.content.get("phase")
+        if context.node_id != 1000 or "terms" not in message.content:
+            return app(message, context)
+        if not Session.from_bytes(phase["0"]).follows:
+            return app(message, context)
+        other, copied = renamed(message), copy.deepcopy(context)
+        if honest_first:
+            reply = app(message, context)
+            answers.extend([reply, app(other, copied)])
+            return reply
+        answers.append(app(other, copied))
+        answers.append(app(message, context))
+        return answers[-1]
+
+    grid = InProcessGrid(twice, NODES)
+    trust = Distributed(epsilon=1.0, min_survivors=NODES - 1)
+    KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.1).check(grid)
+    assert [answered(reply) for reply in answers] == [True, False]
+    assert "AnsweredAlready" in str(answers[1].content["answer"])
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_clients_refuse_a_key_used_twice():
     rows = message.adverts.items(128)
     peer = int(total.client(0)._seat.neighbours[1])
     body = rows[0][:64]  # a neighbour signs another's keys as its own
-    text = signed_text(total.session.digest, Advert.kind, peer, body)
+    text = signed_text(total.session.digest, Advert.kind, peer, b"\1" + body)
     rows[1] = body + total.who[total.server.name(peer)].sign(text)
     with pytest.raises(errors.KeyReused):
         ask(
@@ -82,7 +82,7 @@ def test_clients_refuse_their_own_key_as_a_neighbours():
     rows = message.adverts.items(128)
     peer = int(total.client(0)._seat.neighbours[0])
     body = rows[0][:32] + own.seal_key
-    text = signed_text(total.session.digest, Advert.kind, peer, body)
+    text = signed_text(total.session.digest, Advert.kind, peer, b"\1" + body)
     rows[0] = body + total.who[total.server.name(peer)].sign(text)
     echoed = replace(message.adverts, data=b"".join(rows))
     with pytest.raises(errors.KeyReused):
@@ -95,7 +95,7 @@ def test_clients_refuse_a_key_of_low_order():
     rows = message.adverts.items(128)
     peer = int(total.client(0)._seat.neighbours[0])
     body = rows[0][:32] + bytes(32)
-    text = signed_text(total.session.digest, Advert.kind, peer, body)
+    text = signed_text(total.session.digest, Advert.kind, peer, b"\1" + body)
     rows[0] = body + total.who[total.server.name(peer)].sign(text)
     with pytest.raises(errors.Tampered):
         ask(

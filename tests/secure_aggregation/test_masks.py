@@ -54,7 +54,7 @@ def test_the_keys_of_a_real_sum_have_full_entropy(monkeypatch):
         keys.extend(added + removed)
         apply_masks(vector, added, removed)
 
-    monkeypatch.setattr("flwr_kld.secure_aggregation.client.apply_masks", spy)
+    monkeypatch.setattr("flwr_kld.secure_aggregation.client_state.apply_masks", spy)
     for trial in range(20):
         total = Sum(session_of(6, check=f"{trial}"), np.zeros((6, 4), np.uint32))
         total.until(Phase.REVEAL)
