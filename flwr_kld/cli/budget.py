@@ -43,7 +43,7 @@ def budget(
     ] = "pld",
     app: Annotated[
         Path | None,
-        typer.Option(help="Hold the budget against the checks of this Flower app's schedule."),
+        typer.Option(help="Say whether the budget sustains this Flower app's scheduled checks."),
     ] = None,
     schedule: Annotated[
         str, typer.Option(help="With --app: a cron expression, in UTC, or 'every 6h'.")

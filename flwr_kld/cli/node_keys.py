@@ -25,7 +25,7 @@ def make(
         Path, typer.Argument(help="The node's key: 32 bytes that only its owner may read.")
     ],
 ) -> None:
-    """Make a node's key, unless it is there, and print its public key.
+    """Make a node's key, unless the file has one already, and print its public key.
 
     To be run on the node, by the user that runs its SuperNode. The key stays there; the public key
     goes into the roster.

@@ -17,7 +17,7 @@ Ledger = Annotated[
 Population = Annotated[
     str,
     typer.Option(
-        envvar="FLWR_KLD_POPULATION", help="Population whose budget and history are meant."
+        envvar="FLWR_KLD_POPULATION", help="Population whose budget and history are used."
     ),
 ]
 Predictor = Annotated[

@@ -74,7 +74,7 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast error, smallest drift found, epsilon a year, bytes and seconds; asks nobody."""
+    """Forecast error, smallest drift found, epsilon a year, bytes, seconds; no client is asked."""
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting
     from flwr_kld.planner import plan as forecasts

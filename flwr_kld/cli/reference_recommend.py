@@ -42,7 +42,7 @@ def recommend(
 ) -> None:
     """Say whether integrally private draws or clients' noised histogram make the better reference.
 
-    Both are simulated on a public guess of the data; asks nobody.
+    Both are simulated on a public guess of the data; no client is asked.
     """
     # Imported here: the other commands do without it.
     from flwr_kld.integral import recommend as advise
