@@ -191,7 +191,10 @@ def _compared(
             install = f"pip install 'flwr{flower_needed()}' on them"
             yield Finding("nodes", "failed", words, install)
         elif installed.flwr_kld != server.flwr_kld:
-            words += f"; the server has {server.flwr_kld}, which speaks the same messages"
+            words += (
+                f"; the server has {server.flwr_kld}: the same messages, but secure sums and seals "
+                "have versions of their own"
+            )
             yield Finding("nodes", "warning", words, "install the same flwr-kld on all")
         else:
             yield Finding("nodes", "ok", words)
