@@ -142,7 +142,7 @@ FOUND = {
     ),
     "another release": (
         log(line(7), line(8, flwr_kld="1.0.1")), 0,
-        r"warn nodes: 1 of 2 \(8\): .*the same messages, but secure sums .*\n +next: install the same",
+        r"warn nodes: 1 of 2 \(8\): .*the same messages, but secure sums.*\n +next: install the",
     ),
     "another release here": (
         line("server", flwr_kld="1.0.1") + line(7, flwr_kld="1.0.1") + f"{MARK} asked [7]\n", 0,
