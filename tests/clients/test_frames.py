@@ -189,7 +189,7 @@ def test_no_frame_of_a_check_through_an_aggregator_does(name):
     assert not seen_in_frames(lambda: check(grid()), *OWN)
 
 
-COUNTING, SUMMING = "flwr_kld.counts.private_counts", "flwr_kld.secure_aggregation.client"
+COUNTING, SUMMING = "flwr_kld.counts.private_counts", "flwr_kld.secure_aggregation"
 STEPS = [
     *(f"flwr_kld.domain.labels.Labels.{name}" for name in ("encode", "holds")),
     "flwr_kld.clients.own_records.Records.label",
@@ -201,9 +201,10 @@ STEPS = [
     *(f"{COUNTING}.ClearSum.{name}" for name in ("release", "release_number", "release_noised")),
     "flwr_kld.counts.scalar.ScalarFunction.on_grid",
     "flwr_kld.privacy.clip.Clip.apply",
-    *(f"{SUMMING}.{name}" for name in ("checked", "apply_masks", "Seat.signed", "SumClient.mask")),
-    "flwr_kld.secure_aggregation.keys.mask_key",
-    "flwr_kld.secure_aggregation.client_state.ClientState.next",
+    *(f"{SUMMING}.client.SumClient.{name}" for name in ("mask", "mask_again")),
+    *(f"{SUMMING}.client_state.{name}" for name in ("checked", "apply_masks")),
+    *(f"{SUMMING}.client_state.ClientState.{name}" for name in ("masked", "next")),
+    *(f"{SUMMING}.{name}" for name in ("seat.Seat.signed", "keys.mask_key")),
     "flwr_kld.clients.sealed_counts.seal",
     "flwr_kld.clients.aggregator.open_sealed",
     "flwr_kld.clients.split_counts.split",

@@ -154,7 +154,7 @@ def test_no_client_tells_the_exact_sum_of_its_numbers(way, monkeypatch):
         return honest(question, noise, True, bits, roster)
 
     monkeypatch.setattr(secure_sum, "SumTerms", lying)
-    with pytest.raises(CheckFailed, match="exact number of records"):
+    with pytest.raises(CheckFailed, match="number of records, which has to be hidden"):
         released(way, plan_of("client"), grid(way))
 
 
