@@ -115,7 +115,9 @@ def main() -> None:
         url = f"sqlite:///{Path(folder) / 'drift.db'}"
         fill(Ledger(url), report, chosen.checks)
         LedgerView(url).spent("default")  # the first composition imports what composes
-        app = Door(site(Pages(LedgerView(url))), token=None)
+        pages = Pages(LedgerView(url))
+        pages.warm_up()  # as `flwr-kld serve` does when it starts
+        app = Door(site(pages), token=None)
         client = TestClient(app, base_url="http://localhost")
         client.get("/style.css")
         old = chosen.checks // 2
