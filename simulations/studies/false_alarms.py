@@ -4,7 +4,7 @@ Run ``python simulations/studies/false_alarms.py [--runs 200] [--workers 2] [--o
 world nothing drifts, or D_θ is exactly what is tolerated; see ``null_worlds.py``. A year is 365
 checks; at most 5 % of years may alarm, by evidence over checks or by a single one. Forty years
 share their first halves, hence their witnesses: each has cohorts and noise of its own in the halves
-that decide. Where the same records are asked every day, years share nothing and are fewer.
+that decide. Where the same records are asked every day, years share nothing.
 Writes ``false_alarms.csv``, ``false_alarms.json`` and ``false_alarms.png``.
 """
 
@@ -29,8 +29,6 @@ DAYS = 365
 ALARM = Alarm(horizon=DAYS)
 _TOGETHER = 40
 """Years that share their first halves."""
-_FEWER = 6
-"""Times fewer years where they share nothing."""
 _SURE = 0.95
 
 
@@ -80,7 +78,7 @@ def live(item: tuple[int, int, int]) -> Lived:
 def jobs(world: World, number: int, years: int) -> list[tuple[int, int, int]]:
     """Cut a world's years into pieces of work."""
     if world.same:
-        return [(number, seed, 1) for seed in range(math.ceil(years / _FEWER))]
+        return [(number, seed, 1) for seed in range(years)]
     together = min(_TOGETHER, years)
     return [(number, seed, together) for seed in range(math.ceil(years / together))]
 

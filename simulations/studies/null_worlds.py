@@ -63,7 +63,7 @@ class World:
         D_θ: 0 or the threshold.
     same : bool
         Whether the same clients with the same records are asked in each check: a year then shares
-        nothing with another one, and fewer are simulated.
+        nothing with another one.
     """
 
     name: str
