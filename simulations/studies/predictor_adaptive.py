@@ -13,10 +13,7 @@ Writes ``predictor_adaptive.csv``, ``.json`` and ``.png``.
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -32,9 +29,10 @@ from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.query import Query
 from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_hard_instance import hard_class
 from flwr_kld.simulations.studies.predictor_learners import FAMILIES, Floats, hypotheses_of
-from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete, seed_of
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, seed_of
 from flwr_kld.simulations.studies.runner import Row, save, show
 
 BATCH, HORIZON, LABELS = 100, 10_000, 1_000
@@ -229,25 +227,14 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__, out="out/predictor_adaptive")
     parser.add_argument("--runs", type=int, default=16, help="instances of each setting")
     parser.add_argument("--horizon", type=int, default=HORIZON, help="reports")
     parser.add_argument("--labels", type=int, default=LABELS, help="M")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
-    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
-    parser.add_argument("--out", type=Path, default=Path("out/predictor_adaptive"))
     chosen, console = parser.parse_args(arguments), Console()
     tasks = tasks_of(chosen.runs, chosen.horizon, chosen.labels)
-    kept = Kept(chosen.out / "results")
-    try:
-        with kept.held():
-            complete(
-                measure, None, tasks, kept,
-                workers=chosen.workers, address=chosen.address, console=console,
-            )  # fmt: skip
-            rows = rows_of(tasks, kept)
-    except ValueError as error:
-        sys.exit(str(error))
+    kept = computed(measure, None, tasks, chosen, console)
+    rows = rows_of(tasks, kept)
     show("KL-risk over the uniform mixture's, rounds of 100", rows, console)
     seconds = sum(float(result["cpu"]) for task in tasks if (result := kept.load(task)))
     console.print(f"Every query asked is epsilon-private. {seconds:.0f} CPU seconds.")

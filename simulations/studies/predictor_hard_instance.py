@@ -15,11 +15,8 @@ Writes ``predictor_hard_instance.csv`` and ``predictor_selection.csv``.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import math
-import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import pairwise, product
@@ -33,6 +30,7 @@ from scipy.linalg import hadamard
 
 from flwr_kld.predictors import BayesMixture, LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors.risk_bound import kl_risk_bound
+from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_learners import (
     AdaHedge,
     Floats,
@@ -42,7 +40,7 @@ from flwr_kld.simulations.studies.predictor_learners import (
     hypotheses_of,
     run,
 )
-from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration
 
 EPSILON, HORIZON, PAIRS = 1.0, 100_000, (31, 127)
 LEARNERS = (
@@ -265,22 +263,12 @@ def tasks_of(*, quick: bool) -> list[Configuration]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run both parts."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__, out="out/predictor_hard_instance")
     parser.add_argument("--quick", action="store_true", help="|F| = 62 and two repeats")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
-    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
-    parser.add_argument("--out", type=Path, default=Path("out/predictor_hard_instance"))
     chosen, console = parser.parse_args(arguments), Console()
-    tasks, kept = tasks_of(quick=chosen.quick), Kept(chosen.out / "results")
-    try:
-        with kept.held():
-            complete(
-                measure, None, tasks, kept,
-                workers=chosen.workers, address=chosen.address, console=console,
-            )  # fmt: skip
-            found = [(task, result) for task in tasks if (result := kept.load(task))]
-    except ValueError as error:
-        sys.exit(str(error))
+    tasks = tasks_of(quick=chosen.quick)
+    kept = computed(measure, None, tasks, chosen, console)
+    found = [(task, result) for task in tasks if (result := kept.load(task))]
     risks = [
         Risk(2 * t["pairs"], t["method"], t["repeat"], float(r["risk"]), float(r["mean_tv"]))
         for t, r in found

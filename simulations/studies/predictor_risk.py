@@ -15,11 +15,8 @@ draws K noises a report. Writes ``predictor_risk.csv`` (every setting and repeat
 
 from __future__ import annotations
 
-import argparse
 import csv
 import math
-import os
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
@@ -33,6 +30,7 @@ from rich.table import Table
 from flwr_kld._extras import require
 from flwr_kld.predictors import BayesMixture, Hypotheses, LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors.risk_bound import kl_risk_bound
+from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_learners import (
     AdaHedge,
     Floats,
@@ -44,7 +42,7 @@ from flwr_kld.simulations.studies.predictor_learners import (
     hypotheses_of,
     run,
 )
-from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept
 
 HORIZONS = (1_000, 10_000, 100_000)
 HYPOTHESES, LABELS, EPSILONS = (2, 10, 100), (10, 1_000, 65_536), (0.5, 1.0, 4.0)
@@ -258,13 +256,10 @@ def save(rows: list[Row], out: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__, out="out/predictor_risk")
     parser.add_argument("--quick", action="store_true", help="M = 1000, T = 10,000, two repeats")
     parser.add_argument("--labels", type=int, nargs="*", default=LABELS, help="values of M")
     parser.add_argument("--repeats", type=int, default=8, help="instances of each setting")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
-    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
-    parser.add_argument("--out", type=Path, default=Path("out/predictor_risk"))
     chosen, console = parser.parse_args(arguments), Console()
     labels = (1_000,) if chosen.quick else tuple(chosen.labels)
     horizons = (10_000,) if chosen.quick else HORIZONS
@@ -275,16 +270,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for family, epsilon in product(FAMILIES, EPSILONS)
         for repeat in range(2 if chosen.quick else chosen.repeats)
     ]  # fmt: skip
-    kept = Kept(chosen.out / "results")
-    try:
-        with kept.held():
-            complete(
-                measure, None, tasks, kept,
-                workers=chosen.workers, address=chosen.address, console=console,
-            )  # fmt: skip
-            rows = rows_of(tasks, kept)
-    except ValueError as error:
-        sys.exit(str(error))
+    kept = computed(measure, None, tasks, chosen, console)
+    rows = rows_of(tasks, kept)
     show(rows, console)
     save(rows, chosen.out)
     console.print(f"Saved predictor_risk.csv and predictor_risk.png in {chosen.out}")

@@ -15,10 +15,7 @@ Writes ``predictor_select.csv``, ``.json`` and ``.png``.
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -33,9 +30,10 @@ from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.selection import PairScores, select
 from flwr_kld.predictors.tally import RowCounts
+from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_hard_instance import perturbed
 from flwr_kld.simulations.studies.predictor_learners import Floats, hypotheses_of
-from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete, seed_of
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, seed_of
 from flwr_kld.simulations.studies.runner import Row, save, show
 
 HYPOTHESES = (2, 4, 8, 16, 32, 64, 128)
@@ -218,24 +216,13 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__, out="out/predictor_select")
     parser.add_argument("--runs", type=int, default=40, help="of each setting, in blocks of 8")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
-    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
     parser.add_argument("--most", type=int, default=max(HYPOTHESES), help="largest K")
-    parser.add_argument("--out", type=Path, default=Path("out/predictor_select"))
     chosen, console = parser.parse_args(arguments), Console()
     tasks = tasks_of(chosen.runs, [k for k in HYPOTHESES if k <= chosen.most])
-    kept = Kept(chosen.out / "results")
-    try:
-        with kept.held():
-            complete(
-                measure, None, tasks, kept,
-                workers=chosen.workers, address=chosen.address, console=console,
-            )  # fmt: skip
-            rows = rows_of(tasks, kept)
-    except ValueError as error:
-        sys.exit(str(error))
+    kept = computed(measure, None, tasks, chosen, console)
+    rows = rows_of(tasks, kept)
     show("reports until the selection is right with probability .9", rows, console)
     found = exponents(rows)
     console.print(f"exponents: {found}")

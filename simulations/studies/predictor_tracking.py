@@ -13,10 +13,7 @@ Writes ``predictor_tracking.csv`` (every run) and ``predictor_tracking.png`` (we
 
 from __future__ import annotations
 
-import argparse
 import csv
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import product
@@ -36,7 +33,8 @@ from flwr_kld.privacy.bits import BitSource, SeededBits
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
-from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, complete, seed_of
+from flwr_kld.simulations.studies.commands import computed, parser_of
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 
 ROUNDS, SWITCH, COHORT = 120, 60, 200
 AMOUNTS = (0.7, 0.5, 0.3)
@@ -203,25 +201,15 @@ def tasks_of(*, quick: bool) -> list[Configuration]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__, out="out/predictor_tracking")
     parser.add_argument("--quick", action="store_true", help="20 runs a setting, targets only")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
-    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
-    parser.add_argument("--out", type=Path, default=Path("out/predictor_tracking"))
     chosen, console = parser.parse_args(arguments), Console()
     with console.status("writing"):
         clients, reference = Clients(WRITERS), written(1_000_000, WRITERS)
     candidates = {amount: scenarios(*reference, amount) for amount in AMOUNTS}
-    tasks, kept = tasks_of(quick=chosen.quick), Kept(chosen.out / "results")
-    try:
-        with kept.held():
-            complete(
-                measure, (clients, candidates), tasks, kept,
-                workers=chosen.workers, address=chosen.address, console=console,
-            )  # fmt: skip
-            found = [(task, kept.load(task)) for task in tasks]
-    except ValueError as error:
-        sys.exit(str(error))
+    tasks = tasks_of(quick=chosen.quick)
+    kept = computed(measure, (clients, candidates), tasks, chosen, console)
+    found = [(task, kept.load(task)) for task in tasks]
     outcomes, shown = [], np.empty((0, 0))
     for task, result in found:
         if result is not None:

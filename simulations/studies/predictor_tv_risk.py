@@ -9,10 +9,7 @@ whether √(K/T)/ε can be reached. Writes ``predictor_tv_risk.csv``, ``.json`` 
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -22,6 +19,7 @@ import numpy as np
 from rich.console import Console
 
 from flwr_kld._extras import require
+from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_hard_instance import learner_of, perturbed
 from flwr_kld.simulations.studies.predictor_learners import run
 from flwr_kld.simulations.studies.predictor_risk import theorem
@@ -29,7 +27,6 @@ from flwr_kld.simulations.studies.resumable import (
     Arrays,
     Configuration,
     Kept,
-    complete,
     seed_of,
 )
 from flwr_kld.simulations.studies.runner import Row, save, show
@@ -154,24 +151,13 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__, out="out/predictor_tv_risk")
     parser.add_argument("--repeats", type=int, default=8, help="runs of each class")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="0: no Ray")
-    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
     parser.add_argument("--longest", type=int, default=max(HORIZONS), help="largest T")
-    parser.add_argument("--out", type=Path, default=Path("out/predictor_tv_risk"))
     chosen, console = parser.parse_args(arguments), Console()
     tasks = tasks_of(chosen.repeats, [t for t in HORIZONS if t <= chosen.longest])
-    kept = Kept(chosen.out / "results")
-    try:
-        with kept.held():
-            complete(
-                measure, None, tasks, kept,
-                workers=chosen.workers, address=chosen.address, console=console,
-            )  # fmt: skip
-            rows = rows_of(tasks, kept)
-    except ValueError as error:
-        sys.exit(str(error))
+    kept = computed(measure, None, tasks, chosen, console)
+    rows = rows_of(tasks, kept)
     show("averaged TV-risk, worst distance", rows, console)
     found = exponents(rows)
     console.print(f"exponent over √(K/T)/ε: {found}")

@@ -9,40 +9,32 @@ stopped or killed. Writes ``priest_kld.csv``, ``priest_kld.json``, ``theorems.cs
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.priest_kld.figures import draw
 from flwr_kld.simulations.studies.priest_kld.measure import measure
 from flwr_kld.simulations.studies.priest_kld.settings import CLIENTS, DRAWS, Study
 from flwr_kld.simulations.studies.priest_kld.summary import best, curves, rows_of, summary_of
 from flwr_kld.simulations.studies.priest_kld.theorems import theorem_rows, theorem_summary
 from flwr_kld.simulations.studies.priest_kld.written import WRITERS, Written
-from flwr_kld.simulations.studies.resumable import Kept, complete
+from flwr_kld.simulations.studies.resumable import Kept
 from flwr_kld.simulations.studies.runner import save, show
 
 
 def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__, out="out/study")
     parser.add_argument(
         "--data",
         default="digits",
         help=f".npz file, LEAF folder, femnist, or digits: {WRITERS:,} writers who redraw them",
     )
     parser.add_argument("--repeats", type=int, default=50, help="of each setting")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=os.cpu_count() or 1,
-        help="on this machine; 0: in this process, without Ray",
-    )
-    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
-    parser.add_argument("--out", type=Path, default=Path("out/study"), help="folder to write")
     parser.add_argument("--smoke", action="store_true", help="two digits, once: seconds")
     return parser.parse_args(arguments)
 
@@ -67,21 +59,13 @@ def report(study: Study, written: Written, kept: Kept, out: Path, console: Conso
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
     chosen, console = options(arguments), Console()
-    kept = Kept(chosen.out / "results")
     try:
-        with kept.held():
-            written = Written.load(chosen.data, CLIENTS if chosen.smoke else WRITERS)
-            study = Study.smoke(written) if chosen.smoke else Study.of(written, chosen.repeats)
-            complete(
-                measure, written, study.tasks, kept,
-                workers=chosen.workers, address=chosen.address, console=console,
-            )  # fmt: skip
-            report(study, written, kept, chosen.out, console)
+        written = Written.load(chosen.data, CLIENTS if chosen.smoke else WRITERS)
     except ValueError as error:
         sys.exit(str(error))
-    except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here")
-        sys.exit(130)
+    study = Study.smoke(written) if chosen.smoke else Study.of(written, chosen.repeats)
+    kept = computed(measure, written, study.tasks, chosen, console)
+    report(study, written, kept, chosen.out, console)
 
 
 if __name__ == "__main__":
