@@ -162,6 +162,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
                 outlasts=leader.outlasts,
                 risk_bound=None if bound is None else float(bound[leader.index]),
                 reports=self.taken,
+                refuted=predictor.refuted,
             ),
             guarantee=predictor.guarantee,
             cohort=self._seen(asked, taken, exchange.left_out),

@@ -118,6 +118,11 @@ class Predictor(ABC):
         """Proportions of the hypotheses, shape [K], that explain the reports; None if not known."""
         return None
 
+    @property
+    def refuted(self) -> bool | None:
+        """Whether reports refute every hypothesis; None if that is not tested."""
+        return None
+
     def risk_bound(self, rounds: int, batch: int, context: str = "") -> Floats | None:
         """Bound on the KL-risk of some rounds of `batch` reports, for each true hypothesis.
 

@@ -10,6 +10,8 @@ from flwr_kld.report.words import aside
 
 LOCAL = "local"
 """Trust model of a round, and under which name the ledger keeps what it cost."""
+_NAMED = 3
+"""Candidates of a mixture that are named: the largest."""
 
 
 def round_key(name: str, number: int) -> str:
@@ -48,6 +50,9 @@ class Learnt:
         if the predictor claims none.
     reports : int
         Reports that all rounds took in.
+    refuted : bool or None
+        Whether the recent rounds refute every candidate, so that predictions follow `mixture` and
+        not `weights`; None where that is not tested, and in reports of earlier versions.
     """
 
     weights: dict[str, float]
@@ -58,8 +63,22 @@ class Learnt:
     outlasts: int
     risk_bound: float | None
     reports: int
+    refuted: bool | None = None
+
+    @property
+    def largest(self) -> list[tuple[str, float]]:
+        """The candidates that contribute most to the mixture, largest first."""
+        return sorted(self.mixture.items(), key=lambda part: -part[1])[:_NAMED]
+
+    @property
+    def led_by(self) -> str:
+        """The leader, and whether even that one is refuted."""
+        return f"{self.leader} (refuted)" if self.refuted else self.leader
 
     def __str__(self) -> str:
+        if self.refuted:
+            parts = ", ".join(f"{part:.0%} {name!r}" for name, part in self.largest)
+            return f"no candidate alone explains the reports; the mixture that does best: {parts}"
         return (
             f"clients follow {self.leader!r} (weight {self.weights[self.leader]:.3f}, log-odds "
             f"{self.log_odds:.1f} nats, lies outlasted: {self.outlasts})"

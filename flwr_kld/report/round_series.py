@@ -16,6 +16,7 @@ from flwr_kld.report.sight import LOCAL_VIEWS
 _PATHS = {
     "name": "name", "round": "round", "leader": "reading.leader", "log_odds": "reading.log_odds",
     "swing": "reading.swing", "outlasts": "reading.outlasts", "risk_bound": "reading.risk_bound",
+    "refuted": "reading.refuted",
     "epsilon": "guarantee.epsilon", "delta": "guarantee.delta", "epsilon_left": "cost.left",
     "asked": "cohort.asked", "taken": "cohort.survivors", "reports": "reading.reports",
     "seconds": "cost.seconds", "asking": "cost.asking", "waiting": "cost.waiting",
@@ -85,7 +86,7 @@ def _cells(point: Point[PredictorReport]) -> tuple[str, ...]:
     learnt = report.reading
     return (
         str(point.number),
-        learnt.leader,
+        learnt.led_by,
         f"{learnt.weights[learnt.leader]:.1%}",
         f"{learnt.log_odds:.2f}",
         f"{learnt.outlasts:,}",

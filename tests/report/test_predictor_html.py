@@ -55,6 +55,20 @@ def test_a_lead_of_one_lie_is_said_in_the_singular():
     assert "would lead still if any one of the reports was a lie." in text
 
 
+def test_refuted_candidates_lead_nobody():
+    mixture = {"usual": 0.6, "<strike>": 0.0, "summer": 0.3, "winter": 0.1}
+    report = learnt(1, refuted=True, mixture=mixture)
+    text = words([Point(1, report)])
+    assert '<section class="decision inconclusive">' in text
+    assert '<p class="outcome">? No candidate fits</p>' in text
+    assert "The recent rounds refute each of 3 candidates" in text
+    assert "explains them best: 60 % usual, 30 % summer, 10 % winter and others." in text
+    assert '<td class="words">usual (refuted)' in text
+    assert str(report).startswith("round 1: no candidate alone explains the reports; ")
+    assert "60% 'usual', 30% 'summer', 10% 'winter'" in str(report)
+    assert PredictorReport.from_json(report.to_json()) == report
+
+
 def test_what_a_predictor_does_not_claim_is_not_shown():
     report = learnt(1, risk_bound=None, mixture={}, left=None, delta=1e-6)
     text = words([Point(1, report)])

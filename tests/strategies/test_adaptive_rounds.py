@@ -45,6 +45,14 @@ def test_rounds_ask_anew_and_every_client_answers():
     assert sum(report.reading.mixture.values()) == pytest.approx(1)
 
 
+def test_a_report_says_when_no_candidate_fits():
+    lopsided = {f"only {i}": np.where(np.arange(4) == i, 0.97, 0.01) for i in (2, 3)}
+    laws = {name: Reference.from_probabilities(FRUIT, law) for name, law in lopsided.items()}
+    for epsilon, clients, refuted in ((8.0, 60, True), (0.5, 4, False)):  # 4 reports: e² at most
+        learning = PrivatePredictor(BayesMixture(Hypotheses(laws), epsilon))
+        assert learning.ask(grid_of(app(), clients)).reading.refuted is refuted
+
+
 def test_a_restart_from_the_ledger_predicts_the_same_and_asks_the_same(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(9.0, 0.0, window_days=30, unit=Unit.CLIENT))
