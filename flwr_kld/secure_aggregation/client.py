@@ -98,14 +98,14 @@ class SumClient(OneProcess):
         """
         self._stay_here()
         if self._state.phase != Phase.ADVERTISE:
-            raise errors.KeyReused("this client's keys were made for one session and were used")
+            raise errors.KeyReused("this client's keys are for one session, and have been used")
         with self._final_refusal():
             check_question(session, self._roster, plan=plan, length=length, bits=bits)
             self._policy.check(session)
             if self._position not in session.cohort:
                 raise errors.NotInvited("this client is not in the cohort")
             if self._roster.keys[self._position] != self._identity.public:
-                raise errors.NotInvited("the roster pins another key for this client")
+                raise errors.NotInvited("the roster pins a different key for this client")
             index = session.cohort.index(self._position)
             self._seat = seat = Seat.of(session, index, self._identity)
 
@@ -186,7 +186,7 @@ class SumClient(OneProcess):
             state, session, me = self._state, seat.session, seat.index
             view = seat.asked(deliveries.boxes, deliveries.sums)
             if (view & ~seat.slots(state.peers)).any():
-                raise errors.UnknownSender("shares came from a client without keys")
+                raise errors.UnknownSender("shares came from a client that has sent no keys")
             seat.require_neighbours(view)
 
             members = seat.neighbours[view].tolist()
@@ -264,7 +264,7 @@ class SumClient(OneProcess):
             If another list was answered before: two would open both secrets of a client.
         """
         if self._state.phase > Phase.REVEAL and self._state.alive not in (b"", survivors.alive):
-            raise errors.BothShares("this client answered another list of survivors")
+            raise errors.BothShares("this client has answered a different list of survivors")
         with self._answering(Phase.REVEAL, survivors.session) as seat:
             state, session, me = self._state, seat.session, seat.index
             view = seat.slots(state.view)
@@ -330,11 +330,11 @@ class SumClient(OneProcess):
         """Refuse a message of another session or phase, without ending this one."""
         self._stay_here()
         if self._seat is None or self._state.phase == Phase.REFUSED:
-            raise errors.OutOfOrder("this client takes part in no session")
+            raise errors.OutOfOrder("this client is not in a session")
         if session != self._seat.session.tag:
             raise errors.WrongSession("the message belongs to another session")
         if self._state.phase > phase:
-            raise errors.Replayed(f"the phase {phase.name} was answered before")
+            raise errors.Replayed(f"the phase {phase.name} has already been answered")
         if self._state.phase < phase:
             raise errors.OutOfOrder(f"{phase.name} comes after {self.phase.name}")
         with self._final_refusal():

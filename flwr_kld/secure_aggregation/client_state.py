@@ -228,7 +228,7 @@ class ClientState(Private):
             If it does not.
         """
         if self.phase != Phase.AGAIN:
-            raise WrongSession("this client has no first sum to go on from")
+            raise WrongSession("this client has no first sum to continue")
         first, check = Session.from_bytes(self.session), session.check
         plan, length = session.plan, session.length
         if session != first.following(self.alive, check=check, plan=plan, length=length):

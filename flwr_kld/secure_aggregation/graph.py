@@ -47,7 +47,8 @@ class Shape:
         k, t = self.neighbours, self.threshold
         if not 1 <= k < cohort or (k % 2 and k != cohort - 1):
             raise TooFewNeighbours(
-                "the graph is not a ring: neighbours must be even, or everybody else"
+                "the graph is not a ring: each client needs an even number of neighbours, or has "
+                "all others"
             )
         if 2 * t <= k + 1:
             raise ThresholdTooLow(f"{t} of {k + 1} holders is not a majority")

@@ -63,7 +63,7 @@ class Roster:
         self.names: tuple[str, ...] = tuple(sorted(keys))
         self.keys: tuple[bytes, ...] = tuple(bytes(keys[name]) for name in self.names)
         if any(len(key) != _KEY for key in self.keys):
-            raise ValueError("a roster's keys are 32-byte Ed25519 public keys")
+            raise ValueError("a roster's keys must be 32-byte Ed25519 public keys")
         if len(set(self.keys)) != len(self.keys):
             raise ValueError("two clients of a roster share a key")
         self._positions = {name: i for i, name in enumerate(self.names)}
@@ -92,7 +92,7 @@ class Roster:
         try:
             return self._positions[name]
         except KeyError:
-            raise NotInvited(f"the roster does not know {name!r}") from None
+            raise NotInvited(f"the roster does not list {name!r}") from None
 
     def verify(self, position: int, signature: bytes, message: bytes) -> None:
         """Raise `BadSignature` unless the client at `position` signed `message`."""
@@ -142,7 +142,8 @@ class Roster:
             return cls({name: bytes.fromhex(key) for name, key in raw.items()})
         except ValueError:
             raise Malformed(
-                "the roster is not readable: each name has a key of its own, 64 hexadecimal digits"
+                "the roster is not readable: each name needs a key of its own, 64 hexadecimal "
+                "digits"
             ) from None
 
     def __repr__(self) -> str:

@@ -55,7 +55,7 @@ class OneUseKey(Private):
         try:
             return self._private.exchange(X25519PublicKey.from_public_bytes(peer))
         except ValueError:
-            raise Tampered("a client's one-use key is none") from None
+            raise Tampered("a client's one-use key is not a valid public key") from None
 
 
 def derive(

@@ -44,5 +44,5 @@ def apply_masks(vector: NDArray[Any], added: list[bytes], removed: list[bytes]) 
 
 def _key(key: bytes) -> bytes:
     if len(key) != KEY:
-        raise ValueError("a mask key is 32 bytes")
+        raise ValueError("a mask key must be 32 bytes")
     return key

@@ -269,10 +269,10 @@ def decode(data: bytes) -> Message:
     """
     reader = Reader(data)
     if reader.take(4) != MAGIC:
-        raise Malformed("not a message of a secure sum, or of another version")
+        raise Malformed("not a message of a secure sum, or one of another version")
     kind = _KINDS.get(reader.number(1))
     if kind is None:
-        raise Malformed("no such kind of message")
+        raise Malformed("the message is of an unknown kind")
     message = kind._read(reader, reader.take(SESSION_TAG))
     reader.end()
     return message

@@ -104,10 +104,11 @@ class ClientPolicy:
             )
         if t <= self.min_threshold * (k + 1):
             raise ThresholdTooLow(
-                f"{t} of {k + 1} holders; this client wants more than {self.min_threshold:g}"
+                f"{t} of {k + 1} holders; this client requires a fraction above "
+                f"{self.min_threshold:g}"
             )
         if k < min(self.min_neighbours, n - 1):
-            raise TooFewNeighbours(f"{k} neighbours; this client wants {self.min_neighbours}")
+            raise TooFewNeighbours(f"{k} neighbours; this client requires {self.min_neighbours}")
         require_secure(n, session.shape, self.tolerance)
 
 
@@ -120,8 +121,8 @@ def check_question(session: Session, roster: Roster, *, plan: str, length: int, 
         What differs.
     """
     if session.plan != plan:
-        raise WrongSession("the sum is over another plan than the question")
+        raise WrongSession("the sum and the question name different plans")
     if session.length != length or session.bits != bits:
-        raise WrongSession("the sum has another length or ring than the question")
+        raise WrongSession("the sum's length or ring is not the question's")
     if session.roster != roster.fingerprint or session.listed != len(roster):
-        raise RosterMismatch("the server's list of clients is not the pinned one")
+        raise RosterMismatch("the server's roster is not the pinned one")

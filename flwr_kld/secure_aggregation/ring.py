@@ -43,7 +43,7 @@ def to_ring(values: NDArray[Any], bits: int = 32) -> NDArray[Any]:
     """
     target = word(bits)
     if values.dtype.kind not in "iu":
-        raise ValueError("a secure sum adds integers: round and scale before")
+        raise ValueError("a secure sum adds integers: scale and round first")
     half = 1 << (bits - 1)
     if values.size and not (-half <= int(values.min()) and int(values.max()) < half):
         raise ValueError("a value does not fit the ring: use 64 bits or a coarser scale")
@@ -53,7 +53,7 @@ def to_ring(values: NDArray[Any], bits: int = 32) -> NDArray[Any]:
 def from_ring(total: NDArray[Any], bits: int = 32) -> NDArray[np.int64]:
     """Read a sum as signed integers in [−2^(bits−1), 2^(bits−1)); inverse of `to_ring`."""
     if total.dtype != word(bits):
-        raise ValueError("the sum's dtype is not the ring's word")
+        raise ValueError("the sum's dtype does not match the ring")
     return total.view(f"<i{bits // 8}").astype(np.int64)
 
 

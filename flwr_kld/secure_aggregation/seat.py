@@ -109,7 +109,7 @@ class Seat:
         there, needed = int(left.sum()), self.session.confirmations
         if there < needed:
             raise errors.TooFewSurvivors(
-                f"{there} of this client's neighbours are left; it needs {needed}"
+                f"{there} of this client's neighbours are left; {needed} are needed"
             )
 
     def surviving(self, survivors: Survivors, view: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -129,10 +129,10 @@ class Seat:
         """
         session = self.session
         if survivors.size != session.size:
-            raise errors.Tampered("the list of survivors is not over this cohort")
+            raise errors.Tampered("the list of survivors is not of this cohort")
         alive = unpack_bits(survivors.alive, session.size)
         if not alive[self.index]:
-            raise errors.NotASurvivor("this client's vector was sent and is said to be missing")
+            raise errors.NotASurvivor("this client sent its vector, but the list leaves it out")
         if (left := int(alive.sum())) < session.min_survivors:
             raise errors.CohortTooSmall(
                 f"{left} survivors; the session promised {session.min_survivors}"

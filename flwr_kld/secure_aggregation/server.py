@@ -94,7 +94,7 @@ class SumServer(Private):
 
     def __init__(self, session: Session, roster: Roster) -> None:
         if session.roster != roster.fingerprint:
-            raise RosterMismatch("the session was opened over another list of clients")
+            raise RosterMismatch("the session was opened over a different roster")
         self.session = session
         self._roster = roster
         self._phase = Phase.ADVERTISE
@@ -114,7 +114,7 @@ class SumServer(Private):
             If this sum was set up for one only, or is not open.
         """
         if self._result is None or self.session.sums == 1:
-            raise OutOfOrder("there is no second sum to this one")
+            raise OutOfOrder("no second sum may follow this one")
         alive = pack_bits(self._state.alive)
         session = self.session.following(alive, check=check, plan=plan, length=length)
         server = SumServer(session, self._roster)
@@ -163,14 +163,14 @@ class SumServer(Private):
         if not 0 <= index < self.session.size:
             raise UnknownSender("the sender is not in the cohort")
         if sender is not None and sender != self.name(index):
-            raise UnknownSender("the message names another sender than its transport")
+            raise UnknownSender("the message and its transport name different senders")
         answered = self._state.answered
         if phase < self._phase or (phase == self._phase and answered[phase, index]):
             raise Replayed(f"{phase.name} of client {index} is closed")
         if phase > self._phase:
             raise OutOfOrder(f"{phase.name} comes after {self._phase.name}")
         if not self._is_there(index):
-            raise UnknownSender(f"client {index} dropped out before")
+            raise UnknownSender(f"client {index} has already dropped out")
         text = signed_text(self.session.digest, message.kind, index, message.body())
         self._roster.verify(self.session.cohort[index], message.signature, text)
         self._state.take(message)
@@ -322,12 +322,12 @@ def _open_sum(state: ServerState) -> None:
     for index, seed in zip(survivors.tolist(), seeds, strict=True):
         committed = state.commitments[index].tobytes()[:COMMITMENT]
         if not seed or keys.commitment(seed, session.origin, index) != committed:
-            raise Tampered(f"the shares of client {index} of the cohort open to another seed")
+            raise Tampered(f"the shares of client {index} of the cohort open to a different seed")
         removed.append(keys.self_mask_key(seed, session.digest, index))
     for index, secret in zip(missing.tolist(), mask_secrets, strict=True):
         own = secret and keys.OneUseKey(secret)
         if not own or own.public != public[index]:
-            raise Tampered(f"the shares of client {index} of the cohort open to another key")
+            raise Tampered(f"the shares of client {index} of the cohort open to a different key")
         for peer in state.table[index, beside[index]].tolist():
             key = keys.mask_key(own, public[peer], session.digest, index, peer)
             (removed if peer < index else added).append(key)

@@ -145,10 +145,10 @@ class ServerState(Private):
             self.total += vector.view(self.total.dtype)
         else:
             if message.survivors != self.survivors:
-                raise EquivocatingSurvivors("the client signed another list of survivors")
+                raise EquivocatingSurvivors("the client signed a different list of survivors")
             dealt = int(self.shared[self.table[index]].sum())
             if len(message.sealed) != SHARE * (1 + dealt) + SEAL_OVERHEAD:
-                raise Tampered("the client reveals shares of other neighbours than it has")
+                raise Tampered("the client reveals shares of clients that are not its neighbours")
             told = self._exactly(message.locks, self.alive[self.table[index]])
             self.locks[index, told] = np.frombuffer(message.locks.data, dtype=LOCK)
             self.reveals[index] = message
@@ -197,7 +197,7 @@ class ServerState(Private):
 
     def _require_sums(self, sums: int) -> None:
         if sums != self.session.sums:
-            raise Tampered("the message is for another number of sums")
+            raise Tampered("the message is for a different number of sums")
 
     def _exactly(self, slots: Slots, expected: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the mask of a client's slots: those that it was told of, no more and no fewer."""

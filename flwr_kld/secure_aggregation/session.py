@@ -77,7 +77,7 @@ class Session:
     def __post_init__(self) -> None:
         positions = np.asarray(self.cohort)
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
-            raise Malformed("a cohort is a list of positions in the roster")
+            raise Malformed("a cohort must be a list of positions in the roster")
         keep(
             self,
             listed=whole("listed", self.listed, least=0),
@@ -93,14 +93,14 @@ class Session:
         if len(self.roster) != 32 or not 0 < self.length <= _LONGEST_VECTOR:
             raise Malformed("the session's roster or vector length is out of range")
         if n < 2 or positions[0] < 0 or positions[-1] >= self.listed:
-            raise Malformed("a cohort is two clients or more of the roster")
+            raise Malformed("a cohort must have at least two clients, all of them in the roster")
         if (positions[1:] <= positions[:-1]).any():
-            raise Malformed("a cohort names each client once, in the roster's order")
+            raise Malformed("a cohort must name each client once, in the roster's order")
         self.shape.require_ring(n)
         if not n < 2 * self.min_survivors <= 2 * n:
-            raise ThresholdTooLow("the survivors of a sum are more than half of its cohort")
+            raise ThresholdTooLow("the survivors of a sum must be more than half of its cohort")
         if len(self.follows) not in (0, 2 * _DIGEST) or (self.follows and self.sums != 1):
-            raise Malformed("a session follows one other, and none follows that")
+            raise Malformed("a session follows at most one other, which follows none")
 
     @classmethod
     def open(
@@ -203,7 +203,7 @@ class Session:
         """
         reader = Reader(data)
         if reader.take(4) != MAGIC or reader.number(1) != _KIND:
-            raise Malformed("not the opening of a secure sum, or of another version")
+            raise Malformed("not the opening of a secure sum, or one of another version")
         bits, sums, follows = reader.number(1), reader.number(1), reader.take(reader.number(1))
         check, plan, roster = reader.text(), reader.text(), reader.take(32)
         length, neighbours, threshold, least, listed, n = (reader.number() for _ in range(6))

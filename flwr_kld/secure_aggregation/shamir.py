@@ -68,9 +68,9 @@ def split(
         Shape [m, S, size / 16 · 17].
     """
     if not 1 <= threshold <= holders < PRIME:
-        raise ValueError("a threshold lies between 1 and the number of holders")
+        raise ValueError("a threshold must lie between 1 and the number of holders")
     if not secrets or len(secrets) % size:
-        raise ValueError(f"secrets are {size} bytes each")
+        raise ValueError(f"secrets must be {size} bytes each")
     limbs = np.frombuffer(secrets, dtype="<u2")
     coefficients = np.empty((threshold, len(limbs)), dtype=np.float64)
     coefficients[0] = limbs

@@ -78,7 +78,7 @@ def test_a_client_that_is_not_asked_stays_out():
     with pytest.raises(errors.NotInvited):
         client.advertise(session, plan="plan", length=4)
     impostor = SumClient(Identity.generate(), "c001", roster, EASY)
-    with pytest.raises(errors.NotInvited, match="another key"):
+    with pytest.raises(errors.NotInvited, match="a different key"):
         impostor.advertise(session, plan="plan", length=4)
     with pytest.raises(errors.NotInvited):
         SumClient(who["c000"], "stranger", roster)

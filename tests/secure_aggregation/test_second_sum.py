@@ -180,9 +180,9 @@ def test_a_second_sum_has_the_terms_of_the_first(lie):
 def test_a_second_sum_is_what_the_client_was_asked():
     total = first()
     told = second(total).session
-    with pytest.raises(errors.WrongSession, match="another plan"):
+    with pytest.raises(errors.WrongSession, match="name different plans"):
         mask_again(total, 0, told, plan="other")
-    with pytest.raises(errors.WrongSession, match="another length"):
+    with pytest.raises(errors.WrongSession, match="length or ring is not"):
         mask_again(total, 1, told, length=5)
     with pytest.raises(errors.OutOfOrder):  # a refusal is final
         mask_again(total, 0, told)

@@ -143,7 +143,7 @@ def test_sealed_counts_keep_to_the_limits(limits, receipts, sealed, change, mess
         (("min_cohort = 5", "min_cohort = 21"), plain, "a cohort of 20; this client's minimum is"),
         (("min_cohort = 5", "min_cohort = 21"), summed, "a cohort of 20; this client's minimum is"),
         (("[check]", "[secure_sum]\nmin_survivors = 18\n[check]"), summed, "minimum is 18"),
-        (("[check]", "[secure_sum]\nmin_threshold = 0.9\n[check]"), summed, "wants more than 0.9"),
+        (("[check]", "[secure_sum]\nmin_threshold = 0.9\n[check]"), summed, "a fraction above 0.9"),
     ],
 )
 def test_each_limit_refuses_by_name_and_spends_nothing(limits, receipts, change, monitor, message):
