@@ -105,7 +105,8 @@ def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) 
     """
     if question.trust not in trusts:
         raise QueryRefused(
-            f"the server claims trust model {question.trust!r}, but asks as in {', '.join(trusts)}"
+            f"the server claims trust model {question.trust!r}, but its question fits only "
+            f"{', '.join(trusts)}"
         )
     # Not `covers`: an honest server writes one guarantee, and counts are bounded by the question's.
     if noise is not None and question.guarantee != noise.guarantee:
@@ -138,4 +139,4 @@ def unexpected(error: Exception) -> str:
 def _unusable(error: GuardFileError) -> QueryRefused:
     """Tell the operator why, and the server only that."""
     logger.error("this node's guard refuses every drift check: %s", error)
-    return QueryRefused("this client's guard is not usable: its operator's log says why")
+    return QueryRefused("this client's guard is not usable: the operator's log says why")

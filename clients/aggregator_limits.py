@@ -31,7 +31,7 @@ class _NodeConfig(
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatorLimits:
-    """An aggregator's own limits. Its node config can make them stricter, and no looser.
+    """An aggregator's own limits. Its node config can make them stricter, but not looser.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class AggregatorLimits:
         keys = {name: f"drift-{name.replace('_', '-')}" for name in _NodeConfig.__annotations__}
         told = _NodeConfig.from_file({n: config[key] for n, key in keys.items() if key in config})
         if None not in (self.reference, told.reference) and told.reference != self.reference:
-            raise QueryRefused("the aggregator's app and its node config name two references")
+            raise QueryRefused("the aggregator's app and its node config name different references")
         bounds = [e for e in (told.most_epsilon, self.most_epsilon) if e is not None]
         return AggregatorLimits(
             min_clients=max(told.min_clients, self.min_clients),

@@ -47,7 +47,9 @@ def default_memory(key: AggregatorKey) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         logger.error("the memory of checks cannot be kept in %s: %s", folder, error)
-        raise QueryRefused("the memory of checks cannot be used: its operator's log says") from None
+        raise QueryRefused(
+            "the memory of checks cannot be used: the operator's log says why"
+        ) from None
     return folder / f"aggregated-{key.public.hex()[:16]}.db"
 
 

@@ -105,7 +105,9 @@ def claims_file(context: Context) -> Path | None:
         receipts = guard.limits.receipts
         return receipts.with_name(f"{receipts.name}.claims")
     if not isinstance(place, str) or not Path(place).is_absolute():
-        raise QueryRefused(f"the memory of checks must be named by its absolute path, {MEMORY}")
+        raise QueryRefused(
+            f"the memory of checks must be named by its absolute path, under {MEMORY}"
+        )
     return Path(place)
 
 
@@ -117,7 +119,9 @@ def _write_down(file: Path, answer: str) -> None:
         raise QueryRefused(_TWICE) from None
     except (sqlite3.Error, OSError) as error:
         logger.error("the memory of checks in %s cannot be used: %s", file, error)
-        raise QueryRefused("the memory of checks cannot be used: its operator's log says") from None
+        raise QueryRefused(
+            "the memory of checks cannot be used: the operator's log says why"
+        ) from None
 
 
-_TWICE = "AnsweredAlready: a check is answered once; ask anew, with a new check"
+_TWICE = "AnsweredAlready: a check is answered once; ask again with a new check"

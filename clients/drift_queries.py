@@ -219,7 +219,7 @@ def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np
     if question.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     if question.columns != domain.per_record:
-        raise QueryRefused("the server asks for another number of columns than the domain has")
+        raise QueryRefused("the server's number of columns is not the domain's")
     if agreed is not None and question.reference != agreed:
         raise QueryRefused("the server's reference is not the one that this client agreed to")
     try:

@@ -56,7 +56,7 @@ def read_named(
             return read(file.read())
     except (OSError, ValueError, SecureSumError) as error:
         logger.error("%s (%s) cannot be read from %s: %s", what, key, place, error)
-        raise QueryRefused(f"{what} cannot be read: its operator's log says why") from None
+        raise QueryRefused(f"{what} cannot be read: the operator's log says why") from None
 
 
 def _mode(file: int) -> int:

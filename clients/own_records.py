@@ -78,8 +78,8 @@ class OwnRecords:
         )  # as records come and go
         if self.ids is None and positions_shift and not question.selection.takes_all:
             raise QueryRefused(
-                "records are picked by id and the check hides whether one is there: it needs "
-                "record_ids="
+                "this check picks records by id and hides whether one is there, so the client "
+                "needs record_ids="
             )
         selection = question.selection
         salt = self.secret(context, member, selection) if not selection.takes_all else None

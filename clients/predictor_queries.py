@@ -137,7 +137,7 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     hold_to_channel(question, None, "local")
     if question.guarantee.unit is not Unit.CLIENT:
-        raise QueryRefused("a privatised label protects the whole client")
+        raise QueryRefused("the unit must be 'client': a privatised label protects whole clients")
     claimed = question.guarantee
     built: dict[int, Asked] = {}
     queries: dict[int, tuple[int, Asked]] = {}

@@ -77,7 +77,7 @@ def _kept(context: Context) -> bytes | None:
     except (GuardFileError, OSError) as error:
         logger.error("the secret for record ids (%s) cannot be used: %s", NODE_CONFIG, error)
         raise QueryRefused(
-            "the secret for record ids cannot be used: its operator's log says why"
+            "the secret for record ids cannot be used: the operator's log says why"
         ) from None
 
 

@@ -49,7 +49,7 @@ logger = logging.getLogger("flwr_kld")
 
 _TERMS = "flwr_kld.sum.terms"
 _MEMBER = "flwr_kld.sum.{}"
-_NO_PART = "this client takes part in no secure sum"
+_NO_PART = "this client is not in a secure sum"
 
 Contribution = Callable[[Context, int, SumTerms], SumVector]
 """One member's vector for the agreed terms, noise share included."""
@@ -172,7 +172,7 @@ class _Turn:
         session = Session.from_bytes(payload)
         plan, length, bits = terms.question.plan, terms.length, terms.bits
         if session.check != terms.question.check:
-            raise QueryRefused("the sum belongs to another check than the question")
+            raise QueryRefused("the sum and the question belong to different checks")
         if terms.noise is not None and session.min_survivors < terms.noise.n_min:
             raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
         roster = self._members.roster(self._context, terms.roster)

@@ -39,7 +39,7 @@ def model_of(context: Context) -> ArrayRecord:
     model = context.state.get(_SHOWN)
     if not isinstance(model, ArrayRecord):
         raise NoModel(
-            "this client's columns need the model, and the server sent none: write KLDrift(…, "
+            "this client's columns need the model, and the server sent none: set KLDrift(…, "
             "with_model=True)"
         )
     return model

@@ -82,7 +82,7 @@ def _part(
         event = central_of(terms)
     except ValueError as error:
         raise QueryRefused(f"no noise serves these terms: {error}") from None
-    known = roster or read_named(context, ROSTER, "the list of clients", read_roster, secret=False)
+    known = roster or read_named(context, ROSTER, "the roster", read_roster, secret=False)
     sealed_for = SealContext(
         context.run_id, order.check, order.reference, order.plan, order.terms, ""
     )

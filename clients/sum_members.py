@@ -48,7 +48,7 @@ class SumMembers(Protocol):
 
 @dataclass(frozen=True)
 class Pinned:
-    """A node with a long-term identity and a list of clients that its operator pinned.
+    """A node with a long-term identity and a roster that its operator pinned.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Pinned:
     def roster(self, context: Context, offered: str) -> Roster:
         """Return the pinned list."""
         if offered not in (self.pinned.fingerprint.hex(), self.pinned.to_json()):
-            raise QueryRefused("the server's list of clients is not the one pinned here")
+            raise QueryRefused("the server's roster is not the one pinned here")
         return self.pinned
 
 
@@ -111,7 +111,7 @@ class FirstUse:
     def roster(self, context: Context, offered: str) -> Roster:
         """Return the server's list, provided that it changes no key seen before."""
         if not offered.startswith("{"):
-            raise QueryRefused("the server pins its list of clients, and this client pins none")
+            raise QueryRefused("the server pins its roster, and this client pins none")
         seen = Roster.from_json(offered)
         record = context.state.get(_ROSTER)
         if isinstance(record, ConfigRecord):
@@ -153,12 +153,10 @@ class PinnedByNode:
 
     def _pinned(self, context: Context) -> Pinned:
         key = read_named(context, IDENTITY, "this node's signing key", Identity, secret=True)
-        roster = read_named(
-            context, ROSTER, "this node's list of clients", read_roster, secret=False
-        )
+        roster = read_named(context, ROSTER, "this node's roster", read_roster, secret=False)
         if key.public not in roster.keys:
             raise QueryRefused(
-                "this node's signing key is not in its own list of clients, which should have the "
+                "this node's signing key is not in its own roster, which should have the "
                 f"public key {key.public.hex()}"
             )
         name = roster.names[roster.keys.index(key.public)]

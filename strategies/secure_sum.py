@@ -104,7 +104,7 @@ class SecureSum:
         people = {name: p for p in exchange.chosen if (name := self._names.get(p)) is not None}
         strangers = people.keys() - set(roster.names)
         for name in strangers:
-            refused[people.pop(name)] = "not in the server's list of clients"
+            refused[people.pop(name)] = "not in the server's roster"
         counts = exchange.plan.scores is None
         counted = counts and noise is not None and noise.guarantee.total_is_public
         # A pinned list is known to clients: some 100 bytes a client are not sent to each of them.

@@ -50,7 +50,7 @@ def load_leaf(folder: str | Path, *, labels: Iterable[int] = DIGITS) -> Handwrit
     if not paths:
         raise FileNotFoundError(
             f"neither {folder.name} nor its train and test hold an {_FILES}: "
-            "point to what LEAF's preprocess.sh wrote"
+            "give the folder that LEAF's preprocess.sh wrote"
         )
     wanted = np.array(list(labels), dtype=np.int64)
     users: list[str] = []
@@ -84,7 +84,7 @@ def _users(path: Path) -> Iterator[tuple[str, NDArray[np.uint8], NDArray[np.int6
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        raise _MalformedError("it is not JSON text") from None
+        raise _MalformedError("it is not valid JSON") from None
     try:
         users, data = content["users"], content["user_data"]
         pairs = [(str(user), data[user]["x"], data[user]["y"]) for user in users]

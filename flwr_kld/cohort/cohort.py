@@ -142,7 +142,7 @@ class RotatingCohort:
 
 
 class RotatingRecords:
-    """Everybody is asked in every check, for another bucket of their records each time.
+    """Everybody is asked in every check, each time for a different bucket of their records.
 
     For few clients with many records (hospitals, banks). Buckets are hashes of record ids, keyed by
     a secret that each node keeps, so any `buckets` checks in a row touch different records:

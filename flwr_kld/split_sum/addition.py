@@ -145,7 +145,7 @@ class Addition(Private):
             except InvalidReply as error:
                 self.rejected[sender] = str(error)
             except NotInvited:
-                self.rejected[sender] = "NotInvited: not in the aggregator's list of clients"
+                self.rejected[sender] = "NotInvited: not in the aggregator's roster"
             except BadSignature:
                 self.rejected[sender] = "BadSignature: not signed by this client for this sum"
             else:

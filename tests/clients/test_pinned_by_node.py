@@ -1,4 +1,4 @@
-"""One app on all nodes; each node's key and list of clients are files of its operator."""
+"""One app on all nodes; each node's key and roster are files of its operator."""
 
 import json
 import logging
@@ -80,7 +80,7 @@ def test_a_nodes_name_is_the_one_that_the_list_has_for_its_key(hospitals):
 
 def test_a_server_with_another_list_is_refused(hospitals):
     other = Roster({**hospitals.public, "hospital-5": Identity.generate().public})
-    with pytest.raises(CheckFailed, match="list of clients is not the one pinned here"):
+    with pytest.raises(CheckFailed, match="roster is not the one pinned here"):
         hospitals.check(other)
 
 
@@ -109,20 +109,20 @@ SPOILT = [
     ),
     (
         without("drift-roster"),
-        "list of clients must be named in the node config by its absolute path, under drift-roster",
+        "roster must be named in the node config by its absolute path, under drift-roster",
     ),
     (named("drift-identity", "node.key"), "signing key must be named in the node config"),
     (named("drift-identity", 7), "signing key must be named in the node config"),
-    (named("drift-roster", "./roster.json"), "list of clients must be named in the node config"),
+    (named("drift-roster", "./roster.json"), "roster must be named in the node config"),
     (named("drift-identity", "/a\0b"), "signing key cannot be read"),
     (lambda hospitals: hospitals.key.unlink(), "signing key cannot be read"),
     (lambda hospitals: hospitals.key.chmod(0o604), "signing key cannot be read"),
     (lambda hospitals: hospitals.key.chmod(0o640), "signing key cannot be read"),
     (lambda hospitals: hospitals.key.write_bytes(bytes(31)), "signing key cannot be read"),
-    (lambda hospitals: hospitals.list.unlink(), "list of clients cannot be read"),
-    (lambda hospitals: hospitals.list.write_text("[]"), "list of clients cannot be read"),
-    (lambda hospitals: hospitals.list.write_bytes(b"\xff"), "list of clients cannot be read"),
-    (other_key, "signing key is not in its own list of clients"),
+    (lambda hospitals: hospitals.list.unlink(), "roster cannot be read"),
+    (lambda hospitals: hospitals.list.write_text("[]"), "roster cannot be read"),
+    (lambda hospitals: hospitals.list.write_bytes(b"\xff"), "roster cannot be read"),
+    (other_key, "signing key is not in its own roster"),
 ]
 
 
@@ -189,7 +189,7 @@ def test_a_list_that_changes_during_a_sum_ends_it_for_the_node(hospitals):
     report = hospitals.check()
     assert report.cohort.survivors == 4
     (reason,) = report.cohort.dropouts
-    assert reason.startswith("refused: QueryRefused: this node's list of clients cannot be read")
+    assert reason.startswith("refused: QueryRefused: this node's roster cannot be read")
 
 
 def test_what_breaks_while_a_key_is_looked_up_is_said_by_type_only(caplog):

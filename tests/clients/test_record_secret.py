@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_used_is_refused_and_never_replaced(tmp_path: Path
     place = {"relative": "salt", "nowhere": str(tmp_path / "no" / "salt")}.get(trouble, str(file))
     kept = file.read_bytes()
     for selection in (HALF, ROTATION):
-        with pytest.raises(QueryRefused, match="its operator's log says why") as refused:
+        with pytest.raises(QueryRefused, match="the operator's log says why") as refused:
             record_secret(node(**{"drift-salt": place}), 0, selection)
         assert str(tmp_path) not in str(refused.value)
     assert "drift-salt" in caplog.text

@@ -185,9 +185,7 @@ def test_a_stranger_is_refused(actors):
     actors.who["stranger"], actors.rows["stranger"] = Identity.generate(), actors.rows["client-0"]
     for place, portions in enumerate(actors.portions()):
         addition = actors.addition(place, portions)
-        assert addition.rejected == {
-            "stranger": "NotInvited: not in the aggregator's list of clients"
-        }
+        assert addition.rejected == {"stranger": "NotInvited: not in the aggregator's roster"}
 
 
 def test_nobody_signs_for_another(actors):

@@ -236,7 +236,7 @@ def test_a_small_rotating_cohort_that_decides_costs_each_client_one_check(ledger
 def test_positions_are_no_ids_where_presence_is_hidden():
     """A record that comes or goes would move all later ones to other halves."""
     trust = Trusted(2.0, adjacency=Adjacency.ADD_REMOVE)
-    with pytest.raises(CheckFailed, match="it needs record_ids="):
+    with pytest.raises(CheckFailed, match="the client needs record_ids="):
         KLDrift(REFERENCE, trust, threshold=0.05).check(grid(nodes=10))
     report = KLDrift(REFERENCE, trust, threshold=0.05).check(grid(nodes=10, record_ids=named))
     assert report.cohort.survivors == 10

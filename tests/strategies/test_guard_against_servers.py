@@ -146,8 +146,14 @@ class NotClipping(Trusted):
             summed(Misjudging(epsilon=1.0, min_survivors=10)),
             r"\(replace-one\), but the noise delivers .*\(add-remove\)",
         ),
-        (plain(Posing(epsilon=1.0)), "claims trust model 'distributed', but asks as in trusted"),
-        (summed(Posing(epsilon=1.0)), "claims trust model 'distributed', but asks as in trusted"),
+        (
+            plain(Posing(epsilon=1.0)),
+            "claims trust model 'distributed', but its question fits only trusted",
+        ),
+        (
+            summed(Posing(epsilon=1.0)),
+            "claims trust model 'distributed', but its question fits only trusted",
+        ),
         (summed(Thinning(epsilon=1.0, min_survivors=18)), "fewer clients than the noise needs"),
         (
             summed(Misnaming(epsilon=1.0, min_survivors=10)),
@@ -235,6 +241,6 @@ def test_a_member_does_not_answer_by_the_terms_of_another(limits):
             reopened.append(app(message, context))
         return reply
 
-    with pytest.raises(CheckFailed, match="this client takes part in no secure sum"):
+    with pytest.raises(CheckFailed, match="this client is not in a secure sum"):
         summed(population=HostedClients()).check(grid_of(reopen, nodes=10))
     assert all('"answered":[1]' in str(reply.content["answer"]) for reply in reopened)

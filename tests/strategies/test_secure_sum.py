@@ -173,7 +173,7 @@ def test_a_server_with_another_list_is_refused():
     grid, _ = pinned_federation()
     other = Roster({f"hospital-{i}": Identity.generate().public for i in range(5)})
     monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=other))
-    with pytest.raises(CheckFailed, match="list of clients is not the one pinned here"):
+    with pytest.raises(CheckFailed, match="roster is not the one pinned here"):
         monitor.check(grid)
 
 
@@ -309,7 +309,7 @@ def test_a_pinned_list_is_not_sent():
 def test_clients_that_pin_no_list_take_no_part_under_one():
     roster = Roster({f"other-{i}": Identity.generate().public for i in range(3)})
     monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
-    with pytest.raises(CheckFailed, match="20: not in the server's list of clients"):
+    with pytest.raises(CheckFailed, match="20: not in the server's roster"):
         monitor.check(grid_of(SUMMING()))
 
 

@@ -184,7 +184,7 @@ def test_a_node_config_cannot_loosen_what_the_app_says():
     strict = AggregatorLimits(min_clients=9, most_epsilon=0.5, reference="a")
     loose = strict.stricter({"drift-min-clients": 2, "drift-most-epsilon": 5.0})
     assert loose == strict
-    with pytest.raises(ValueError, match="name two references"):
+    with pytest.raises(ValueError, match="name different references"):
         strict.stricter({"drift-reference": "b"})
     assert strict.stricter({"drift-most-epsilon": 0.25}).most_epsilon == 0.25
     with pytest.raises(ValueError, match="min_clients must be"):

@@ -132,7 +132,7 @@ def test_a_box_that_one_aggregator_cannot_open_is_named():
 def test_a_client_that_both_refuse_is_left_out_by_reason():
     fewer = Roster({n: k for n, k in zip(ROSTER.names, ROSTER.keys, strict=True) if n != "1003:0"})
     report = monitor().check(federation(apps=aggregators(roster=fewer)))
-    why = "rejected by the aggregators: NotInvited: not in the aggregator's list of clients"
+    why = "rejected by the aggregators: NotInvited: not in the aggregator's roster"
     assert report.cohort.dropouts == {why: 1}
     assert report.cohort.survivors == NODES - 1
 

@@ -156,6 +156,6 @@ def test_text_that_is_not_json_and_an_empty_folder_are_refused(tmp_path: Path) -
     with pytest.raises(FileNotFoundError, match="all_data_"):
         load_leaf(tmp_path)
     (tmp_path / "all_data_0.json").write_text('{"users": ["S217"')
-    with pytest.raises(ValueError, match=r"all_data_0\.json.*not JSON") as caught:
+    with pytest.raises(ValueError, match=r"all_data_0\.json.*not valid JSON") as caught:
         load_leaf(tmp_path)
     assert "217" not in str(caught.value)
