@@ -134,7 +134,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         if not isinstance(reference, Reference):
             raise ValueError(
                 f"KLDrift needs a Reference to compare clients with, got a "
-                f"{type(reference).__name__}: make one, say Reference.from_counts(domain, counts)"
+                f"{type(reference).__name__}: make one with Reference.from_counts(domain, counts)"
             )
         if seed is not None:
             seed = whole("seed", seed, least=0)

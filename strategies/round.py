@@ -297,5 +297,5 @@ class Round(ABC, Generic[Asked, R]):
                 reservation, report, delivered=settled.delivered, states=settled.states
             )
         except LedgerError:
-            logger.exception("the ledger did not take this report: %s", json_text(report))
+            logger.exception("the ledger did not accept this report: %s", json_text(report))
             raise

@@ -151,7 +151,7 @@ class BayesMixture(Predictor):
             If the round is settled.
         """
         if self._settled and reports.round <= self._settled[0]:
-            raise ValueError(f"round {reports.round} is settled: its reports come too late")
+            raise ValueError(f"round {reports.round} is settled: these reports come too late")
         if reports.symbols.shape[1] != 1:
             raise InvalidReply("a report is not of the form that its query asks for")
         design = self._asked.of(reports.round, reports.context)
@@ -291,7 +291,7 @@ class BayesMixture(Predictor):
         if self._set_up() != other._set_up() or not self._asked.agrees_with(other._asked):
             raise ValueError("only predictors of the same set-up can be merged")
         if self._packed_settled() != other._packed_settled():
-            raise ValueError("predictors merge only if they have settled the same rounds alike")
+            raise ValueError("only predictors that agree on settled rounds can be merged")
         self._asked.merge(other._asked)
         self._tally.merge(other._tally)
         self._replayed = None

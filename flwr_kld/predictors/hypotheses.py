@@ -75,7 +75,7 @@ class Hypotheses:
             If all candidates are functions and none was asked for a law yet.
         """
         if self._domain is None:
-            raise ValueError("no law is known yet: ask for those of a context first")
+            raise ValueError("no law is known yet: ask for the laws of a context first")
         return self._domain
 
     def at(self, context: str = "") -> Laws:

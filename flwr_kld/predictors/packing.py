@@ -22,5 +22,5 @@ def unpacked(packed: bytes, dtype: str, count: int) -> NDArray[np.int64]:
     except zlib.error:
         raise ValueError("packed integers are not readable") from None
     if len(raw) != size or not inflater.eof or inflater.unused_data:
-        raise ValueError(f"packed integers are not {count}")
+        raise ValueError(f"there must be {count} packed integers")
     return np.frombuffer(raw, dtype=dtype).astype(np.int64)

@@ -47,7 +47,7 @@ class LocallyPrivateWMA(ScorePredictor):
         k, horizon = len(hypotheses.names), whole("horizon", horizon, least=2)
         epsilon, delta = check_epsilon_delta(epsilon, delta)
         if not delta:
-            raise ValueError("Algorithm 1 needs delta > 0: PureLocalEXP3 is the pure one")
+            raise ValueError("Algorithm 1 needs delta > 0: for delta = 0 use PureLocalEXP3")
         super().__init__(
             hypotheses,
             epsilon,

@@ -193,7 +193,7 @@ def test_settled_states_merge_only_if_they_settled_alike():
     one, other = after([1, 2, 3], 3), after([1, 2, 4], 3)
     one.merge(other)
     assert sorted(one.state()["rounds"]) == ["3", "4"]
-    with pytest.raises(ValueError, match="settled the same"):
+    with pytest.raises(ValueError, match="agree on settled rounds"):
         one.merge(after([1, 2, 4], 2))
 
 
