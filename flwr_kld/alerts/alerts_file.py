@@ -27,7 +27,7 @@ _Name = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _To(Model, what="an addressee of the alerts file"):
+class _To(Model, what="a recipient in the alerts file"):
     name: _Name
     kind: Literal["slack", "teams", "pagerduty", "webhook", "mail", "command"]
     about: tuple[About, ...] = tuple(About)
@@ -98,9 +98,9 @@ class Alerts:
             raise ValueError(f"{path}: {error}") from None
         names = [one.name for one in file.to]
         if len(set(names)) < len(names):
-            raise ValueError(f"{path}: two addressees share a name")
+            raise ValueError(f"{path}: two recipients share a name: give each its own")
         if file.link is not None and not file.link.startswith(("https://", "http://")):
-            raise ValueError(f"{path}: the link is the address of a page, such as https://…")
+            raise ValueError(f"{path}: link must be the address of a page, such as https://…")
         late = timedelta(minutes=file.late_minutes)
         return cls(
             Rules(file.silent_slots, late, file.dropouts, file.link),
@@ -122,7 +122,7 @@ def _receiver(to: _To) -> Receiver:
         return Program(Command(to.argv, timeout=to.deadline))
     if to.kind == "mail":
         if not (to.host and to.sender and to.to):
-            raise ValueError(f"{to.name}: mail takes host, sender and to")
+            raise ValueError(f"{to.name}: mail needs host, sender and to")
         password = _secret(to, "secret_variable", to.secret_variable) if to.user else None
         return Mail(to.host, to.sender, to.to, to.port, to.user, password, to.deadline)
     if to.kind == "pagerduty":
@@ -138,7 +138,7 @@ def _receiver(to: _To) -> Receiver:
 
 def _secret(to: _To, key: str, variable: str | None) -> str:
     if variable is None:
-        raise ValueError(f"{to.name}: {key} names the environment variable that holds it")
+        raise ValueError(f"{to.name}: {key} must name the environment variable that holds it")
     value = os.environ.get(variable, "")
     if not value:
         raise ValueError(f"{to.name}: set the environment variable {variable}")

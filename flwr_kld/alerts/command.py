@@ -39,7 +39,7 @@ class Command:
     def __post_init__(self) -> None:
         argv = several("an alert's command", self.argv)
         if not argv or not argv[0] or not all(isinstance(part, str) for part in argv):
-            raise ValueError("an alert's command is a list: the program, then its arguments")
+            raise ValueError("an alert's command must be a list: the program, then its arguments")
         keep(self, argv=argv, timeout=real("timeout", self.timeout, above=0, unit="seconds"))
 
     @property

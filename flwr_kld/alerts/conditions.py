@@ -82,7 +82,7 @@ def _drift(population: str, entry: Entry, report: Report, link: str | None) -> I
         lines.append(f"{name}: {report.columns[name].sentence or 'drift'}")
     if report.cost.left is not None:
         lines.append(f"budget left: {report.cost.rest} nats")
-    title = f"No drift any more in {population}" if over else f"Drift in {population}"
+    title = f"No more drift in {population}" if over else f"Drift in {population}"
     yield Notice(About.DRIFT, population, over, title, tuple(lines), link)
 
 
@@ -90,7 +90,8 @@ def _dropouts(population: str, report: Report, rules: Rules, link: str | None) -
     cohort = report.cohort
     missing = 1 - cohort.survivors / cohort.asked if cohort.asked else 0.0
     over = missing <= rules.dropouts
-    title = f"Clients answer again in {population}" if over else f"Clients drop out in {population}"
+    what = "answer again" if over else "are dropping out"
+    title = f"Clients of {population} {what}"
     return Notice(About.DROPOUTS, population, over, title, (f"the last check has {cohort}",), link)
 
 
@@ -132,7 +133,7 @@ def _silence(
         slot, missed = schedule.next_after(slot), missed + 1
     if missed < rules.silent_slots:
         return Notice(About.SILENCE, population, True, f"Checks of {population} are back", (), link)
-    lines = [f"the last number is of {since:%Y-%m-%d %H:%M} UTC"]
+    lines = [f"the last number dates from {since:%Y-%m-%d %H:%M} UTC"]
     if last.state != "settled":
         lines.append(f"check {last.key}: {why_no_report(last)}")
     title = f"No check of {population} for {missed} slots or more"

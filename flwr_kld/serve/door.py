@@ -96,9 +96,10 @@ class Door:
             await send(message)
 
         if scope["method"] not in ("GET", "HEAD"):
-            await _answer(guarded, 405, "This page is only read.", {"Allow": "GET, HEAD"})
+            await _answer(guarded, 405, "This page is read-only.", {"Allow": "GET, HEAD"})
         elif self._token is None and not self._for_us(_all(headers, b"host")):
-            await _answer(guarded, 421, "This host is not served without a token.")
+            needed = "This host name needs a token: start flwr-kld serve with --token-file."
+            await _answer(guarded, 421, needed)
         elif self._token is not None and not self._knows(_all(headers, b"authorization")):
             ask = {"WWW-Authenticate": 'Basic realm="flwr-kld", charset="UTF-8"'}
             await _answer(guarded, 401, "A token is required: give it as the password.", ask)

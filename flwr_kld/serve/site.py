@@ -67,7 +67,7 @@ def site(pages: Pages) -> Starlette:
 
 
 def _problem(status: int, words: str) -> Response:
-    names = {404: "Not there", 503: "The ledger cannot be read"}
+    names = {404: "Not found", 503: "The ledger cannot be read"}
     title = names.get(status, "This cannot be shown")
     content = render("problem.html.j2", title=title, subtitle="", words=words, here="", places=[])
     return HTMLResponse(content, status_code=status)
@@ -81,7 +81,7 @@ def _file(name: str, media_type: str) -> Callable[[Request], Response]:
 def _text(request: Request, name: str) -> str:
     values = request.query_params.getlist(name)
     if len(values) != 1:
-        raise HTTPException(400, f"the address has no {name}, or several")
+        raise HTTPException(400, f"the address must have exactly one {name}")
     return values[0]
 
 
@@ -91,5 +91,5 @@ def _number(request: Request, name: str) -> Any:
         return None
     value = _text(request, name)
     if not (value.isascii() and value.isdigit() and len(value) <= _LONGEST):
-        raise HTTPException(400, f"{name} is a whole number")
+        raise HTTPException(400, f"{name} must be a whole number")
     return int(value)

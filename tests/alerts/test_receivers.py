@@ -117,13 +117,13 @@ def test_a_population_s_name_cannot_add_a_header(file, receiver):
     ("change", "words"),
     [
         (('kind = "slack"', 'kind = "fax"'), "to.kind is out of range"),
-        (('name = "pager"', 'name = "chat"'), "two addressees share a name"),
+        (('name = "pager"', 'name = "chat"'), "two recipients share a name"),
         (("dropouts = 0.25", "dropouts = 2"), "dropouts"),
         (("dropouts = 0.25", "drop = 2"), "drop"),
         (("Europe/Berlin", "Europe/Atlantis"), "no time zone 'Europe/Atlantis'"),
-        (('link = "https', 'link = "javascript'), "the link is the address of a page"),
+        (('link = "https', 'link = "javascript'), "link must be the address of a page"),
         (('"CHAT_URL"', '"UNSET_URL"'), "set the environment variable UNSET_URL"),
-        (('url_variable = "CHAT_URL"', ""), "url_variable names the environment variable"),
+        (('url_variable = "CHAT_URL"', ""), "url_variable must name the environment variable"),
         (("[[to]]", "[[to"), "is not a valid TOML file"),
     ],
 )
