@@ -27,7 +27,10 @@ def alerts(
     population: Population = DEFAULT_POPULATION,
     schedule: Annotated[
         str | None,
-        typer.Option(help="Of the checks: needed to tell of missed slots and the next budget."),
+        typer.Option(
+            help="When checks come; needed to tell of missed slots and of a budget too small for "
+            "the next check."
+        ),
     ] = None,
     zone: Annotated[str, typer.Option(help="Time zone of --schedule's cron expression.")] = "UTC",
     try_out: Annotated[
@@ -36,8 +39,8 @@ def alerts(
 ) -> None:
     """Tell of drift, silence, budgets and dropouts: each once when it begins, and when it is over.
 
-    Run it every few minutes, from another machine than the checks if you can: it notices that they
-    have stopped. The ledger remembers who knows what. Exit code 4 if somebody could not be told.
+    Run it every few minutes, from a different machine than the checks if you can: it then notices
+    when they stop. The ledger remembers who knows what. Exit code 4 if somebody could not be told.
     """
     settings = Alerts.load(file)
     slots = parse_schedule(schedule, zone=zone) if schedule is not None else None

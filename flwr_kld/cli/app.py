@@ -80,8 +80,9 @@ def _said(error: Exception) -> str:
     """Say what a user can mend."""
     if isinstance(error, OSError) and error.filename is not None:
         if isinstance(error, FileNotFoundError):
-            return f"there is no file {error.filename}: mend the path"
-        return f"{error.filename}: {error.strerror}: make it yours, or give another path"
+            return f"there is no file {error.filename}: correct the path"
+        own = "run this as the user who owns it, or give another path"
+        return f"{error.filename}: {error.strerror}: {own}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "no space is left on the disk: free some, and run the same command again"
     return str(error) or type(error).__name__

@@ -21,7 +21,7 @@ from flwr_kld.history.entries import why_no_report
 _POLL = 1.0
 """Seconds between two looks at a check that runs elsewhere."""
 _UNKNOWN = (
-    "the app ran, and the ledger knows nothing of this key: its strategy must use this ledger and "
+    "the app ran, but the ledger knows nothing of this key: its strategy must use this ledger and "
     "population, and the key that its run config has under '{}'"
 )
 

@@ -68,9 +68,9 @@ class Source:
             text = raw.replace("\r\n", "\n")
             return cls(file, text, ast.parse(text), "\r\n" in raw)
         except FileNotFoundError:
-            raise ValueError(f"pyproject.toml names {file}, which is not there") from None
+            raise ValueError(f"pyproject.toml names {file}, which does not exist") from None
         except (SyntaxError, UnicodeDecodeError):
-            raise ValueError(f"{file} is not readable as Python: mend it first") from None
+            raise ValueError(f"{file} is not readable as Python: correct it first") from None
 
     @property
     def names(self) -> set[str]:

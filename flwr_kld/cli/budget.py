@@ -30,7 +30,9 @@ def budget(
         typer.Option("--set", help="Put a budget of this many nats in force, then show it."),
     ] = None,
     delta: Annotated[float, typer.Option(help="Delta of the budget to set.")] = 1e-6,
-    days: Annotated[float, typer.Option(help="Length of its rolling window.")] = 30.0,
+    days: Annotated[
+        float, typer.Option(help="Length of the budget's rolling window, in days.")
+    ] = 30.0,
     adjacency: Annotated[
         Adjacency, typer.Option(help="Neighbouring relation of the budget.")
     ] = Adjacency.REPLACE_ONE,
@@ -49,7 +51,7 @@ def budget(
         str, typer.Option(help="With --app: a cron expression, in UTC, or 'every 6h'.")
     ] = NIGHTLY,
     clients: Annotated[
-        int | None, typer.Option(min=1, help="With --app: nodes of the deployment.")
+        int | None, typer.Option(min=1, help="With --app: number of nodes in the deployment.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -102,5 +102,8 @@ class ReferenceMaker(AppRuns):
             )
         reference = kept_reference(Ledger(self.ledger), entry.key, population=self.population)
         if reference.fingerprint != report.reading.reference:
-            raise ValueError(f"the reference that the ledger keeps as {entry.key!r} is damaged")
+            raise ValueError(
+                f"the reference that the ledger keeps as {entry.key!r} is damaged: restore the "
+                "ledger from a backup, or give another --key"
+            )
         return reference, report

@@ -50,13 +50,13 @@ def doctor(
     run_config: RunConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at everything that a check needs; asks for no record, and spends nothing.
+    """Inspect everything that a check needs; this asks for no record, and spends nothing.
 
     Versions, the app, its connection, reference and guard file, keys and roster, the ledger, and
     its budget against the schedule. With a CONNECTION, a short run asks its SuperLink and
     SuperNodes for their versions. Each line that fails names the command to run next.
 
-    Exit codes: 0 nothing is in the way, 4 something is.
+    Exit codes: 0 nothing would prevent a check, 4 something would.
     """
     slots = parse_schedule(schedule, zone=zone)
     facts = facts_of(app, run_config or ())

@@ -114,7 +114,7 @@ def the_app(app: Path) -> Iterator[Finding]:
         for kind in ("serverapp", "clientapp"):
             component(app, project, kind).source  # noqa: B018
     except ValueError as error:
-        yield _failed("app", error, f"flwr-kld init SAMPLE --out NEW, or mend {app}")
+        yield _failed("app", error, f"flwr-kld init SAMPLE --out NEW, or correct {app}")
         return
     config = run_config(project)
     if CHECK_IN_RUN_CONFIG not in config:
@@ -128,8 +128,11 @@ def the_app(app: Path) -> Iterator[Finding]:
     wheels = [one for one in app_dependencies(project) if one.startswith("flwr-kld")]
     for wheel in wheels:
         place = wheel.partition("@")[2].strip()
-        if place.startswith("file://") and not Path(unquote(urlsplit(place).path)).is_file():
-            yield _failed("app", f"there is no wheel {place}", "pip download flwr-kld, or --index")
+        file = Path(unquote(urlsplit(place).path))
+        if place.startswith("file://") and not file.is_file():
+            get = f"pip download --no-deps flwr-kld -d {file.parent}"
+            correct = f"correct dependencies in {app / 'pyproject.toml'}"
+            yield _failed("app", f"there is no wheel {place}", f"{get}, or {correct}")
             return
     how = wheels[0] if wheels else "is installed on SuperLink and SuperNodes"
     yield _ok("app", f"{app}; flwr-kld: {how}")
@@ -159,7 +162,7 @@ def the_connection(name: str | None) -> Iterator[Finding]:
             yield _failed("connection", f"there is no {file}", add)
         return
     except (OSError, ValueError) as error:
-        yield _failed("connection", f"{file} cannot be read ({error})", f"mend {file}")
+        yield _failed("connection", f"{file} cannot be read ({error})", f"correct {file}")
         return
     name = name or links.get("default")
     own = links.get(name) if isinstance(name, str) else None
@@ -176,7 +179,7 @@ def the_connection(name: str | None) -> Iterator[Finding]:
         socket.create_connection((host.strip("[]"), int(port)), _WAIT).close()
     except OSError as error:
         why = error.strerror or str(error)
-        start = "start it: flower-superlink …, or mend its address"
+        start = "start it: flower-superlink …, or correct its address"
         yield _failed("connection", f"{name}: nobody answers at {address} ({why})", start)
         return
     yield _ok("connection", f"{name}: {address} answers")
@@ -200,7 +203,7 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
     try:
         limits = read_limits(file)
     except ValueError as error:
-        yield _failed("guard", f"{file}: {error}", f"mend {file}, as docs/guard.md says")
+        yield _failed("guard", f"{file}: {error}", f"correct {file}: see docs/guard.md")
         return
     for reference in found.values():
         if limits.domains is not None and reference.domain.fingerprint not in limits.domains:
@@ -215,7 +218,7 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
         raise_it = f"raise check.max_epsilon in {file} to {facts.epsilon:g}"
         yield _failed("guard", f"{file} refuses epsilon {facts.epsilon:g}", raise_it)
         return
-    yield _ok("guard", f"{file}: lets these checks in")
+    yield _ok("guard", f"{file}: allows these checks")
 
 
 def the_keys(key: Path | None, roster: Path | None) -> Iterator[Finding]:
@@ -275,13 +278,13 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
     yield _ok("ledger", f"{shown(url)}: {spent.left:.3g} left of {spent.budget}")
     if newest is not None and newest.started > datetime.now(UTC):
         behind = newest.started.isoformat(timespec="seconds")
-        words = f"this machine's is behind the ledger's last entry, of {behind}"
+        words = f"this machine's clock is behind the ledger's last entry, made at {behind}"
         yield _failed("clock", words, "set it: timedatectl set-ntp true")
     if facts.simulated and population != SIMULATED:
         yield Finding(
             "sample",
             "warning",
-            f"as its run config is, {app} simulates nodes on a public sample",
+            f"with its present run config, {app} simulates nodes on a public sample",
             f"for a deployment, give check --run-config '{SAMPLE}=\"\"'",
         )
 

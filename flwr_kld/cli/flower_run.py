@@ -192,7 +192,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _stop(run: str | None, connection: str | None) -> None:
     """Stop a run on its SuperLink; if that fails too, what it does later is in the ledger."""
     if run is None:
-        say("flwr had not said that a run started: flwr list shows whether one goes on")
+        say("flwr has not said that a run started: flwr list shows whether one is running")
         return
     command = [_flwr(), "stop", run, *([connection] if connection else [])]
     try:
@@ -207,7 +207,7 @@ def _stop(run: str | None, connection: str | None) -> None:
         )
     except (subprocess.SubprocessError, OSError) as error:
         said = (getattr(error, "stdout", None) or b"").decode(errors="replace")
-        say(f"{said}run {run} could not be stopped: it may go on")
+        say(f"{said}run {run} could not be stopped and may still be running")
     else:
         say(f"run {run} was stopped")
 

@@ -38,20 +38,24 @@ def init(
     yes: Annotated[bool, typer.Option("--yes", help="Change the app without asking.")] = False,
     query: Annotated[str | None, typer.Option(help="SQL that selects a database's rows.")] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="A column to check; by default all.")
+        list[str] | None, typer.Option(help="Column to check; by default all.")
     ] = None,
-    bins: Annotated[int, typer.Option(min=2, help="Most bins of a number.")] = 20,
-    labels: Annotated[int, typer.Option(min=1, help="Most labels of a text.")] = 20,
+    bins: Annotated[int, typer.Option(min=2, help="Most bins for a numeric column.")] = 20,
+    labels: Annotated[int, typer.Option(min=1, help="Most labels for a text column.")] = 20,
     identifier: Annotated[
-        str | None, typer.Option("--id", help="Column that identifies a row for good.")
+        str | None, typer.Option("--id", help="Column that identifies a row permanently.")
     ] = None,
-    clients: Annotated[int, typer.Option(min=2, help="Nodes of the deployment.")] = 4,
+    clients: Annotated[int, typer.Option(min=2, help="Number of nodes in the deployment.")] = 4,
     epsilon: Annotated[
         float, typer.Option(help="Budget of each person in a window, in nats.")
     ] = 1.0,
-    days: Annotated[float, typer.Option(help="Length of the budget's rolling window.")] = 30.0,
-    threshold: Annotated[float, typer.Option(min=0, help="Nats that are tolerated.")] = 0.1,
-    schedule: Annotated[Scheduler, typer.Option(help="For whom the schedule is written.")] = "cron",
+    days: Annotated[
+        float, typer.Option(help="Length of the budget's rolling window, in days.")
+    ] = 30.0,
+    threshold: Annotated[float, typer.Option(min=0, help="Tolerated divergence, in nats.")] = 0.1,
+    schedule: Annotated[
+        Scheduler, typer.Option(help="Scheduler to write the schedule for.")
+    ] = "cron",
     at: Annotated[str, typer.Option(help="When checks come: a cron expression, in UTC.")] = NIGHTLY,
     connection: Annotated[
         str, typer.Option(help="SuperLink connection that the schedule names.")
@@ -63,19 +67,20 @@ def init(
         str | None,
         typer.Option(
             help="Path or URL of flwr-kld's wheel, which SuperLink and SuperNodes install for each "
-            "run; by default they have it."
+            "run; by default it is installed there already."
         ),
     ] = None,
     index: Annotated[
-        str | None, typer.Option(help="The same, from a package index: its URL.")
+        str | None,
+        typer.Option(help="Instead of --wheel: URL of a package index that has flwr-kld."),
     ] = None,
 ) -> None:
     """Write a Flower app that checks the columns of a table; or add checks to an app.
 
-    No line of Python is needed for a first check on simulated clients.
+    A first check on simulated clients needs no line of Python.
     """
     if (out is None) == (into is None):
-        raise ValueError("give --out, a new folder, or --into, a Flower app: one of them")
+        raise ValueError("give either --out, a new folder, or --into, a Flower app")
     if wheel is not None and index is not None:
         raise ValueError("give --wheel or --index, not both")
     budget = Budget(epsilon, 1e-6, days)
@@ -152,7 +157,7 @@ def _made_of_clients(rows: Sample, folder: Path, ledger: str) -> Iterator[tuple[
         yield (
             f"flwr-kld reference build {file} --from clients --app {folder} --connection "
             f"CONNECTION --run-config 'drift-sample=\"\"' --ledger {ledger} --key first",
-            "once, on the deployment, for one half of the budget; later checks compare with it",
+            "once, on the deployment, for half of the budget; later checks compare with it",
         )
 
 
@@ -166,7 +171,7 @@ def _tell(rows: Sample, terms: Terms, folder: Path, ledger: str) -> None:
         )
     else:
         say(
-            f"{rows.place} is taken for public: some of its values are edges and labels that "
+            f"{rows.place} is taken to be public: some of its values are edges and labels that "
             "clients and server see."
         )
     say(f"checked: {', '.join(table.columns)}")

@@ -65,11 +65,11 @@ def checks_into(
     client, server = (component(app, project, kind) for kind in ("clientapp", "serverapp"))
     folder = client.file.parent
     if folder == app:
-        raise ValueError(f"{app} keeps its apps in no package{BY_HAND}")
+        raise ValueError(f"{app} does not keep its apps in a package{BY_HAND}")
     package = ".".join(folder.relative_to(app).parts)
     drift = folder / "drift.py"
     if drift.exists() or _CALL in client.source.text:
-        raise ValueError(f"{app} has drift checks already: flwr-kld doctor {app} looks at them")
+        raise ValueError(f"{app} already has drift checks: flwr-kld doctor {app} inspects them")
     changed = {
         client.file: _client(client, package, identifier),
         server.file: _server(server, package, terms),
@@ -80,9 +80,7 @@ def checks_into(
     if not trains:
         changed |= {app / name: text for name, text in scheduled.items()}
         if there := [str(app / name) for name in scheduled if (app / name).exists()]:
-            raise ValueError(
-                f"{there[0]} is there already: move it away, or take its schedule over"
-            )
+            raise ValueError(f"{there[0]} exists already: move it away first")
     _show(app, changed)
     if not yes and not _agreed():
         say("nothing was changed")
@@ -92,7 +90,7 @@ def checks_into(
         file.write_bytes(text.encode())
     if trains:
         say("checks come with training, after its last round: no schedule is written for them")
-    say("for a deployment: each node's operator writes a guard file, docs/guard.md")
+    say("for a deployment: each node's operator writes a guard file: see docs/guard.md")
     return folder
 
 
@@ -116,8 +114,8 @@ def _client(client: Component, package: str, identifier: str | None) -> str:
     made = _assigned(source, client.name)
     if made.args or any(word.arg == "client_fn" for word in made.keywords):
         raise ValueError(
-            f"{client.file} makes its ClientApp of a client_fn, which answers no queries: move it "
-            f"to @app.train() and @app.evaluate(){BY_HAND}"
+            f"{client.file} makes its ClientApp from a client_fn, which answers no queries: move "
+            f"it to @app.train() and @app.evaluate(){BY_HAND}"
         )
     ids = (
         ""
@@ -195,7 +193,7 @@ def _project(
     except ValueError:
         sound = False
     if not sound:
-        raise ValueError(f"{file} writes its run config in a form of its own{BY_HAND}")
+        raise ValueError(f"{file} writes its run config in a form that init cannot change{BY_HAND}")
     return found
 
 
@@ -248,7 +246,7 @@ def _training(source: Source, start: ast.AST, file: Path) -> tuple[ast.stmt, str
         and node.value is start
     ]
     if not statements or not isinstance(start.func.value, ast.Name):
-        raise ValueError(f"{file} starts its strategy in a form of its own{BY_HAND}")
+        raise ValueError(f"{file} starts its strategy in a form that init cannot change{BY_HAND}")
     given = [word.value for word in start.keywords if word.arg == "num_rounds"] + start.args[2:3]
     return statements[0], start.func.value.id, ast.unparse(given[0]) if given else "3"
 
@@ -281,7 +279,9 @@ def _written(source: Source, added: dict[int, list[str]], at_end: str) -> str:
     try:
         ast.parse(text)
     except SyntaxError:
-        raise ValueError(f"{source.file} is written in a form of its own{BY_HAND}") from None
+        raise ValueError(
+            f"{source.file} is written in a form that init cannot change{BY_HAND}"
+        ) from None
     return text.replace("\n", "\r\n") if source.crlf else text
 
 

@@ -44,7 +44,8 @@ def require_ledger(url: str) -> None:
 def no_budget(words: str) -> str:
     """Reword a `NoBudget` for those who type commands."""
     what = words.partition(": set one")[0]
-    return f"{what}: set one with flwr-kld budget --set EPSILON, the same --ledger and --population"
+    same = "the same --ledger and --population"
+    return f"{what}: set one with flwr-kld budget --set EPSILON and {same}"
 
 
 _MENDS = {
@@ -52,13 +53,13 @@ _MENDS = {
     "malformed": "restore it from a backup, or give another --ledger",
     "unable to open": "make its folder, writable by you, or give another --ledger",
     "No such file": "make its folder, or give another --ledger",
-    "Is a directory": "name a file in it by --ledger",
+    "Is a directory": "name a file in it with --ledger",
     "Permission denied": "run this as the user who owns it, or give another --ledger",
     "readonly": "run this as the user who owns it, or give another --ledger",
     "full": "free space on its disk, and run the same command again",
     "No space": "free space on its disk, and run the same command again",
-    "locked": "another process writes it: run the same command again",
-    "connect": "start the database server, or mend the URL of --ledger",
+    "locked": "another process is writing to it: run the same command again",
+    "connect": "start the database server, or correct the URL of --ledger",
 }
 
 

@@ -141,7 +141,7 @@ def package_of(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} is not a valid name of a Flower app: give --out a folder of at most 32 "
+            f"{name!r} is not a valid name for a Flower app: give --out a folder of at most 32 "
             "letters, digits and hyphens, starting with a letter"
         )
     package = name.replace("-", "_")

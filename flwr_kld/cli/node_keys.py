@@ -27,12 +27,13 @@ def make(
 ) -> None:
     """Make a node's key, unless the file has one already, and print its public key.
 
-    To be run on the node, by the user that runs its SuperNode. The key stays there; the public key
+    Run it on the node, as the user that runs its SuperNode. The key stays there; the public key
     goes into the roster.
     """
     if not file.absolute().parent.is_dir():
         raise ValueError(
-            f"there is no folder {file.parent}: make it, say by install -d -m 700 {file.parent}"
+            f"there is no folder {file.parent}: make it, for example with install -d -m 700 "
+            f"{file.parent}"
         )
     try:
         public = node_identity(file).public.hex()
@@ -71,7 +72,7 @@ def roster(
                 "public key, 64 hexadecimal digits"
             )
         if name in found:
-            raise ValueError(f"the roster would have two nodes {name!r}: give each its own name")
+            raise ValueError(f"two nodes of the roster are named {name!r}: give each its own name")
         found[name] = bytes.fromhex(public)
     try:
         made = Roster(found)

@@ -128,7 +128,7 @@ def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
             "nodes",
             "failed",
             f"the run that asks them for their versions failed: {words}",
-            f"flwr log RUN {connection} --show, with a RUN of flwr list {connection}; a check of "
+            f"flwr log RUN {connection} --show, with a RUN from flwr list {connection}; a check of "
             f"{app} would fail likewise",
         )
         return
@@ -166,7 +166,7 @@ def _server(server: Installed) -> Iterator[Finding]:
         install = f"pip install flwr-kld=={own}, where ServerApps run"
         yield Finding("server", "failed", str(server), install)
     elif server.flwr_kld != own:
-        words = f"{server}; this command is of {own}, and reads what the server writes"
+        words = f"{server}; this command has flwr-kld {own}, and reads what the server writes"
         yield Finding("server", "warning", words, "install the same flwr-kld beside this command")
     else:
         yield Finding("server", "ok", str(server))

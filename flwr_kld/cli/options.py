@@ -21,7 +21,7 @@ Population = Annotated[
     ),
 ]
 Predictor = Annotated[
-    str | None, typer.Option(help="Rounds of the predictor of this name, instead of checks.")
+    str | None, typer.Option(help="Show the rounds of the predictor of this name, not checks.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 Last = Annotated[int, typer.Option("--last", min=1, help="Number of latest checks or rounds.")]

@@ -30,9 +30,9 @@ def plan(
     reference: Annotated[Path, typer.Argument(help="Reference, .npz.")],
     *,
     clients: Annotated[
-        list[int], typer.Option(min=2, help="Clients that answer a check; may be repeated.")
+        list[int], typer.Option(min=2, help="Number of clients that answer; may be repeated.")
     ],
-    records: Annotated[float, typer.Option(help="Mean number of records of a client.")],
+    records: Annotated[float, typer.Option(help="Mean number of records per client.")],
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Epsilon of a check, in nats; may be repeated.")
     ] = None,
@@ -48,15 +48,19 @@ def plan(
     secure_sum: Annotated[
         bool, typer.Option("--secure-sum", help="With --trust trusted: use secure sums.")
     ] = False,
-    adjacency: Annotated[Adjacency, typer.Option(help="What is hidden.")] = Adjacency.REPLACE_ONE,
+    adjacency: Annotated[
+        Adjacency, typer.Option(help="Neighbouring relation: replace-one or add-remove.")
+    ] = Adjacency.REPLACE_ONE,
     correlation: Annotated[
         float,
-        typer.Option(min=0, max=1, help="How alike a client's records are: 0 independent, 1 same."),
+        typer.Option(
+            min=0, max=1, help="Correlation of a client's records: 0 independent, 1 identical."
+        ),
     ] = 0.0,
     theta: Annotated[float, typer.Option(min=0, max=1, help="θ of the skewed divergence.")] = 0.01,
     level: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
     power: Annotated[
-        float, typer.Option(help="Probability with which a drift is to be found.")
+        float, typer.Option(help="Power: the probability of finding a drift of the forecast size.")
     ] = 0.8,
     population: Annotated[
         int | None, typer.Option(help="Clients among whom cohorts rotate; by default those asked.")

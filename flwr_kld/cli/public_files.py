@@ -54,7 +54,7 @@ def read_counts(file: Path, domain: Domain) -> NDArray[np.float64]:
             return _sized(content, domain, file)
         if isinstance(content, dict) and isinstance(domain, Labels):
             return _added(domain.encode(list(content)), content.values(), domain, file)
-        raise ValueError(f"{file} must hold a list of counts, or for labels an object")
+        raise ValueError(f"{file} must hold a list of counts or, for labels, an object")
     columns = _csv(file)
     if _COUNT not in columns:
         raise ValueError(f"{file} has no column '{_COUNT}'")
@@ -121,7 +121,7 @@ def _as_records(columns: dict[str, list[str]], domain: Domain, file: Path) -> An
     if not isinstance(domain, Labels | Binned):
         raise ValueError(f"records of {domain.kind!r} do not fit a table: use an .npz file")
     if len(columns) != 1:
-        raise ValueError(f"{file} must have one column of records, and has {len(columns)}")
+        raise ValueError(f"{file} must have one column of records, but has {len(columns)}")
     return next(iter(present.values()))
 
 
@@ -144,7 +144,7 @@ def _sized(counts: Any, domain: Domain, file: Path) -> NDArray[np.float64]:
     if array.shape not in ((domain.size,), (listed,)):
         raise ValueError(
             f"{file} must hold {domain.size} counts, one for each symbol of the domain, or "
-            f"{listed}, one for each that its spec lists, and has shape {list(array.shape)}"
+            f"{listed}, one for each that its spec lists, but has shape {list(array.shape)}"
         )
     return array
 

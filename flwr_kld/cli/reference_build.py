@@ -59,7 +59,7 @@ def build(
     ] = None,
     interaction: Annotated[
         list[str] | None,
-        typer.Option(help="Public rows: two columns whose pairs are a column, as 'age,job'."),
+        typer.Option(help="Public rows: two columns whose pairs make one, such as 'age,job'."),
     ] = None,
     floor: Annotated[
         float | None,
@@ -69,7 +69,9 @@ def build(
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(help="Name of what clients make, say 2026-09: it is paid for once."),
+        typer.Option(
+            help="Name of the reference that clients make, such as 2026-09: each is charged once."
+        ),
     ] = None,
     app: Annotated[
         Path | None, typer.Option(help="Folder of the Flower app that asks; by default, this one.")
@@ -85,9 +87,9 @@ def build(
 ) -> None:
     """Build a reference from public files, or have clients make one privately.
 
-    Everything in it is shown to clients: no private data in those files.
+    Clients see everything in it, so the files must hold no private data.
 
-    What clients made under a --key is asked for once: the ledger keeps it.
+    Clients are asked only once for each --key: the ledger keeps what they made.
 
     Exit codes: 0 built, 3 refused (budget, cohort, guard), 4 error.
     """
@@ -128,7 +130,7 @@ def build(
     if key is None:
         raise ValueError("give --key, a name for this reference: each key is charged only once")
     if not out.absolute().parent.is_dir():  # better known before anybody is asked
-        raise ValueError(f"there is no folder {out.parent}")
+        raise ValueError(f"there is no folder {out.parent}: make it first")
     runs = ReferenceMaker(ledger, population, app or Path(), connection, run_config or (), timeout)
     making = runs.make(check_key(key))
     if making.reference is not None:
@@ -146,7 +148,7 @@ def _of_files(
     domain: Path | None, counts: Path | None, records: Path | None, floor: float
 ) -> Reference:
     if domain is None:
-        raise ValueError("give --domain: what the symbols are")
+        raise ValueError("give --domain, a JSON file that says what the symbols are")
     cells = read_domain(domain)
     if counts is not None and records is None:
         return Reference.from_counts(cells, read_counts(counts, cells), floor=floor)
@@ -179,7 +181,7 @@ def _of_rows(
 def _pair(text: str) -> tuple[str, str]:
     first, comma, second = text.partition(",")
     if not comma:
-        raise ValueError(f"an interaction is two columns, as 'age,job', not {text!r}")
+        raise ValueError(f"an interaction is two columns, such as 'age,job', not {text!r}")
     return first, second
 
 

@@ -33,7 +33,7 @@ def recommend(
     ] = None,
     guess: Annotated[
         Path | None,
-        typer.Option(help="Instead of --size: a public reference, .npz, like the truth."),
+        typer.Option(help="Instead of --size: a public reference, .npz, that resembles the truth."),
     ] = None,
     adjacency: Annotated[
         Adjacency, typer.Option(help="What the histogram's noise hides.")

@@ -90,7 +90,8 @@ def read_sample(
     if "://" in place:
         if query is None:
             raise ValueError(
-                "a database needs --query: the public rows, as 'SELECT * FROM visits LIMIT 10000'"
+                "a database needs --query, which selects the public rows: "
+                "'SELECT * FROM visits LIMIT 10000'"
             )
         name, file, frame = _name_of(place), None, _of_database(place, query)
     else:
@@ -135,7 +136,7 @@ def _of_file(file: Path) -> Any:
     try:
         return read_frame(file)
     except UnicodeDecodeError:
-        raise ValueError(f"{file} is not UTF-8 text: convert it, say by iconv") from None
+        raise ValueError(f"{file} is not UTF-8 text: convert it, for example with iconv") from None
     except csv.Error as error:
         raise ValueError(f"{file} is not readable as CSV ({error})") from None
 

@@ -85,7 +85,7 @@ def on_calendar(at: str) -> str:
     minute, hour, day, month, weekday = fields
     if not all(_FIELD.fullmatch(field) for field in fields) or "*" not in (day, weekday):
         raise ValueError(
-            f"systemd cannot express {at!r}: take --schedule cron, or run flwr-kld watch"
+            f"systemd cannot express {at!r}: use --schedule cron, or run flwr-kld watch"
         )
     minute, hour = (field.replace("*/", "0/").replace("-", "..") for field in (minute, hour))
     day, month = (field.replace("*/", "1/").replace("-", "..") for field in (day, month))

@@ -38,7 +38,7 @@ def serve(
 ) -> None:
     """Serve a live page over the ledger until stopped by SIGTERM or Ctrl-C. It changes nothing.
 
-    It shows budgets, verdicts over time, columns, and each check's report. On another address than
+    It shows budgets, verdicts over time, columns, and each check's report. On an address other than
     this machine's, a token is required: browsers ask for it as a password, with any name.
     """
     import uvicorn  # these take a second, which other commands need not wait for
@@ -55,7 +55,7 @@ def serve(
             f"set {TOKEN}. Make one with openssl rand -hex 32"
         )
     if (certificate is None) != (key is None):
-        raise ValueError("TLS takes both --certificate and --key")
+        raise ValueError("TLS needs both --certificate and --key")
     require("jinja2", extra="plots")  # sooner than with the first page
     require_ledger(ledger)
     view = LedgerView(ledger)

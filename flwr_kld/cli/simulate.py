@@ -40,7 +40,8 @@ def simulate(
     ] = "digits",
     drift_from: Annotated[int, typer.Option(min=1, help="First check with drift.")] = 5,
     threshold: Annotated[
-        float, typer.Option(min=0, help="Nats to tolerate; 0 for estimates without decisions.")
+        float,
+        typer.Option(min=0, help="Tolerated divergence, in nats; 0 for estimates alone."),
     ] = 0.0,
     cells: Annotated[int, typer.Option(min=16, help="Number of cells of the query.")] = 1000,
     epsilon: Annotated[float, typer.Option(help="Epsilon of each check, in nats.")] = 1.0,

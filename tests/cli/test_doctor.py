@@ -53,11 +53,11 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "Flower's file": (
         lambda p: connection(p, "[superlink"),
-        r"config\.toml cannot be read.*\n *next: mend",
+        r"config\.toml cannot be read.*\n *next: correct",
     ),
     "guard": (
         lambda p: other_guard(p, "max_delta", "most_delta"),
-        r"FAIL guard.*max_delta is missing\n *next: mend",
+        r"FAIL guard.*max_delta is missing\n *next: correct",
     ),
     "guard of another reference": (
         lambda p: (
@@ -108,7 +108,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: changed(
             p, "flwr>=1.41,<1.43", "flwr-kld @ file:///no/flwr_kld.whl", run=Place.doctor
         ),
-        r"there is no wheel.*\n *next: pip download flwr-kld, or --index",
+        r"there is no wheel.*\n *next: pip download --no-deps flwr-kld -d /no, or correct dep",
     ),
     "clock": (ahead, r"FAIL clock.*\n *next: set it: timedatectl"),
 }  # fmt: skip

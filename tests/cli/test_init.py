@@ -61,7 +61,7 @@ def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
     assert subprocess.run([*ruff, *options], check=False, stdout=subprocess.DEVNULL).returncode == 0
     shape = [ruff[0], "format", "--isolated", "--check", "--line-length", "100", tmp_path / "app"]
     assert subprocess.run(shape, check=False, stdout=subprocess.DEVNULL).returncode == 0
-    assert "is taken for public" in done.stderr
+    assert "is taken to be public" in done.stderr
     assert "31 checks in any 30 days, each person in 1 of them × ε 1 = 1; the budget has 1" in (
         done.stderr
     )
@@ -242,13 +242,13 @@ def test_systemd_has_the_same_times(at, calendar):
 
 @pytest.mark.parametrize("at", ["0 3 1 * 1", "0 3 * * mon", "0-30/10 3 * * *"])
 def test_what_systemd_cannot_express_is_said(at):
-    with pytest.raises(ValueError, match="take --schedule cron"):
+    with pytest.raises(ValueError, match="use --schedule cron"):
         on_calendar(at)
 
 
 def test_init_needs_one_place(cli, sample, tmp_path):
     for options in ([], ["--out", tmp_path / "a", "--into", tmp_path / "b"]):
-        assert "give --out, a new folder, or --into" in cli("init", sample, *options).stderr
+        assert "give either --out, a new folder, or --into" in cli("init", sample, *options).stderr
 
 
 def test_a_budget_in_force_stays(cli, sample, tmp_path):

@@ -102,7 +102,7 @@ def test_what_has_checks_gets_no_second_ones(cli, sample, tmp_path):
     before = texts(app)
     again = cli("init", sample, "--into", app, "--yes")
     assert again.exit_code == 4
-    assert "has drift checks already: flwr-kld doctor" in again.stderr
+    assert "already has drift checks: flwr-kld doctor" in again.stderr
     assert texts(app) == before
 
 
@@ -148,7 +148,7 @@ def test_a_schedule_that_is_there_is_not_written_over(cli, sample, tmp_path):
     before = texts(app)
     done = cli("init", sample, "--into", app, "--yes")
     assert done.exit_code == 4
-    assert "deploy/kld.cron is there already: move it away" in done.stderr.replace("\n", "")
+    assert "deploy/kld.cron exists already: move it away first" in done.stderr.replace("\n", "")
     assert (texts(app), (app / "deploy" / "kld.cron").read_text()) == (before, "mine")
 
 
@@ -189,5 +189,5 @@ def test_other_layouts_are_refused_untouched_with_what_to_do(cli, sample, tmp_pa
     done = cli("init", sample, "--into", app, "--yes")
     assert done.exit_code == 4, done.output
     assert "Traceback" not in done.stderr
-    assert re.search("by hand|flwr-kld init|mend|not a valid TOML", done.stderr), done.stderr
+    assert re.search("by hand|flwr-kld init|correct it|not a valid TOML", done.stderr), done.stderr
     assert texts(app) == before

@@ -118,7 +118,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "reference: no file": (
         lambda p: ["reference", "show", p.folder / "no.npz"],
-        r"there is no file .*no\.npz: mend the path",
+        r"there is no file .*no\.npz: correct the path",
     ),
     "plan: not a reference": (
         lambda p: ["plan", p.folder / "sample.csv", "--clients", 4, "--records", 9],
@@ -142,7 +142,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "init: no query": (
         lambda p: ["init", p.ledger, "--out", p.folder / "new"],
-        r"needs --query: .*SELECT",
+        r"needs --query, which selects the public rows: .*SELECT",
     ),
     "init: no driver": (
         lambda p: ["init", "mysql://h/d", "--query", "SELECT 1", "--out", p.folder / "new"],
@@ -153,7 +153,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     "init: cron": (lambda p: p.init("--at", "daily"), r"not a cron expression.*such as"),
     "init: systemd": (
         lambda p: p.init("--schedule", "systemd", "--at", "0 3 1 * 1"),
-        r"take --schedule cron",
+        r"use --schedule cron",
     ),
     "init: wheel": (lambda p: p.init("--wheel", "x.zip"), r"give the path or URL of flwr_kld"),
     "init: not an app": (
@@ -162,7 +162,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "init: checks twice": (
         lambda p: ["init", p.folder / "sample.csv", "--into", p.app],
-        r"has drift checks already: flwr-kld doctor",
+        r"already has drift checks: flwr-kld doctor",
     ),
     "keys: no folder": (
         lambda p: ["keys", "make", p.folder / "no" / "node.key"],

@@ -143,7 +143,7 @@ def test_before_a_run_has_started_there_is_none_to_stop(cli, flwr, command, on_l
     on_line("Building", lambda: send(signal.SIGTERM))
     assert cli(*command["check"]).exit_code == 128 + signal.SIGTERM
     assert ([call[0] for call in flwr.calls], flwr.lives) == (["run"], False)
-    assert "flwr list shows whether one goes on" in on_line.said[-1]
+    assert "flwr list shows whether one is running" in on_line.said[-1]
 
 
 def test_later_signals_do_not_interrupt_the_stopping(cli, flwr, command, on_line, monkeypatch):
