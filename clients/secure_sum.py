@@ -170,7 +170,7 @@ class _Turn:
             raise QueryRefused("this node does not host the client that is asked")
         self._agree(terms, self._context)
         session = Session.from_bytes(payload)
-        plan, length, bits = terms.question.plan, terms.length, terms.bits
+        plan, length, bits = terms.fingerprint, terms.length, terms.bits
         if session.check != terms.question.check:
             raise QueryRefused("the sum and the question belong to different checks")
         if terms.noise is not None and session.min_survivors < terms.noise.n_min:

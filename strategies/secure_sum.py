@@ -115,7 +115,7 @@ class SecureSum:
         require_clients(
             len(people), max(least, 2), "can take part in a secure sum", by_reason(refused)
         )
-        check, plan, length = exchange.check, exchange.plan.fingerprint, terms.length
+        check, plan, length = exchange.check, terms.fingerprint, terms.length
         try:
             if first is not None:
                 server = first.server.following(check=check, plan=plan, length=length)

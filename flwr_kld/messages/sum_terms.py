@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, Literal
 
 from pydantic import Field, Json
@@ -10,11 +11,15 @@ from pydantic import Field, Json
 from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import QueryRefused
+from flwr_kld.messages.json_text import json_text
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
 from flwr_kld.query.scores import sums_move
+
+_TOLD_OTHERWISE = frozenset({"wire", "score_wire", "roster"})
+"""Fields of the terms that the plan's fingerprint and the session's list of clients stand for."""
 
 
 @dataclass(frozen=True)
@@ -108,3 +113,14 @@ class SumTerms(Model, what="the terms of the secure sum", version=VERSION, refus
     def length(self) -> int:
         """Numbers in a client's vector."""
         return self.question.length + int(self.count_records)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that clients of one sum agree to, hexadecimal.
+
+        Their session is over it: each client's data is hidden by the others' noise, too, so that
+        one who is told of more noise than the others must not be in a sum with them.
+        """
+        told = {k: v for k, v in self.to_config().items() if k not in _TOLD_OTHERWISE}
+        text = json_text(told, sort_keys=True, separators=(",", ":"))
+        return sha256(f"flwr-kld secure-sum 2 terms\0{text}".encode()).hexdigest()

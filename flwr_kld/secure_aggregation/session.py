@@ -41,7 +41,7 @@ class Session:
     check : str
         Random id of the check, fresh for each.
     plan : str
-        Fingerprint of what is counted.
+        Fingerprint of what is counted, and of the noise that each client adds.
     roster : bytes
         Fingerprint of the pinned list of clients.
     listed : int

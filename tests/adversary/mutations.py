@@ -63,15 +63,26 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
             text = json.dumps(sealed_for, sort_keys=True, separators=(",", ":"))
             content["terms"]["terms"] = text
         else:
-            terms = SumTerms.from_config(asked)
-            for member, payload in content["phase"].items():
-                session = replace(
-                    Session.from_bytes(payload), check=terms.question.check,
-                    plan=terms.question.plan, length=terms.length, bits=terms.bits,
-                )  # fmt: skip
-                content["phase"][member] = session.to_bytes()
+            fit_sessions(content)
     except Exception:  # what is not readable stays as it is
         return
+
+
+def fit_sessions(content: RecordDict) -> None:
+    """Let the sessions of secure sums fit the terms beside them.
+
+    Raises
+    ------
+    ValueError
+        If these are not readable.
+    """
+    terms = SumTerms.from_config(content["terms"])
+    for member, payload in content["phase"].items():
+        session = replace(
+            Session.from_bytes(payload), check=terms.question.check, plan=terms.fingerprint,
+            length=terms.length, bits=terms.bits,
+        )  # fmt: skip
+        content["phase"][member] = session.to_bytes()
 
 
 def _scores(wire: bytes, columns: int, rng: random.Random) -> bytes:

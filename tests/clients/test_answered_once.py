@@ -8,10 +8,10 @@ import copy
 import logging
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Barrier
 
 import pytest
+from adversary.mutations import fit_sessions
 from federation import FRUIT, REFERENCE, app_of, basket
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -157,9 +157,7 @@ def test_copies_of_a_state_take_part_in_one_second_sum(honest_first):
     def renamed(message):
         other = copy.deepcopy(message)
         other.content["terms"]["check"] = "another"
-        (payload,) = other.content["phase"].values()
-        session = replace(Session.from_bytes(payload), check="another")
-        other.content["phase"]["0"] = session.to_bytes()
+        fit_sessions(other.content)
         return other
 
     def twice(message, context):

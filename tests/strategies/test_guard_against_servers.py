@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 
 import pytest
+from adversary.mutations import fit_sessions
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
@@ -18,7 +19,6 @@ from flwr_kld.clients import (
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.errors import CheckFailed
 from flwr_kld.privacy import Unit
-from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies import (
     Adjacency,
     Clip,
@@ -236,8 +236,8 @@ def test_a_member_does_not_answer_by_the_terms_of_another(limits):
         if "terms" in message.content:
             terms, phase = message.content["terms"], message.content["phase"]
             terms["check"] = "another"
-            session = replace(Session.from_bytes(phase["1"]), check="another")
-            message.content["phase"] = ConfigRecord({"1": session.to_bytes()})
+            message.content["phase"] = ConfigRecord({"1": phase["1"]})
+            fit_sessions(message.content)
             reopened.append(app(message, context))
         return reply
 

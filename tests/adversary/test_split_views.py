@@ -1,0 +1,70 @@
+"""A lying server that tells the clients of one secure sum different things about it.
+
+A client of `Distributed` hides behind the noise of all, of which it adds only a share itself.
+"""
+
+import json
+from contextlib import suppress
+
+import pytest
+from federation import grid_of
+from guarded_nodes import summed, summing
+
+from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.sum_terms import SumTerms
+from flwr_kld.secure_aggregation.session import Session
+
+VICTIM = 1000
+LESS_NOISE = {
+    "epsilon": ({"epsilon": 9.0}, {"epsilon": 9.0}),
+    "each share": ({}, {"n_min": 11}),
+    "law": ({}, {"mechanism": "discrete-gaussian"}),
+    "none": ({"trust": "trusted"}, None),
+}
+"""What all but the victim are told of question and noise; the session is that of the victim."""
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("less", LESS_NOISE)
+def test_who_is_told_of_less_noise_is_not_in_the_sum_of_who_is_told_of_more(less, second):
+    app, (asked, noise), said = summing(), LESS_NOISE[less], []
+
+    def lie(message, context):
+        if "terms" not in message.content or context.node_id == VICTIM:
+            return app(message, context)
+        if bool(Session.from_bytes(message.content["phase"]["0"]).follows) is not second:
+            return app(message, context)
+        terms = message.content["terms"]
+        terms.update(asked)
+        told = None if noise is None else json.loads(terms["noise"]) | noise
+        terms["noise"] = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        reply = app(message, context)
+        said.append(str(reply.content["answer"]))
+        return reply
+
+    with suppress(CheckFailed):  # of a check whose second half fails there is a report
+        summed(threshold=0.1).check(grid_of(lie))
+    assert len(said) == 19
+    assert all("another plan than the question" in answer for answer in said), said[0]
+
+
+def test_the_session_of_a_sum_is_over_all_of_its_terms(monkeypatch):
+    """Its list of clients and the plan's fingerprint stand for three of them."""
+    app, met = summing(), []
+
+    def keep(message, context):
+        if "terms" in message.content:
+            met.append(SumTerms.from_config(message.content["terms"]))
+        return app(message, context)
+
+    summed().check(grid_of(keep))
+    terms, told = met[0], met[0].to_config()
+    assert {one.fingerprint for one in met} == {terms.fingerprint}
+    honest, left_out = terms.fingerprint, set()
+    for name in told:
+        changed = told | {name: "another"}
+        with monkeypatch.context() as lying:
+            lying.setattr(SumTerms, "to_config", lambda self, changed=changed: changed)
+            if terms.fingerprint == honest:
+                left_out.add(name)
+    assert left_out == {"wire", "score_wire", "roster"}
