@@ -231,6 +231,30 @@ def test_whom_the_first_sum_left_out_is_left_out_of_the_second():
     assert again.run().into(np.ndarray.tolist) == [8] * 4
 
 
+@pytest.mark.parametrize(
+    ("gone", "error"),
+    [
+        ((), errors.MissingMask),  # filled up with a client of whom there is no vector
+        ((2, 0), errors.NotASurvivor),
+        ((2, 3, 4), errors.CohortTooSmall),
+    ],
+)
+def test_a_list_of_the_second_sum_is_held_to_what_one_of_the_first_is(gone, error):
+    again = second(first(drop={2: Phase.MASK}))
+    again.step(Phase.MASK)
+    with pytest.raises(error):
+        ask_list(again, 0, again.session.tag, alive_without(*gone))
+
+
+def test_a_second_list_would_open_both_secrets_in_the_second_sum_too():
+    again = second(first())
+    again.step(Phase.MASK)
+    ask_list(again, 0, again.session.tag, alive_without())
+    with pytest.raises(errors.BothShares):
+        ask_list(again, 0, again.session.tag, alive_without(3))
+    assert not again.client(0).state()["shares"]
+
+
 def test_clients_asked_for_different_second_sums_reveal_nothing_to_each_other():
     """Masks do not cancel, and a confirmation in one sum opens no reveal in the other."""
     total = first(label="known")
