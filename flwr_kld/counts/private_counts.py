@@ -24,7 +24,7 @@ from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.score_columns import answer_of, limits_of
 from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.secure_aggregation.messages import MaskedVector
-from flwr_kld.secure_aggregation.ring import from_ring, to_ring
+from flwr_kld.secure_aggregation.ring import from_ring, to_ring, word
 from flwr_kld.secure_aggregation.server import SumResult
 
 _T = TypeVar("_T")
@@ -235,8 +235,11 @@ class SumVector(Private):
         self._values = values
 
     def masked(self, mask: Callable[[Held[NDArray[Any]]], MaskedVector], bits: int) -> MaskedVector:
-        """Let a client of a sum modulo 2**bits mask it; the errors are `SumClient.mask`'s."""
-        return mask(Held(to_ring(self._values, bits)))
+        """Let a client of a sum modulo 2**bits mask it; the errors are `SumClient.mask`'s.
+
+        What does not fit wraps: a refusal would tell of numbers that only all noise together hides.
+        """
+        return mask(Held(self._values.astype(word(bits))))
 
     def split(self, split: Callable[[Held[NDArray[Any]]], _T], bits: int) -> _T:
         """Return what is made of the numbers modulo 2**bits, and of a 1 for the client itself."""

@@ -14,6 +14,7 @@ from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
+from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 
@@ -63,6 +64,19 @@ def test_the_largest_client_cannot_wrap_around():
     assert client(LARGEST_CLIENT, 0, 0, 0, 0)._values[0] == LARGEST_CLIENT
     two = clear((LARGEST_CLIENT, 0, 0, 0, 0), (LARGEST_CLIENT, 0, 0, 0, 0))
     assert two._values[0] == 2 * LARGEST_CLIENT
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_what_leaves_the_ring_is_not_told_by_a_refusal(bits):
+    """A server that asks for a fine grid would learn whether a client's count is beyond a bound."""
+    share = calibrate_shares(Guarantee(6.0, 1e-6), n_min=200, mechanism="discrete-gaussian")
+    counts = client(LARGEST_CLIENT, 0, 0, 0, 0)
+    assert share.grid * LARGEST_CLIENT >= 2**31
+    noised, exact, put = counts.noised(share, SystemBits()), counts._values.astype(object), []
+    noised.masked(lambda held: put.append(held.into(np.copy)), bits)
+    assert put[0].dtype == f"<u{bits // 8}"
+    apart = (put[0].astype(object) - share.grid * exact) % 2**bits
+    assert (np.minimum(apart, 2**bits - apart) < 100).all()
 
 
 def test_exactly_the_most_records_are_accepted():
