@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,6 @@ def tasks_of(runs: int, hypotheses: Sequence[int] = HYPOTHESES) -> list[Configur
     ]  # fmt: skip
 
 
-@lru_cache(maxsize=2)
 def known(hypotheses: int, alpha: float) -> tuple[Floats, Hypotheses]:
     """Laws, shape [K, M], and the hypotheses that say them."""
     table = perturbed(hypotheses, alpha)
