@@ -121,7 +121,7 @@ def check_question(session: Session, roster: Roster, *, plan: str, length: int, 
         What differs.
     """
     if session.plan != plan:
-        raise WrongSession("the sum and the question name different plans")
+        raise WrongSession("the sum and the question have different terms")
     if session.length != length or session.bits != bits:
         raise WrongSession("the sum's length or ring is not the question's")
     if session.roster != roster.fingerprint or session.listed != len(roster):

@@ -180,7 +180,7 @@ def test_a_second_sum_has_the_terms_of_the_first(lie):
 def test_a_second_sum_is_what_the_client_was_asked():
     total = first()
     told = second(total).session
-    with pytest.raises(errors.WrongSession, match="name different plans"):
+    with pytest.raises(errors.WrongSession, match="have different terms"):
         mask_again(total, 0, told, plan="other")
     with pytest.raises(errors.WrongSession, match="length or ring is not"):
         mask_again(total, 1, told, length=5)
