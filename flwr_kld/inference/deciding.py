@@ -13,7 +13,7 @@ from flwr_kld.inference.estimators.score import Floats, check_theta, check_thres
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS
 
-_RARE = 5.0
+_RARE = 7.0
 """Standard deviations of the noise in the clients' spread that a check allows for: it alarms at
 levels where noise of exponential tails reaches so far."""
 _USUAL = 12.0

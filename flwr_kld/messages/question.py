@@ -62,7 +62,7 @@ COUNTS_FORMAT = "flwr_kld.int32-le"
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "two-aggregators", "local")
 """Who adds the noise: the server, the clients, a node that is trusted to, two nodes each of which
 adds enough, or each client alone."""
-VERSION = 8
+VERSION = 9
 """Of the messages of a check. Each says it, and is read by the same version only."""
 MOST_COLUMNS = 4096
 """Of a table: what a client does for a question must not depend on a server alone."""

@@ -182,7 +182,7 @@ def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adja
 
 
 @pytest.mark.parametrize("noise", ["skellam", "discrete-gaussian"])
-@pytest.mark.parametrize(("columns", "less"), [(1, False), (2, False), (3, True), (11, True)])
+@pytest.mark.parametrize(("columns", "less"), [(1, False), (3, False), (4, True), (11, True)])
 def test_shares_of_sums_take_the_law_with_less_noise(noise, columns, less):
     """And what they deliver is bounded for the very corner of the moves."""
     laplace = Distributed(1.0, 20, 1e-6, columns=columns).sums_terms.event()
