@@ -170,14 +170,14 @@ class _Turn:
             raise QueryRefused("this node does not host the client that is asked")
         self._agree(terms, self._context)
         session = Session.from_bytes(payload)
-        plan, length, bits = terms.fingerprint, terms.length, terms.bits
+        agreed, length, bits = terms.fingerprint, terms.length, terms.bits
         if session.check != terms.question.check:
             raise QueryRefused("the sum and the question belong to different checks")
         if terms.noise is not None and session.min_survivors < terms.noise.n_min:
             raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
         roster = self._members.roster(self._context, terms.roster)
         self._policy.check(session)  # before anything is spent
-        check_question(session, roster, plan=plan, length=length, bits=bits)
+        check_question(session, roster, terms=agreed, length=length, bits=bits)
         first = self._resumed(member, roster) if session.follows else None
         if first is not None:
             first.require_next(session)
@@ -189,10 +189,10 @@ class _Turn:
         reply: Advert | MaskedVector
         if first is None:
             client = SumClient(*self._signer(member), roster, self._policy)
-            reply = client.advertise(session, plan=plan, length=length, bits=bits)
+            reply = client.advertise(session, terms=agreed, length=length, bits=bits)
         else:
             client, vector = first, self._contribution(self._context, member, terms)
-            mask = partial(client.mask_again, session, plan=plan, length=length, bits=bits)
+            mask = partial(client.mask_again, session, terms=agreed, length=length, bits=bits)
             reply = vector.masked(mask, bits)
         self._put_away(member, client)
         return reply.to_bytes()

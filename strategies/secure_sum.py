@@ -115,16 +115,16 @@ class SecureSum:
         require_clients(
             len(people), max(least, 2), "can take part in a secure sum", by_reason(refused)
         )
-        check, plan, length = exchange.check, terms.fingerprint, terms.length
+        check, agreed, length = exchange.check, terms.fingerprint, terms.length
         try:
             if first is not None:
-                server = first.server.following(check=check, plan=plan, length=length)
+                server = first.server.following(check=check, terms=agreed, length=length)
             else:
                 session = Session.open(
                     roster,
                     list(people),
                     check=check,
-                    plan=plan,
+                    terms=agreed,
                     length=length,
                     bits=self.bits,
                     tolerance=self.tolerance,

@@ -13,11 +13,11 @@ Examples
 >>> from flwr_kld.secure_aggregation.session import Session
 >>> who = {name: Identity.generate() for name in ("ayr", "bern", "como", "delft")}
 >>> roster = Roster({name: identity.public for name, identity in who.items()})
->>> session = Session.open(roster, list(who), check="c1", plan="p1", length=2)
+>>> session = Session.open(roster, list(who), check="c1", terms="p1", length=2)
 >>> server = SumServer(session, roster)
 >>> clients = {i: SumClient(who[server.name(i)], server.name(i), roster) for i in range(4)}
 >>> for client in clients.values():
-...     server.receive(client.advertise(session, plan="p1", length=2))
+...     server.receive(client.advertise(session, terms="p1", length=2))
 >>> for i, adverts in server.advance().items():
 ...     server.receive(clients[i].share(adverts))
 >>> for i, deliveries in server.advance().items():

@@ -79,14 +79,14 @@ class SumClient(OneProcess):
 
     # -- the four answers ---------------------------------------------------------------------
 
-    def advertise(self, session: Session, *, plan: str, length: int, bits: int = 32) -> Advert:
+    def advertise(self, session: Session, *, terms: str, length: int, bits: int = 32) -> Advert:
         """Phase 0: check the session against the question and the policy; sign one-use keys.
 
         Parameters
         ----------
         session : Session
             Session, as the server sent it.
-        plan, length, bits
+        terms, length, bits
             What the client itself was asked and is ready to answer.
 
         Raises
@@ -100,7 +100,7 @@ class SumClient(OneProcess):
         if self._state.phase != Phase.ADVERTISE:
             raise errors.KeyReused("this client's keys are for one session, and have been used")
         with self._final_refusal():
-            check_question(session, self._roster, plan=plan, length=length, bits=bits)
+            check_question(session, self._roster, terms=terms, length=length, bits=bits)
             self._policy.check(session)
             if self._position not in session.cohort:
                 raise errors.NotInvited("this client is not in the cohort")
@@ -211,7 +211,7 @@ class SumClient(OneProcess):
         session: Session,
         values: Held[NDArray[Any]],
         *,
-        plan: str,
+        terms: str,
         length: int,
         bits: int = 32,
     ) -> MaskedVector:
@@ -221,7 +221,7 @@ class SumClient(OneProcess):
         ----------
         session : Session
             Session that follows the first one, as the server sent it.
-        values, plan, length, bits
+        values, terms, length, bits
             As in `mask` and `advertise`: what the client itself was asked now.
 
         Raises
@@ -232,7 +232,7 @@ class SumClient(OneProcess):
             If the vector does not fit the session.
         """
         with self._answering(Phase.AGAIN, session.follows[:SESSION_TAG]):
-            check_question(session, self._roster, plan=plan, length=length, bits=bits)
+            check_question(session, self._roster, terms=terms, length=length, bits=bits)
             self.require_next(session)
             state = self._state
             self._seat = seat = Seat.of(session, state.index, self._identity)

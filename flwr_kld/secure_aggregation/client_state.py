@@ -230,8 +230,8 @@ class ClientState(Private):
         if self.phase != Phase.AGAIN:
             raise WrongSession("this client has no first sum to continue")
         first, check = Session.from_bytes(self.session), session.check
-        plan, length = session.plan, session.length
-        if session != first.following(self.alive, check=check, plan=plan, length=length):
+        terms, length = session.terms, session.length
+        if session != first.following(self.alive, check=check, terms=terms, length=length):
             raise WrongSession("the second sum is not over the survivors of the first")
 
     def for_second(self, beside: NDArray[np.bool_], shares: NDArray[np.void]) -> ClientState:

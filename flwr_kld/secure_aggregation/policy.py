@@ -112,7 +112,7 @@ class ClientPolicy:
         require_secure(n, session.shape, self.tolerance)
 
 
-def check_question(session: Session, roster: Roster, *, plan: str, length: int, bits: int) -> None:
+def check_question(session: Session, roster: Roster, *, terms: str, length: int, bits: int) -> None:
     """Refuse a session that is not about what the client was asked.
 
     Raises
@@ -120,7 +120,7 @@ def check_question(session: Session, roster: Roster, *, plan: str, length: int, 
     WrongSession, RosterMismatch
         What differs.
     """
-    if session.plan != plan:
+    if session.terms != terms:
         raise WrongSession("the sum and the question have different terms")
     if session.length != length or session.bits != bits:
         raise WrongSession("the sum's length or ring is not the question's")

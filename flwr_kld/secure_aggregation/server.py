@@ -103,7 +103,7 @@ class SumServer(Private):
         self.asked_first: tuple[int, ...] = tuple(range(session.size))
         """Cohort indices of the clients that the session is sent to."""
 
-    def following(self, *, check: str, plan: str, length: int) -> SumServer:
+    def following(self, *, check: str, terms: str, length: int) -> SumServer:
         """Return the server of a second sum over the survivors of this one, with the same keys.
 
         Its `session` goes to those in `asked_first`, who answer with their vectors.
@@ -116,7 +116,7 @@ class SumServer(Private):
         if self._result is None or self.session.sums == 1:
             raise OutOfOrder("no second sum may follow this one")
         alive = pack_bits(self._state.alive)
-        session = self.session.following(alive, check=check, plan=plan, length=length)
+        session = self.session.following(alive, check=check, terms=terms, length=length)
         server = SumServer(session, self._roster)
         server._phase, server._state = Phase.MASK, self._state.following(session)
         confirmed = np.flatnonzero(self._state.answered[Phase.REVEAL])

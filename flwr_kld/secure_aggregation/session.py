@@ -40,8 +40,8 @@ class Session:
     ----------
     check : str
         Random id of the check, fresh for each.
-    plan : str
-        Fingerprint of what is counted, and of the noise that each client adds.
+    terms : str
+        Fingerprint of what its clients agree to: what is counted, and the noise that each adds.
     roster : bytes
         Fingerprint of the pinned list of clients.
     listed : int
@@ -63,7 +63,7 @@ class Session:
     """
 
     check: str
-    plan: str
+    terms: str
     roster: bytes
     listed: int
     cohort: tuple[int, ...]
@@ -88,8 +88,8 @@ class Session:
             sums=whole("sums", self.sums, least=1, most=MOST_SUMS),
         )
         n = len(self.cohort)
-        if not (0 < len(self.check.encode()) <= _LONGEST_TEXT and len(self.plan) <= _LONGEST_TEXT):
-            raise Malformed("a session needs a check id and a plan of at most 255 bytes")
+        if not (0 < len(self.check.encode()) <= _LONGEST_TEXT and len(self.terms) <= _LONGEST_TEXT):
+            raise Malformed("a session needs a check id and terms of at most 255 bytes each")
         if len(self.roster) != 32 or not 0 < self.length <= _LONGEST_VECTOR:
             raise Malformed("the session's roster or vector length is out of range")
         if n < 2 or positions[0] < 0 or positions[-1] >= self.listed:
@@ -109,7 +109,7 @@ class Session:
         cohort: list[str],
         *,
         check: str,
-        plan: str,
+        terms: str,
         length: int,
         bits: int = 32,
         tolerance: Tolerance | None = None,
@@ -135,12 +135,12 @@ class Session:
         shape = shape or choose_shape(n, tolerance or Tolerance())
         least = max(min_survivors, n // 2 + 1, min(n, 3))
         who = roster.fingerprint, len(roster), positions
-        return cls(check, plan, *who, bits, length, shape, least, sums)
+        return cls(check, terms, *who, bits, length, shape, least, sums)
 
-    def following(self, alive: bytes, *, check: str, plan: str, length: int) -> Session:
+    def following(self, alive: bytes, *, check: str, terms: str, length: int) -> Session:
         """Return the session of the second sum over the survivors (bitmap) of this one."""
         follows = self.digest + self.survivors_digest(alive)
-        return replace(self, check=check, plan=plan, length=length, sums=1, follows=follows)
+        return replace(self, check=check, terms=terms, length=length, sums=1, follows=follows)
 
     @property
     def size(self) -> int:
@@ -187,7 +187,7 @@ class Session:
         else:
             members = cohort.tobytes()
         head = MAGIC + bytes([_KIND, self.bits, self.sums, len(self.follows)]) + self.follows
-        head += text(self.check) + text(self.plan) + self.roster
+        head += text(self.check) + text(self.terms) + self.roster
         sizes = (self.length, self.shape.neighbours, self.shape.threshold, self.min_survivors)
         numbers = b"".join(map(number, (*sizes, self.listed, self.size)))
         return head + numbers + members
@@ -205,7 +205,7 @@ class Session:
         if reader.take(4) != MAGIC or reader.number(1) != _KIND:
             raise Malformed("not the opening of a secure sum, or one of another version")
         bits, sums, follows = reader.number(1), reader.number(1), reader.take(reader.number(1))
-        check, plan, roster = reader.text(), reader.text(), reader.take(32)
+        check, terms, roster = reader.text(), reader.text(), reader.take(32)
         length, neighbours, threshold, least, listed, n = (reader.number() for _ in range(6))
         if listed <= _SPARSE * n:
             positions = np.flatnonzero(unpack_bits(reader.bits(listed), listed))
@@ -217,4 +217,4 @@ class Session:
         shape = Shape(neighbours, threshold)
         cohort = tuple(positions.tolist())
         sizes = bits, length, shape, least
-        return cls(check, plan, roster, listed, cohort, *sizes, sums, follows)
+        return cls(check, terms, roster, listed, cohort, *sizes, sums, follows)

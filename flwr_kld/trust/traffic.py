@@ -120,10 +120,10 @@ def payload_of_sum(
     shape, everybody = choose_shape(clients, Tolerance()), bytes((clients + 7) // 8)
     participants = list(roster.names[:clients])
     session = Session.open(
-        roster, participants, check=check, plan=plan, length=length, shape=shape, sums=sums or 2
+        roster, participants, check=check, terms=plan, length=length, shape=shape, sums=sums or 2
     )
     if not sums:
-        session = session.following(everybody, check=check, plan=plan, length=length)
+        session = session.following(everybody, check=check, terms=plan, length=length)
     k, tag = shape.neighbours, session.tag
     digest, signature = bytes(32), bytes(SIGNATURE)
 

@@ -76,7 +76,7 @@ class Federation:
             self.roster,
             list(self.who),
             check="bench",
-            plan="plan",
+            terms="plan",
             length=length,
             tolerance=tolerance,
             shape=shape,
@@ -111,7 +111,7 @@ class Federation:
 def _answer(client: SumClient, phase: Phase, request: bytes, values: NDArray[Any]) -> bytes:
     if phase is Phase.ADVERTISE:
         session = Session.from_bytes(request)
-        return client.advertise(session, plan="plan", length=len(values)).to_bytes()
+        return client.advertise(session, terms="plan", length=len(values)).to_bytes()
     message: Any = decode(request)
     if phase is Phase.SHARE:
         return client.share(message).to_bytes()

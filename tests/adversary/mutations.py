@@ -79,7 +79,7 @@ def fit_sessions(content: RecordDict) -> None:
     terms = SumTerms.from_config(content["terms"])
     for member, payload in content["phase"].items():
         session = replace(
-            Session.from_bytes(payload), check=terms.question.check, plan=terms.fingerprint,
+            Session.from_bytes(payload), check=terms.question.check, terms=terms.fingerprint,
             length=terms.length, bits=terms.bits,
         )  # fmt: skip
         content["phase"][member] = session.to_bytes()

@@ -68,7 +68,7 @@ def scored() -> ClientScores:
 def advertised() -> SumClient:
     who, roster = people(3)
     client = SumClient(who["c000"], "c000", roster, EASY, random=lambda n: (NEEDLE * n)[:n])
-    client.advertise(session_of(3), plan="plan", length=4)
+    client.advertise(session_of(3), terms="plan", length=4)
     assert client.state()["seed"] == KEY
     return client
 

@@ -49,12 +49,14 @@ def majority(n: int, k: int | None = None) -> Shape:
     return Shape(k, (k + 1) // 2 + 1)
 
 
-def session_of(n, *, length=4, bits=32, shape=None, check="check", plan="plan", least=None, sums=1):
+def session_of(
+    n, *, length=4, bits=32, shape=None, check="check", terms="plan", least=None, sums=1
+):
     _, roster = people(n)
     shape = shape or majority(n)
     cohort = tuple(range(n))
     least = n // 2 + 1 if least is None else least
-    return Session(check, plan, roster.fingerprint, n, cohort, bits, length, shape, least, sums)
+    return Session(check, terms, roster.fingerprint, n, cohort, bits, length, shape, least, sums)
 
 
 @dataclass
@@ -87,12 +89,14 @@ class Sum:
         if phase is Phase.ADVERTISE:
             session = self.session
             return client.advertise(
-                Session.from_bytes(data), plan="plan", length=session.length, bits=session.bits
+                Session.from_bytes(data), terms="plan", length=session.length, bits=session.bits
             ).to_bytes()
         if phase is Phase.MASK and self.session.follows:
             told, length = Session.from_bytes(data), self.session.length
             vector = Held(self.vectors[i])
-            return client.mask_again(told, vector, plan=self.session.plan, length=length).to_bytes()
+            return client.mask_again(
+                told, vector, terms=self.session.terms, length=length
+            ).to_bytes()
         message = decode(data)
         if phase is Phase.MASK:
             return client.mask(message, Held(self.vectors[i])).to_bytes()
@@ -130,10 +134,10 @@ class Sum:
         return self.server.result()
 
     def again(
-        self, vectors: np.ndarray, *, plan: str = "second", drop: dict | None = None
+        self, vectors: np.ndarray, *, terms: str = "second", drop: dict | None = None
     ) -> "Sum":
         """The second sum over the survivors of this one, which is open; not begun."""
-        server = self.server.following(check="check-2", plan=plan, length=vectors.shape[1])
+        server = self.server.following(check="check-2", terms=terms, length=vectors.shape[1])
         total = Sum(server.session, vectors, self.policy, self.label, drop=drop or {})
         total.server, total.clients = server, self.clients
         total.requests = dict.fromkeys(server.asked_first, server.session.to_bytes())

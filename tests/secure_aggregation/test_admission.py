@@ -14,18 +14,18 @@ from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.tolerance import Collusion
 
 
-def join(session, policy=EASY, plan="plan", length=4, bits=32, client=0):
+def join(session, policy=EASY, terms="plan", length=4, bits=32, client=0):
     who, roster = people(session.listed)
     name = roster.names[session.cohort[client]]
     return SumClient(who[name], name, roster, policy).advertise(
-        session, plan=plan, length=length, bits=bits
+        session, terms=terms, length=length, bits=bits
     )
 
 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"plan": "other"}, errors.WrongSession),
+        ({"terms": "other"}, errors.WrongSession),
         ({"length": 5}, errors.WrongSession),
         ({"bits": 64}, errors.WrongSession),
         ({"policy": ClientPolicy(min_cohort=6)}, errors.CohortTooSmall),
@@ -76,10 +76,10 @@ def test_a_client_that_is_not_asked_stays_out():
     session = replace(session_of(CLIENTS), cohort=(1, 2, 3, 4), shape=Shape(3, 3), min_survivors=3)
     client = SumClient(who["c000"], "c000", roster, EASY)
     with pytest.raises(errors.NotInvited):
-        client.advertise(session, plan="plan", length=4)
+        client.advertise(session, terms="plan", length=4)
     impostor = SumClient(Identity.generate(), "c001", roster, EASY)
     with pytest.raises(errors.NotInvited, match="a different key"):
-        impostor.advertise(session, plan="plan", length=4)
+        impostor.advertise(session, terms="plan", length=4)
     with pytest.raises(errors.NotInvited):
         SumClient(who["c000"], "stranger", roster)
 
@@ -93,13 +93,13 @@ def test_default_minimums_suit_three_hospitals_and_not_two():
 def test_a_client_runs_once():
     total = at(Phase.SHARE)
     with pytest.raises(errors.KeyReused):
-        total.client(0).advertise(total.session, plan="plan", length=4)
+        total.client(0).advertise(total.session, terms="plan", length=4)
     with pytest.raises(errors.KeyReused):
-        total.client(0).advertise(session_of(CLIENTS, check="next"), plan="plan", length=4)
+        total.client(0).advertise(session_of(CLIENTS, check="next"), terms="plan", length=4)
     done = fresh()
     done.run()
     with pytest.raises(errors.KeyReused):
-        done.client(0).advertise(session_of(CLIENTS, check="next"), plan="plan", length=4)
+        done.client(0).advertise(session_of(CLIENTS, check="next"), terms="plan", length=4)
     left = {name: value for name, value in done.client(0).state().items() if value}
     assert set(left) == {"phase", "session", "index", "alive"}  # and no secret
     assert left["index"] == -1

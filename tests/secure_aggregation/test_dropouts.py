@@ -111,7 +111,7 @@ def run_hundred(gone: int, tolerance: Tolerance) -> bool:
     """Some of a hundred clients leave, each in a phase of its own."""
     _, roster = people(100)
     session = Session.open(
-        roster, list(roster.names), check=f"{gone}", plan="plan", length=4, tolerance=tolerance
+        roster, list(roster.names), check=f"{gone}", terms="plan", length=4, tolerance=tolerance
     )
     leaves = np.full(100, NEVER)
     leaves[RNG.permutation(100)[:gone]] = RNG.integers(0, NEVER, gone)

@@ -86,7 +86,7 @@ def test_a_server_that_shows_one_client_another_session_is_noticed(change):
     total, told = at(Phase.SHARE, session), replace(session, **change)
     name = total.server.name(0)
     client = SumClient(total.who[name], name, total.roster, EASY)
-    client.advertise(told, plan="plan", length=4)
+    client.advertise(told, terms="plan", length=4)
     shown = replace(decode(total.requests[0]), session=told.tag)
     with pytest.raises(errors.BadSignature):
         client.share(shown)

@@ -43,8 +43,8 @@ def second(total: Sum, length: int = 4, **options) -> Sum:
     return total.again(np.full((total.session.size, length), 2, np.uint32), **options)
 
 
-def mask_again(total: Sum, i: int, session, *, plan="second", length=4) -> MaskedVector:
-    return total.client(i).mask_again(session, VALUES, plan=plan, length=length)
+def mask_again(total: Sum, i: int, session, *, terms="second", length=4) -> MaskedVector:
+    return total.client(i).mask_again(session, VALUES, terms=terms, length=length)
 
 
 def of_both(session, leaves) -> list[np.ndarray | None]:
@@ -171,7 +171,7 @@ def test_a_client_that_sums_once_keeps_nothing():
 )
 def test_a_second_sum_has_the_terms_of_the_first(lie):
     total = first(6)
-    right = total.session.following(alive_without(n=6), check="b", plan="second", length=4)
+    right = total.session.following(alive_without(n=6), check="b", terms="second", length=4)
     told = replace(right, **lie)
     with pytest.raises((errors.WrongSession, errors.RosterMismatch)):
         mask_again(total, 0, told)
@@ -181,7 +181,7 @@ def test_a_second_sum_is_what_the_client_was_asked():
     total = first()
     told = second(total).session
     with pytest.raises(errors.WrongSession, match="have different terms"):
-        mask_again(total, 0, told, plan="other")
+        mask_again(total, 0, told, terms="other")
     with pytest.raises(errors.WrongSession, match="length or ring is not"):
         mask_again(total, 1, told, length=5)
     with pytest.raises(errors.OutOfOrder):  # a refusal is final
@@ -190,7 +190,7 @@ def test_a_second_sum_is_what_the_client_was_asked():
 
 def test_a_second_sum_over_other_survivors_is_refused():
     total = first()
-    told = total.session.following(alive_without(4), check="b", plan="second", length=4)
+    told = total.session.following(alive_without(4), check="b", terms="second", length=4)
     with pytest.raises(errors.WrongSession, match="survivors of the first"):
         mask_again(total, 0, told)
 
@@ -198,7 +198,7 @@ def test_a_second_sum_over_other_survivors_is_refused():
 @pytest.mark.parametrize("phase", [Phase.SHARE, Phase.MASK, Phase.REVEAL])
 def test_a_second_sum_does_not_come_before_the_first(phase):
     total = at(phase, session_of(CLIENTS, sums=2))
-    told = total.session.following(alive_without(), check="b", plan="second", length=4)
+    told = total.session.following(alive_without(), check="b", terms="second", length=4)
     with pytest.raises(errors.OutOfOrder):
         mask_again(total, 0, told)
     with pytest.raises(errors.WrongSession):
@@ -209,9 +209,9 @@ def test_a_second_sum_does_not_come_before_the_first(phase):
 def test_a_client_gives_one_vector_for_a_second_sum_and_none_for_a_third():
     again = second(first())
     again.step(Phase.MASK)
-    for told in (again.session, replace(again.session, plan="other", check="c")):
+    for told in (again.session, replace(again.session, terms="other", check="c")):
         with pytest.raises(errors.WrongSession):
-            mask_again(again, 0, told, plan=told.plan)
+            mask_again(again, 0, told, terms=told.terms)
     again.step(Phase.REVEAL)
     assert again.server.result().into(np.ndarray.tolist) == [2 * CLIENTS] * 4
     with pytest.raises(errors.OutOfOrder, match="no second sum"):
@@ -258,10 +258,10 @@ def test_a_second_list_would_open_both_secrets_in_the_second_sum_too():
 def test_clients_asked_for_different_second_sums_reveal_nothing_to_each_other():
     """Masks do not cancel, and a confirmation in one sum opens no reveal in the other."""
     total = first(label="known")
-    sessions = [second(total, plan=plan).session for plan in ("a", "b")]
+    sessions = [second(total, terms=terms).session for terms in ("a", "b")]
     told = [sessions[i % 2] for i in range(CLIENTS)]
     vectors = [
-        np.frombuffer(mask_again(total, i, session, plan=session.plan).values, "<u4")
+        np.frombuffer(mask_again(total, i, session, terms=session.terms).values, "<u4")
         for i, session in enumerate(told)
     ]
     beside = at(Phase.SHARE, total.session, label="known")  # as they drew their secrets
@@ -313,7 +313,7 @@ def test_both_sides_hold_messages_to_the_number_of_sums(phase):
 def test_no_session_is_for_three_sums_or_follows_one_that_follows():
     with pytest.raises(ValueError, match="sums"):
         session_of(CLIENTS, sums=3)
-    told = session_of(CLIENTS, sums=2).following(alive_without(), check="b", plan="p", length=1)
+    told = session_of(CLIENTS, sums=2).following(alive_without(), check="b", terms="p", length=1)
     with pytest.raises(errors.Malformed, match="follows"):
         replace(told, sums=2)
     with pytest.raises(errors.Malformed, match="follows"):
