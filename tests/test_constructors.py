@@ -121,7 +121,7 @@ LIMITS = {
     "period_epsilon": 1, "period_delta": 0, "secure_sum": ClientPolicy(),
 }  # fmt: skip
 SESSION = {
-    "check": "c", "plan": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2), "bits": 32,
+    "check": "c", "terms": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2), "bits": 32,
     "length": 4, "shape": Shape(2, 2), "min_survivors": 3,
 }  # fmt: skip
 
