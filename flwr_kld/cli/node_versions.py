@@ -128,8 +128,8 @@ def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
             "nodes",
             "failed",
             f"the run that asks them for their versions failed: {words}",
-            f"flwr log RUN {connection} --show, with a RUN that flwr list {connection} shows; a check "
-            f"of {app} would fail likewise",
+            f"flwr log RUN {connection} --show, with a RUN that flwr list {connection} shows; "
+            f"a check of {app} would fail likewise",
         )
         return
     yield from _server(heard.server)
