@@ -207,7 +207,7 @@ class Publisher:
             most_records=self._most_records(first, second),
             by=second.by,
             guarantee=self.trust.guarantee,
-            noise=math.sqrt(self.trust.sums_event(clients).table.variance),
+            noise=math.sqrt(self.trust.sums_event(clients).noise.variance),
             threshold=threshold,
             outside=outside,
             theta=theta,

@@ -1,8 +1,6 @@
 """The tree as its imports draw it: one way, between files and between folders; lazy ones count."""
 
 import ast
-import io
-import tokenize
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -17,18 +15,6 @@ PACKAGES = {
     "flwr_kld.simulations": ROOT / "simulations",
 }
 LOOSE = 4
-LONGEST = 350
-SHORTEST = 40
-"""Lines of code. Less than that is in a module of its own only if several others import it, or is
-one of `SMALL`."""
-SMALL = {
-    "flwr_kld.inference.estimators.paper",  # the paper's own, kept apart from what replaced it
-    "flwr_kld.predictors.paper_learners",  # likewise
-    "flwr_kld.inference.estimators.ratio_likelihood",  # a likelihood; its reader fits with it
-    "flwr_kld.predictors.mixture_weights",  # numerics without privacy; its reader has all the state
-    "flwr_kld.privacy.ring",  # a bound to be read beside its proof, for a strategy that has none
-    "flwr_kld.privacy.sensitivity",  # the same, for the release of one number
-}
 
 
 def named(package: str, folder: Path, path: Path) -> str:
@@ -155,44 +141,3 @@ def test_a_reading_is_found():
 def test_few_modules_are_loose():
     loose = {path.stem for path in PACKAGES["flwr_kld"].glob("*.py")} - {"__init__"}
     assert len(loose) <= LOOSE, sorted(loose)
-
-
-def test_a_module_tells_one_story():
-    lines = {name: len(path.read_text().splitlines()) for name, path in FILES.items()}
-    assert not {name: number for name, number in lines.items() if number > LONGEST}
-
-
-TOKENS = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-
-
-def lines_of_code(text: str) -> int:
-    """Lines with code on them: neither blank, nor a comment, nor a string by itself."""
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    code = [token for token in tokens if token.type not in TOKENS and token.string]
-    lines = {line for token in code for line in range(token.start[0], token.end[0] + 1)}
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            lines -= set(range(node.lineno, (node.end_lineno or 0) + 1))
-    return len(lines)
-
-
-def test_lines_of_code_are_no_comments():
-    assert lines_of_code('"""Words."""\n\nx = (\n    1,  # one\n)\n# more\n"""Of x."""\n') == 3
-    assert lines_of_code('def f():\n    """Do\n    it."""\n    return 1\n') == 2
-
-
-def test_a_small_module_is_one_idea_that_others_import():
-    small = {
-        name
-        for name, path in FILES.items()
-        if path.stem != "__init__"
-        and "migrations" not in path.parts  # a file each, which Alembic finds
-        and lines_of_code(path.read_text()) < SHORTEST
-    }
-    importers = {name: {n for n, found in all_imports().items() if name in found} for name in small}
-    assert {name for name, found in importers.items() if len(found) < 2} == SMALL
-
-
-def test_a_file_of_tests_tells_one_story():
-    lengths = {path: len(path.read_text().splitlines()) for path in ROOT.glob("tests/**/*.py")}
-    assert not {path.name: lines for path, lines in lengths.items() if lines > LONGEST}

@@ -19,7 +19,16 @@ _YEAR = 365
 
 
 def charges(trust: Trust, parts: Sequence[Part]) -> list[Charge]:
-    """Return what is reserved before a check: each release at its dearest."""
+    """Return what is reserved before a check: each release at its dearest.
+
+    Raises
+    ------
+    ValueError
+        If the trust model would charge less for a release than its event costs.
+    """
+    if trust.releases_counts:
+        for i in {i for _, paid in _touched(parts) for i in paid}:
+            _require_full_price(trust, i)
     return [Charge(_dearest(trust, paid, {}), whom) for whom, paid in _touched(parts)]
 
 
@@ -65,6 +74,17 @@ def _dearest(trust: Trust, paid: Sequence[int], survivors: Mapping[int, int | No
     """Return what no exchange that is paid for costs more than: counts first, sums second."""
     releases = (trust.cost, trust.sums_cost)
     return reduce(Cost.either, [releases[i](survivors.get(i)) for i in paid])
+
+
+def _require_full_price(trust: Trust, exchange: int) -> None:
+    event = (trust.event, trust.sums_event)[exchange](trust.least_clients)
+    cost, least = (trust.cost, trust.sums_cost)[exchange](), Cost.of(event)
+    hidden = (cost.adjacency, cost.unit) == (least.adjacency, least.unit)
+    if not hidden or cost.epsilon < least.epsilon or cost.delta < least.delta:
+        raise ValueError(
+            f"{type(trust).__name__}(…) charges {cost}, and its event costs {least}: leave cost "
+            "and sums_cost as they are"
+        )
 
 
 def _touched(parts: Sequence[Part]) -> list[tuple[Clients | RecordBuckets, list[int]]]:

@@ -64,7 +64,7 @@ class ClientSums:
     @property
     def noise(self) -> NoiseTable:
         """Law of the noise in each number, in steps."""
-        return self.event.table
+        return self.event.noise
 
     def unit(self, number: str) -> float:
         """Return what one step of a number is worth, in score steps or records."""

@@ -55,4 +55,4 @@ class NoisyCounts:
     @property
     def noise(self) -> NoiseTable:
         """Law of the noise in each cell."""
-        return self.event.table
+        return self.event.noise

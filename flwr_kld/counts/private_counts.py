@@ -16,13 +16,14 @@ from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.convolve import to_counts
 from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency, Guarantee
+from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
+from flwr_kld.privacy.moves import Box, hides
 from flwr_kld.privacy.private import Held, Private
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.score_columns import answer_of, limits_of
-from flwr_kld.query.scores import NUMBERS, Scores
+from flwr_kld.query.scores import NUMBERS, Scores, sums_move
 from flwr_kld.secure_aggregation.messages import MaskedVector
 from flwr_kld.secure_aggregation.ring import from_ring, to_ring, word
 from flwr_kld.secure_aggregation.server import SumResult
@@ -306,13 +307,34 @@ class ClearSum(Private):
         Under replace-one adjacency the number of records is public and exact; under add-remove it
         is estimated by the sum of the noisy cells (post-processing, no further cost), in a table by
         the mean over the columns.
+
+        Raises
+        ------
+        ValueError
+            If the event hides less than what one record moves these numbers by.
         """
+        self._require_hidden(event)
         noisy = self._values + sample(event.table, len(self._values), bits)
         if self._plan.scores is not None:
             return ClientSums(noisy, self.clients, event, self._plan, bits.private)
         exact_total = event.guarantee.adjacency is Adjacency.REPLACE_ONE
         records = float((self._values if exact_total else noisy).sum()) / len(self._plan.parts)
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)
+
+    def _require_hidden(self, event: PrivacyEvent) -> None:
+        """Refuse an event for other numbers; how far a whole client moves them, its clip says."""
+        columns, promised = len(self._plan.parts), event.guarantee
+        if self._plan.scores is not None:
+            needed: tuple[int, ...] | Box = sums_move(columns)
+        elif promised.unit is Unit.RECORD:
+            needed = promised.adjacency.table_shifts(columns)
+        else:
+            return
+        if not hides(event.moves, needed):
+            raise ValueError(
+                f"the event hides {event.moves}, and what it promises to hide moves the numbers of "
+                f"this release by {needed}"
+            )
 
     def release_number(
         self, score: Callable[[NDArray[np.int64]], int], event: PrivacyEvent, bits: BitSource
@@ -329,7 +351,13 @@ class ClearSum(Private):
             What the clients' shares deliver together; its table in whole counts.
         grid : int
             Grid steps a count.
+
+        Raises
+        ------
+        ValueError
+            As in `release`.
         """
+        self._require_hidden(event)
         noisy = to_counts(self._values, grid)
         if self._plan.scores is not None:
             return ClientSums(noisy, self.clients, event, self._plan, private=True)

@@ -42,7 +42,7 @@ def published(
     counts: NDArray[np.int64], plan: QueryPlan, event: PrivacyEvent, bits: BitSource
 ) -> NoisyCounts:
     """Noise counts, shape [plan.length], as a release does."""
-    noisy = counts + sample(event.table, len(counts), bits)
+    noisy = counts + sample(event.noise, len(counts), bits)
     exact = event.guarantee.adjacency is Adjacency.REPLACE_ONE
     records = float((counts if exact else noisy).sum())
     return NoisyCounts(noisy, max(records, 1.0), event, plan, bits.private)

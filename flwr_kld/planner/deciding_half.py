@@ -53,7 +53,7 @@ class DecidingHalf:
 
     def power(self, generator: np.random.Generator, bits: BitSource) -> float:
         """Probability that the lower bound exceeds the threshold."""
-        degrees, noise = self._draws - 1, self._event.table
+        degrees, noise = self._draws - 1, self._event.noise
         spreads = self._deviation**2 * generator.chisquare(degrees, _SPREADS) / degrees
         found = []
         for spread, steps in zip(spreads, sample(noise, _SPREADS, bits), strict=True):
@@ -68,7 +68,7 @@ class DecidingHalf:
         The p-value's normal quantile is nearly linear in the sum.
         """
         wanted = float(ndtri(self.setting.level))
-        by_noise = self._unit["total"] * math.sqrt(self._event.table.variance)
+        by_noise = self._unit["total"] * math.sqrt(self._event.noise.variance)
         normal = max(wanted, 0.5) * math.hypot(self._deviation, by_noise)
         near = [part * normal for part in _NEAR]
         low, high = (-float(ndtri(max(self._p_value(s, spread, steps), _TINY))) for s in near)

@@ -93,7 +93,7 @@ def deciding_of(setting: Setting) -> Deciding:
         most_records=most,
         by=setting.by,
         guarantee=setting.trust.guarantee,
-        noise=math.sqrt(setting.sums_event.table.variance),
+        noise=math.sqrt(setting.sums_event.noise.variance),
         threshold=setting.threshold,
         theta=setting.theta,
     )

@@ -167,7 +167,7 @@ def _forecast(
     return Forecast(
         setting=setting,
         counted=setting.total,
-        noise=math.sqrt(setting.event.table.variance),
+        noise=math.sqrt(setting.event.noise.variance),
         truth=accuracy.truth,
         reading=accuracy.reading,
         sampling=accuracy.sampling,

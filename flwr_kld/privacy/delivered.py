@@ -16,6 +16,7 @@ from flwr_kld.privacy.ball import pure_delta
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.guarantee import check_epsilon_delta
+from flwr_kld.privacy.hockey_stick import is_pure
 from flwr_kld.privacy.moves import Box, Moves, l1_norm, moves_delta
 from flwr_kld.privacy.table import NoiseTable
 
@@ -63,8 +64,23 @@ def delivered_delta(
     grid = whole("grid", grid, least=1, unit="steps")
     if not honest or epsilon >= _NO_PROTECTION:
         return Fraction(1)
-    law = noise_sum(share, honest)
-    pure = pure_delta(law, _around(moves), grid, epsilon)
+    return release_delta(noise_sum(share, honest), moves, epsilon, grid=grid)
+
+
+def release_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 1) -> Fraction:
+    """Return an upper bound of delta at `epsilon` for noise of this law, from two bounds.
+
+    Parameters
+    ----------
+    law : NoiseTable
+        Of the noise on every coordinate, in grid steps.
+    moves, epsilon, grid
+        As in `delivered_delta`.
+    """
+    around = _around(moves)
+    if is_pure(law, around.l1 * grid, epsilon):
+        return Fraction(0)
+    pure = pure_delta(law, around, grid, epsilon)
     if pure <= _TINY:
         return pure
     return min(pure, moves_delta(law, moves, epsilon, grid=grid))

@@ -51,6 +51,20 @@ def l1_norm(moves: Moves) -> int:
     return sum(map(abs, moves.corner if isinstance(moves, Box) else moves))
 
 
+def hides(moves: Moves, others: tuple[int, ...] | Box) -> bool:
+    """Whether noise that hides `moves` hides `others`: every coordinate's noise has the same law.
+
+    So coordinates may change places, and no sign matters.
+    """
+    needed = sorted(map(abs, others.corner if isinstance(others, Box) else others), reverse=True)
+    if isinstance(moves, Ball):
+        return max(needed) <= moves.largest and sum(n**moves.norm for n in needed) <= moves.power
+    hidden = sorted(map(abs, moves.corner if isinstance(moves, Box) else moves), reverse=True)
+    every = isinstance(moves, Box) or not isinstance(others, Box)
+    most = zip(hidden, needed, strict=False)
+    return every and len(hidden) >= len(needed) and all(h >= n for h, n in most)
+
+
 def worst_case(law: NoiseTable, moves: tuple[int, ...] | Box) -> tuple[NoiseTable, tuple[int, ...]]:
     """Return noise and a move that give away at least what `law` and any of `moves` do.
 

@@ -15,6 +15,7 @@ from flwr_kld.privacy.calibrate import calibrated_gaussian
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.delivered import delivered_delta, delivered_epsilon
+from flwr_kld.privacy.event import NotPrivateEnough
 from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.privacy.moves import Box, Moves, l1_norm
 from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
@@ -25,10 +26,6 @@ Mechanism = Literal["discrete-laplace", "skellam", "discrete-gaussian"]
 _STEP = 1.002
 """Ratio of neighbouring noise levels in a search."""
 _MOST_STEPS = 1000
-
-
-class NotPrivateEnough(ValueError):
-    """The shares of `n_min` survivors do not deliver what is claimed for them."""
 
 
 @dataclass(frozen=True)

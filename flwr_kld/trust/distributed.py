@@ -20,6 +20,7 @@ from flwr_kld.privacy.convolve import on_coarser_grid
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.share_event import Mechanism, ShareEvent
+from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.trust.trust_model import Trust
 
 
@@ -126,15 +127,18 @@ class Distributed(Trust):
         return self._event(self.sums_terms.event(), clients)
 
     def _event(self, share: ShareEvent, clients: int) -> PrivacyEvent:
-        honest, table = clients - self.corrupted, share.noise(clients)
-        if share.grid > 1:
-            table = on_coarser_grid(table, share.grid)
+        def law(clients: int) -> NoiseTable:
+            table = share.noise(clients)
+            return on_coarser_grid(table, share.grid) if share.grid > 1 else table
+
+        honest = clients - self.corrupted
         return PrivacyEvent(
             mechanism=f"distributed {share.mechanism}",
-            table=table,
+            table=law(honest),
             moves=share.moves,
             guarantee=self.guarantee,
             delivered=share.delivered_epsilon(honest, honest),
+            added=law(clients) if self.corrupted else None,
         )
 
     def cost(self, survivors: int | None = None) -> Cost:

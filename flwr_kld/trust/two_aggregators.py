@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,10 +177,4 @@ def restored(
 
 def _twice(one: PrivacyEvent) -> PrivacyEvent:
     """Return a release with two draws of its noise, which promises what one of them keeps."""
-    return PrivacyEvent(
-        mechanism=f"twice {one.mechanism}",
-        table=noise_sum(one.table, 2),
-        moves=one.moves,
-        guarantee=one.guarantee,
-        delivered=one.guarantee.epsilon,
-    )
+    return replace(one, mechanism=f"twice {one.mechanism}", added=noise_sum(one.table, 2))

@@ -8,13 +8,13 @@ from accounting.books import pure
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
+from unproven import unproven
 
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
-from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
@@ -63,7 +63,7 @@ def true_epsilon(pair, delta):
 
 
 def event(table, shifts, epsilon=1.0):
-    return Cost.of(PrivacyEvent("test", table, shifts, Guarantee(epsilon)))
+    return Cost.of(unproven(table, shifts, Guarantee(epsilon)))
 
 
 def binomial_delta(each, times, epsilon):

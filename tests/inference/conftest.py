@@ -1,18 +1,18 @@
 import numpy as np
 import pytest
 from numbered import Numbered
+from unproven import unproven
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 
-SILENT = PrivacyEvent("none", NoiseTable((1 << 128,)), (1, -1), Guarantee(1e6))
+SILENT = unproven(NoiseTable((1 << 128,)))
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import pytest
 from federation import REFERENCE, SHARES, app_of, grid_of
 
 from flwr_kld import Report
-from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
+from flwr_kld.accounting import Budget, BudgetExhausted, Cost, Ledger
 from flwr_kld.clients import FirstUse
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.forecast import traffic_of
+from flwr_kld.privacy.event import NotPrivateEnough
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 from flwr_kld.query.partition import Partition
 from flwr_kld.report import CheckSeries
@@ -61,6 +63,20 @@ class Boasting(Bounded):
         return TRUST.event(clients)
 
 
+class Cheap(Bounded):
+    """Charges a tenth of what its event costs."""
+
+    def cost(self, survivors=None):
+        return Cost.claimed("bounded-laplace", replace(self.guarantee, epsilon=0.1))
+
+
+class Narrow(Bounded):
+    """Hides that a count grows by 1, where a record that changes moves two counts."""
+
+    def event(self, clients):
+        return replace(super().event(clients), moves=(1,))
+
+
 def grid(**options):
     return grid_of(partial(app_of, **options)())
 
@@ -77,7 +93,7 @@ def test_the_noise_is_its_own_and_within_its_bound():
 
 
 def test_a_claim_that_its_own_table_does_not_keep_is_refused():
-    with pytest.raises(ValueError, match=r"at most 10 counts cannot promise ε = 1"):
+    with pytest.raises(NotPrivateEnough, match="does not keep epsilon = 1 at delta = 1e-06"):
         Bounded(epsilon=1.0, delta=1e-6, bound=10)
 
 
@@ -103,6 +119,21 @@ def test_a_promise_that_its_own_event_does_not_keep_is_refused(boast, monitor, m
 def test_a_promise_may_be_looser_than_its_event(monkeypatch):
     monkeypatch.setattr(Boasting, "boast", Guarantee(2.0, 1e-5))
     assert KLDrift(REFERENCE, Boasting(1.0, 1e-6, BOUND)).trust.guarantee.epsilon == 2.0
+
+
+def test_a_price_below_what_its_event_costs_is_refused_before_anything_is_asked(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/l.db")
+    ledger.set_budget(Budget(3.0, 1e-5, 30))
+    monitor = KLDrift(REFERENCE, Cheap(1.0, 1e-6, BOUND), ledger=ledger)
+    with pytest.raises(ValueError, match=r"charges .* and its event costs"):
+        monitor.check(grid())
+    assert ledger.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("threshold", [None, 0.05])
+def test_an_event_for_a_smaller_move_releases_nothing(threshold):
+    with pytest.raises(ValueError, match=r"hides \(1,\), and .* by \(1, -1\)"):
+        KLDrift(REFERENCE, Narrow(1.0, 1e-6, BOUND), threshold=threshold).check(grid())
 
 
 def test_it_decides():

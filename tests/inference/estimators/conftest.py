@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 from numbered import Numbered
+from unproven import unproven
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
@@ -19,7 +19,7 @@ def event(epsilon):
     if epsilon not in _EVENTS:
         if epsilon == np.inf:
             table = NoiseTable((1 << 128,))
-            _EVENTS[epsilon] = PrivacyEvent("none", table, (1, -1), Guarantee(1e6))
+            _EVENTS[epsilon] = unproven(table)
         else:
             _EVENTS[epsilon] = calibrated_laplace(Guarantee(epsilon))
     return _EVENTS[epsilon]

@@ -1,12 +1,12 @@
 """Columns with noisy counts, for tests of figures and of sentences."""
 
 import numpy as np
+from unproven import unproven
 
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
-from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.table import NoiseTable
 
@@ -32,7 +32,7 @@ def release(plan, counts, noise=SILENT, seed=0, adjacency=Adjacency.REPLACE_ONE)
     chance = noise.probabilities / noise.probabilities.sum()
     noisy = clear + generator.choice(noise.support, plan.cells, p=chance)
     total = noisy.sum() if adjacency is Adjacency.ADD_REMOVE else clear.sum()
-    event = PrivacyEvent("test", noise, adjacency.count_shifts, Guarantee(1.0, 0.0, adjacency))
+    event = unproven(noise, adjacency.count_shifts, Guarantee(1.0, 0.0, adjacency))
     return NoisyCounts(noisy, max(float(total), 1.0), event, plan, False)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numbered import Numbered
 from scipy import stats
+from unproven import unproven
 
 from flwr_kld import Binned, BlockPatterns, Categories, Labels, MonteCarlo, Partition, Reference
 from flwr_kld.counts.noisy_counts import NoisyCounts
@@ -14,13 +15,12 @@ from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.report.explanation.explanation import explain
 
-NONE = PrivacyEvent("none", NoiseTable((1, (1 << 128) - 2, 1)), (1, -1), Guarantee(1.0))
+NONE = unproven(NoiseTable((1, (1 << 128) - 2, 1)))
 FRUIT = Labels(["apple", "banana", "cherry", "durian"])
 P = np.array([0.4, 0.3, 0.2, 0.1])
 
