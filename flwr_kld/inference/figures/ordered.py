@@ -169,20 +169,35 @@ def _around(width: Floats) -> Floats:
 def _quantiles(
     edges: Floats, clients: Floats, deviation: Floats, reference: Floats
 ) -> tuple[QuantileFigure, ...]:
-    """Invert both distribution functions, and the clients' moved by its error to both sides."""
+    """Invert both distribution functions, and the ends of the band around the clients' one.
+
+    The band's ends rise, and no edge has one of them on the wrong side: so quantiles lie within
+    their intervals, and both ends rise with them.
+    """
     # Half of the way between the two that rise: noise makes the sums of small counts fall.
     up, down = np.maximum.accumulate(clients), np.minimum.accumulate(clients[::-1])[::-1]
     rising = (up + down) / 2
-    levels = np.array(QUANTILES)
-    value, of_reference = (np.interp(levels, f, edges) for f in (rising, reference))
-    reach = _SIDES * np.interp(value, edges, deviation)
-    low, high = (np.interp(levels + away, rising, edges) for away in (-reach, reach))
+    above = np.maximum.accumulate(rising + _SIDES * deviation)
+    below = np.minimum.accumulate((rising - _SIDES * deviation)[::-1])[::-1]
+    low, value, high, of_reference = (
+        _inverse(f, edges, np.array(QUANTILES)) for f in (above, rising, below, reference)
+    )
+    low, high = np.minimum(low, value), np.maximum(high, value)  # rounding of equal numbers
     return tuple(
         QuantileFigure(q, v, least, most, _side(q, rising), r, _side(q, reference))
         for q, v, least, most, r in zip(
             QUANTILES, *(x.tolist() for x in (value, low, high, of_reference)), strict=True
         )
     )
+
+
+def _inverse(f: Floats, edges: Floats, levels: Floats) -> Floats:
+    """Return where a function that rises along the edges reaches each level first."""
+    after = np.searchsorted(f, levels).clip(1, len(f) - 1)
+    start, end = f[after - 1], f[after]
+    part = np.divide(levels - start, end - start, out=np.ones(len(levels)), where=end > start)
+    part = part.clip(0, 1)
+    return np.maximum.accumulate((1 - part) * edges[after - 1] + part * edges[after])
 
 
 def _side(level: float, f: Floats) -> str | None:

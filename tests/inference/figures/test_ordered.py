@@ -8,8 +8,10 @@ from inference.figures.columns import AFTER, BEFORE, DELAYS, GAUSSIAN, plan_of, 
 from scipy.stats import wasserstein_distance
 
 from flwr_kld import Binned
+from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.figures.ordered import QUANTILES
+from flwr_kld.privacy.guarantee import Adjacency
 
 EVENLY = (np.arange(1000) + 0.5) / 1000
 
@@ -108,3 +110,30 @@ def test_a_column_of_many_edges_is_read_at_some_of_them():
     distance, mean, *_ = truth(domain, moved, law)
     assert found.wasserstein.value == pytest.approx(distance, rel=1e-3)
     assert found.mean.value == pytest.approx(mean, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("edges", "counts", "records", "design_effect", "adjacency"),
+    [
+        ([-3, 2.2e-308, 1, 2], [0, 0, 0, 1, 0, 0], 59, 88.0, Adjacency.ADD_REMOVE),
+        (
+            [-3, -2, -1, 0, 2.2e-308, 0.5, 1, 1.5, 2],
+            [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0],
+            59, 88.0, Adjacency.ADD_REMOVE,
+        ),
+        ([0, 0.125, 0.25, 0.5, 1, 2], [0, 0, 0, 0, 0, 1, 0, 0], 1, 1.0, Adjacency.REPLACE_ONE),
+        ([0, 0.125, 0.25, 0.5, 1, 2], [0, 5, -40, 60, -30, 9, 2, 0], 6, 3.0, Adjacency.ADD_REMOVE),
+    ],
+)  # fmt: skip
+def test_quantiles_lie_within_their_intervals_whose_ends_rise(
+    edges, counts, records, design_effect, adjacency
+):
+    domain = Binned(edges)
+    plan = plan_of(domain, np.full(domain.size, 1 / domain.size))
+    blank = release(plan, np.zeros(domain.size), adjacency=adjacency)
+    noisy = NoisyCounts(np.array(counts), float(records), blank.event, plan, False)
+    with np.errstate(all="raise", under="ignore"):
+        found = figures(noisy, design_effect=design_effect).ordered.quantiles
+    ends = np.array([(q.low, q.value, q.high) for q in found])
+    assert (np.diff(ends, axis=1) >= 0).all()
+    assert (np.diff(ends, axis=0) >= 0).all()
