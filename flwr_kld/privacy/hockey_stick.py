@@ -64,8 +64,8 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     if is_pure(table, sum(map(abs, shifts)), epsilon):
         return Fraction(0)
     if len(shifts) > 2:
-        times = Counter(abs(shift) for shift in shifts if shift)
-        return composed_delta([(loss_distribution(table, s), n) for s, n in times.items()], epsilon)
+        times = sorted(Counter(abs(shift) for shift in shifts if shift).items())  # one rounding
+        return composed_delta([(loss_distribution(table, s), n) for s, n in times], epsilon)
     first = _moved(table, abs(shifts[0]))  # the law is symmetric, so signs do not matter
     second = _moved(table, abs(shifts[1])) if len(shifts) == 2 else _STILL
     lost = len(shifts) * Fraction(table.tail, TOTAL)
