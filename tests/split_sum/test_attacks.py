@@ -301,9 +301,9 @@ def test_a_ledger_charges_one_noise_and_estimators_know_both():
     pair = AggregatorKey.generate().public, AggregatorKey.generate().public
     two, one = TwoAggregators(1.0, aggregators=pair), central_of
     single = one(terms_of([AggregatorKey.generate(), AggregatorKey.generate()]))
-    assert two.event(10).table.variance == pytest.approx(2 * single.table.variance)
+    assert two.event(10).noise.variance == pytest.approx(2 * single.table.variance)
     assert two.cost(10).epsilon == pytest.approx(1e9, rel=1e-6)
-    assert two.event(10).delivered == two.guarantee.epsilon
+    assert two.event(10).table == single.table
 
 
 def test_what_is_not_a_parcel_is_refused():

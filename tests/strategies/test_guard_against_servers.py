@@ -11,6 +11,7 @@ from flwr.clientapp import ClientApp
 from guard.files import guard_file
 from guarded_nodes import plain, summed, summing
 
+from flwr_kld.accounting import Cost
 from flwr_kld.clients import (
     AggregatorKey,
     FirstUse,
@@ -85,7 +86,18 @@ def test_neither_message_nor_run_config_names_the_file(limits, receipts, tmp_pat
         plain().check(grid)
 
 
-class Understating(Distributed):
+class Lying(Distributed):
+    """Tells clients of other noise than the release that it states."""
+
+    def event(self, clients):
+        honest = Distributed(self.epsilon, self.min_survivors).event(self.min_survivors)
+        return replace(honest, guarantee=self.guarantee)
+
+    def cost(self, survivors=None):
+        return Cost.of(self.event(self.min_survivors))
+
+
+class Understating(Lying):
     """Tells the guard a smaller epsilon than the noise delivers."""
 
     @property
@@ -93,7 +105,7 @@ class Understating(Distributed):
         return replace(super().noise_terms, guarantee=replace(self.guarantee, epsilon=20.0))
 
 
-class Misjudging(Distributed):
+class Misjudging(Lying):
     """Hides whether a record is there, and claims to hide what it is: twice the epsilon."""
 
     @property
@@ -108,13 +120,13 @@ class Posing(Trusted):
     noise_source = "distributed"
 
 
-class Thinning(Distributed):
+class Thinning(Lying):
     """Sizes noise for many clients and would open the sum of a few."""
 
     least_clients = 3
 
 
-class Misnaming(Distributed):
+class Misnaming(Lying):
     """Protects records and claims to protect clients."""
 
     @property
