@@ -1,4 +1,7 @@
-"""For all tests: a busy machine is slow, and that is no failure; the longest files come first."""
+"""For all tests: a busy machine is slow, and that is no failure; examples are the same everywhere.
+
+The longest files come first.
+"""
 
 import os
 import shutil
@@ -8,13 +11,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from examples import TIMES, examples
+
 # Several processes whose linear algebra takes all cores wait for each other most of the time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
-    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "ours",
+    deadline=None,
+    derandomize=not TIMES,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("busy machine")
+settings.load_profile("ours")
 
 LONGEST = (
     "test_superlink.py", "test_ray.py", "test_packaging.py", "test_forecast.py",

@@ -5,9 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 from accounting.books import pure
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.accounting import Budget, Clients, Cost, RecordBuckets
 from flwr_kld.accounting.afford import _crossing
 from flwr_kld.accounting.budget import UNBOUNDED
@@ -55,14 +56,14 @@ def spends_in_window(draw, least=0, most=8):
     return found
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100))
 @given(spends=spends_in_window())
 def test_the_sum_is_that_of_the_most_charged_person(spends):
     truth = max(added(asked_of(person, spends), SUM) for person in persons())
     assert worst(spends, SUM).epsilon == truth
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100))
 @given(spends=spends_in_window(), new=spends_in_window(least=1, most=3))
 def test_only_the_touched_count_for_a_check(spends, new):
     together = [*spends, *new]
@@ -71,7 +72,7 @@ def test_only_the_touched_count_for_a_check(spends, new):
     assert worst(together, SUM, touched=new).epsilon == truth
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100))
 @given(spends=spends_in_window(), new=spends_in_window(least=1, most=3))
 def test_parts_that_a_check_does_not_touch_may_be_left_out(spends, new):
     together = worst([*spends, *new], SUM, touched=new)
@@ -81,7 +82,7 @@ def test_parts_that_a_check_does_not_touch_may_be_left_out(spends, new):
     assert worst([*kept, *new], SUM, touched=new).epsilon == together.epsilon
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     steps=st.lists(st.tuples(st.integers(0, 50) | st.just(UNBOUNDED), st.integers(1, 1000)),
                    min_size=1, max_size=130),
@@ -116,7 +117,7 @@ def test_an_even_fall_is_found_at_once():
     assert len(asked) <= 3
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15))
 @given(spends=spends_in_window())
 def test_with_distributions_it_is_the_tighter_bound_of_the_worst_person(spends):
     def needed(person):

@@ -10,6 +10,7 @@ from accounting.conftest import NOW
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.accounting import (
     Budget,
     BudgetExhausted,
@@ -76,7 +77,7 @@ def needed(spends, budget):
 
 @pytest.mark.parametrize("composition", ["sum", "pld"])
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 from accounting.books import pure
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from unproven import unproven
 
+from examples import examples
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.privacy import Guarantee
@@ -94,7 +95,7 @@ def test_one_release_against_every_outcome(table, shifts, delta):
     assert true_epsilon(pair, delta) <= got <= true_epsilon(pair, delta) * (1 + 1e-8) + 1e-7
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(10))
 @given(
     kinds=st.lists(st.sampled_from([(t, s) for t in TABLES[:3] for s in (1, 2)]), min_size=2,
                    max_size=3),

@@ -10,6 +10,7 @@ from accounting.conftest import NOW
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.accounting import (
     Budget,
     BudgetExhausted,
@@ -67,7 +68,7 @@ steps = st.lists(
 
 
 @settings(
-    max_examples=10,
+    max_examples=examples(10),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

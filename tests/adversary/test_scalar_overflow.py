@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sealed_federation import KEY, federation
 
+from examples import examples
 from flwr_kld import Reference
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import Scalar, ScalarRelease
@@ -95,7 +96,7 @@ def test_more_records_than_the_proof_allows_for_are_refused():
 EXTREMES = [5e-324, 1e-310, 1e-300, 1e-150, 1e-9, 1.0, 1e9, 1e150, 1e300]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.sampled_from(["prior", "additive"]),
     st.sampled_from(EXTREMES),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from examples import examples
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.errors import DomainError
 
@@ -103,7 +104,7 @@ def test_threshold_one_makes_everything_background() -> None:
     assert BlockPatterns(1).encode(np.full((1, 28, 28), 255, np.uint8)).tolist() == [0xFFFF]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.sampled_from(["uint8", "digits", "unit"]),
     st.sampled_from(["bright", "dark"]),

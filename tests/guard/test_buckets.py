@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.receipts import Claim, Receipts
 from flwr_kld.secure_aggregation import Identity
@@ -55,7 +56,7 @@ def test_without_stable_ids_everything_is_added_up(tmp_path):
 RULES = st.sampled_from([("", ""), ("2:a", "0"), ("2:a", "1"), ("3:b", "0,2"), ("3:b", "1")])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(RULES, st.integers(1, 4)), max_size=12))
 def test_no_record_ever_exceeds_the_budget(asked):
     """Against six records, one in each crossing of the two partitions."""

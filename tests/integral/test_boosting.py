@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from integral.laws import finite_base
 from scipy.integrate import quad
 
+from examples import examples
 from flwr_kld.integral import FiniteBase, Mollifier, Network, Tree, mbde
 from flwr_kld.integral.boosting import (
     LN_2,
@@ -65,7 +66,7 @@ def test_step_sizes_are_the_papers_and_sum_to_less_than_the_limit(epsilon):
     assert sum(steps) <= epsilon / (4 * LN_2)  # Lemma 10, to float rounding
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.floats(0.05, 10), st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_f_stays_within_a_quarter_and_the_density_in_the_symmetric_box(epsilon, rounds, seed):
     generator = np.random.default_rng(seed)
@@ -113,7 +114,7 @@ def test_edges_and_drop_are_what_they_are_defined_to_be():
     assert did.drop == pytest.approx(kl(target, base) - kl(target, after))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 10), st.floats(0.01, 1.0))
 def test_the_round_bound_holds_and_covers_both_mended_regimes(seed, epsilon, scale):
     generator = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from integral.laws import box_weights, data_sets, finite_base, largest_ratio, rejection_law
 
+from examples import examples
 from flwr_kld.integral import Mollifier, mbde, mollify
 from flwr_kld.integral.integer_box import BoxLaw, IntegerBox
 from flwr_kld.integral.rejection import RejectionLaw
@@ -121,7 +122,7 @@ def test_a_log_ratio_that_is_not_a_number_is_accepted_least():
     assert middle == round((1 << 32) * np.exp(-0.5))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     arrays(float, 4, elements=st.floats(1e-30, 1.0)),
     st.floats(0.01, 20),

@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 from integral.laws import finite_base
 from scipy.optimize import linprog
 
+from examples import examples
 from flwr_kld.integral import FiniteBase, Mollifier, project
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -89,7 +90,7 @@ def problem(seed, size, epsilon, share, kind):
     return generator, base, target / target.sum(), box
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(problems)
 def test_no_member_is_nearer_in_any_divergence(given_problem):
     generator, base, target, box = problem(*given_problem)
@@ -103,7 +104,7 @@ def test_no_member_is_nearer_in_any_divergence(given_problem):
             assert here <= there + 1e-9 * (1 + abs(there)), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(problems)
 def test_the_optimum_of_total_variation_by_linear_programming(given_problem):
     _, base, target, box = problem(*given_problem)
@@ -123,7 +124,7 @@ def test_the_optimum_of_total_variation_by_linear_programming(given_problem):
     assert reached == pytest.approx(best.fun, abs=1e-7)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(
     arrays(float, 6, elements=st.one_of(st.just(0.0), st.floats(0, 1e300))),
     arrays(float, 6, elements=st.floats(1e-12, 1.0)),

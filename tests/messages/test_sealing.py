@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.messages.sealing import (
     OVERHEAD,
     AggregatorKey,
@@ -147,7 +148,7 @@ def test_low_order_points_are_refused_on_both_sides(point, spare):
             open_sealed(KEY, bytes(raw) + bytes(length), CONTEXT)
 
 
-@settings(max_examples=500, derandomize=True)
+@settings(max_examples=examples(500))
 @given(st.binary(max_size=200))
 def test_whatever_else_a_box_holds_it_just_does_not_open(box):
     with pytest.raises(NotOpened):

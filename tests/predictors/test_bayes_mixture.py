@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numbered import Numbered
 from predictors.candidates import named, random_laws
 
+from examples import examples
 from flwr_kld.errors import InvalidReply
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.design import Design
@@ -122,7 +123,7 @@ def feed(predictor, reports, size):
 HYPOTHESES = conditional()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(REPORTS, st.randoms(use_true_random=False), st.integers(1, 20), st.integers(0, 60))
 def test_batch_sequence_permutation_and_merge_agree_to_the_last_bit(reports, random, size, cut):
     def fresh():

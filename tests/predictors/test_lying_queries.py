@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from predictors.candidates import named, random_laws
 from predictors.scripted import ScriptedBits
 
+from examples import examples
 from flwr_kld.errors import QueryRefused
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.local_report import LocalReports
@@ -58,7 +59,7 @@ def wire(class_of, *, channel="randomised-response", classes=None, epsilon=1.0):
     return {"channel": channel, "classes": classes, "epsilon": epsilon, "class_of": packed}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.integers(0, 6), min_size=LABELS, max_size=LABELS),
     st.integers(-1, 9),

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import binom
 
+from examples import examples
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.designs import DESIGNS
@@ -42,7 +43,7 @@ def largest_move(a, b):
 ROUNDS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=8), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(ROUNDS, st.integers(0, 5), st.integers(0, 5), st.sampled_from([0.0, 0.01, 0.3]))
 def test_one_report_more_moves_log_odds_by_epsilon_and_one_replaced_by_two(
     rounds, first, second, share

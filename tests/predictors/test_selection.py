@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from predictors.candidates import named, random_laws
 from scipy.stats import binom
 
+from examples import examples
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.channel import RandomisedResponse, SubsetSelection
 from flwr_kld.predictors.design import Design
@@ -39,7 +40,7 @@ def expected_counts(design, law, reports=1e9):
     return RowCounts(np.flatnonzero(counts), counts[counts > 0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 4.0]), st.sampled_from(["ovr/0", "mlq"]))
 def test_without_chance_no_bound_exceeds_the_distance_to_any_law(seed, epsilon, also):
     law = np.random.default_rng(seed).dirichlet(np.ones(12) / 2)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from examples import examples
 from flwr_kld.privacy import Guarantee, loss_distribution
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace, least_noise
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
@@ -65,7 +66,7 @@ def test_every_outcome_of_a_few_columns(table, columns, epsilon):
     assert truth <= hockey_stick(table, shifts, epsilon) <= truth + Fraction(1, 10**9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(
     falls=st.lists(st.integers(0, 400), min_size=2, max_size=3),
     shifts=st.lists(st.sampled_from([-3, -2, -1, 1, 2, 3]), min_size=3, max_size=3),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.accounting import Cost
 from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.privacy import Guarantee, Unit
@@ -95,7 +96,7 @@ def brute(table, shifts, epsilon):
     return whole
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(
     falls=st.lists(st.integers(1, 400), min_size=2, max_size=3),
     epsilon=st.floats(0.01, 3),

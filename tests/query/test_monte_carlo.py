@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbered import Numbered
 
+from examples import examples
 from flwr_kld.counts.private_counts import ClientCounts
 from flwr_kld.domain.labels import Labels
 from flwr_kld.query.monte_carlo import MonteCarlo
@@ -24,7 +25,7 @@ def draw(reference=REFERENCE, draws=20, seed=0):
     st.integers(1, 80),
     st.integers(0, 2**32),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_distinct_symbols_are_asked_once_with_their_multiplicity(counts, draws, seed):
     reference = Reference.from_counts(Numbered(len(counts)), counts)
     plan = draw(reference, draws, seed)

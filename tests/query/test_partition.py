@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.counts.private_counts import ClientCounts
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
@@ -88,13 +89,13 @@ def test_hard_references(weights, floor):
 
 
 @given(WEIGHTS, st.integers(16, 60), st.integers(0, 2**32))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_cells_are_disjoint_and_cover_the_domain(weights, cells, seed):
     check_partition(draw(weights, cells, seed), cells)
 
 
 @given(WEIGHTS, st.integers(0, 2**32), st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_each_record_is_counted_once(weights, seed, data):
     plan = draw(weights, 16, seed)
     symbols = np.array(data.draw(st.lists(st.integers(0, len(weights) - 1))), dtype=np.int64)
@@ -116,7 +117,7 @@ def test_the_same_seed_gives_the_same_plan_and_another_another():
 
 @given(WEIGHTS, st.integers(8, 40))
 @example([1.0] * 7 + [2.2e-313] * 2, 8)  # 1 / tail is infinite
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_inclusion_probabilities(weights, budget):
     """They are min(1, c p), and sum to the budget wherever float64 sees the tail."""
     p = np.sort(np.array(weights)[np.array(weights) > 0])[::-1] / np.sum(weights)

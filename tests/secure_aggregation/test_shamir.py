@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.secure_aggregation.shamir import PRIME, SHARE, _inverse, combine, split, uniform
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(data=st.data(), holders=st.integers(1, 40))
 def test_any_t_shares_open_every_secret(data, holders):
     threshold = data.draw(st.integers(1, holders))

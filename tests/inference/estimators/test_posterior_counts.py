@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.query.monte_carlo import MonteCarlo
 
@@ -132,7 +133,7 @@ def test_partition_and_monte_carlo_plans(plan_for, release, exact, zipf):
             assert (got.contribution[plan.weight == 0] == 0).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     data=st.data(),
     size=st.integers(2, 40),

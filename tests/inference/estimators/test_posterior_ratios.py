@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.privacy.guarantee import Adjacency
@@ -221,7 +222,7 @@ def test_monte_carlo_plans(plan_for, release, zipf):
 
 
 @pytest.mark.filterwarnings("error")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     data=st.data(),
     size=st.integers(2, 60),

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference.figures.columns import (
     AFTER,
@@ -23,6 +23,7 @@ from pydantic import TypeAdapter
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import binom, binomtest
 
+from examples import examples
 from flwr_kld import Binned, Categories, Labels, Reference
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.figures.figures import Figures, distances, figures
@@ -204,7 +205,7 @@ def numbers_in(form):
 COUNTS = st.integers(-(10**12), 10**12) | st.integers(-50, 50)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150))
 @given(
     edges=st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=9, unique=True),
     labels=st.booleans(),

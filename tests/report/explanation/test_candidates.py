@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbered import Numbered
 
+from examples import examples
 from flwr_kld import Labels, Reference
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.privacy import Guarantee
@@ -41,7 +42,7 @@ def test_proportions_are_found(truth):
     assert np.abs(np.array(list(found.values())) - truth).max() < 0.08
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.integers(1, 300), st.integers(0, 2**32))
 def test_they_are_proportions_whatever_the_noise(records, seed):
     found = fit_candidates(counts((1, 0, 0), records, seed), CANDIDATES)
