@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from flwr_kld.integral.base import FiniteBase, Floats
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.integral.mollifier import Mollifier
+from flwr_kld.integral.sampler import Law
 from flwr_kld.privacy.bits import BitSource
 from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.private import Private
 from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
 
 
@@ -81,8 +81,8 @@ class IntegerBox:
         return weights
 
 
-class BoxLaw(Private):
-    """A density of an integer box, fitted to private data; shows nothing but draws.
+class BoxLaw(Law):
+    """A density of an integer box, fitted to private data.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class BoxLaw(Private):
     __slots__ = ("_law", "box")
 
     mechanism = "box"
-    bounded_range: float | None = None
+    bounded_range = None
 
     def __init__(self, base: FiniteBase, mollifier: Mollifier, density: Floats) -> None:
         integers = IntegerBox(base, mollifier)
@@ -105,6 +105,6 @@ class BoxLaw(Private):
         """Box that every possible law of a draw lies in. Public."""
         self._law = Categorical(integers.nearest(density))
 
-    def draw(self, size: int, bits: BitSource) -> NDArray[np.int64]:
-        """Draw `size` independent symbols, shape [size]. Each costs ``box.epsilon``."""
+    def _draw(self, size: int, bits: BitSource) -> NDArray[np.int64]:
+        """Draw `size` independent symbols, shape [size]."""
         return self._law.draw(size, bits)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from flwr_kld.arguments import whole
 from flwr_kld.integral.base import Base, Floats
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon
+from flwr_kld.integral.sampler import Law
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.private import Private
 
 LogRatio = Callable[[NDArray[Any]], Floats]
 """F: points of the base, [n] or [n, d], to numbers [n]."""
@@ -35,8 +35,8 @@ _CHUNK = 1 << 18
 """Points evaluated at a time, to bound memory."""
 
 
-class RejectionLaw(Private):
-    """The law ``Q ∝ Q0 e**F`` for F within ``±epsilon/4``; shows nothing but draws.
+class RejectionLaw(Law):
+    """The law ``Q ∝ Q0 e**F`` for F within ``±epsilon/4``.
 
     A point of Q0 is accepted with probability ``e**(F - epsilon/4)``, rounded to 32 bits and
     clamped to ``[A, 1]``, A just above ``e**(-epsilon/2)``. Relative to Q0 the density of a draw is
@@ -84,13 +84,13 @@ class RejectionLaw(Private):
         """Range of the log ratio of any two laws of a draw, in nats. Public."""
         self._base, self._log_ratio, self._quarter = base, log_ratio, epsilon / 4
 
-    def draw(self, size: int, bits: BitSource) -> NDArray[Any]:
-        """Draw `size` independent points, shape [size] or [size, d]. Each costs ``box.epsilon``."""
-        rows = max(1, _CHUNK // (self.tries + 1))
-        sizes = [min(rows, size - start) for start in range(0, size, rows)] or [0]
-        return np.concatenate([self._draw(n, bits) for n in sizes])
-
     def _draw(self, size: int, bits: BitSource) -> NDArray[Any]:
+        """Draw `size` independent points, shape [size] or [size, d]."""
+        rows = max(1, _CHUNK // (self.tries + 1))
+        sizes = [min(rows, size - start) for start in range(0, size, rows)]
+        return np.concatenate([self._draw_chunk(n, bits) for n in sizes])
+
+    def _draw_chunk(self, size: int, bits: BitSource) -> NDArray[Any]:
         points = self._base.draw(size * (self.tries + 1), bits)
         rows = points.reshape(size, self.tries + 1, *points.shape[1:])
         tried = np.ascontiguousarray(rows[:, :-1]).reshape(size * self.tries, *points.shape[1:])

@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import real, whole
+from flwr_kld.arguments import Unfit, real, whole
 from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.privacy.bits import BitSource, SystemBits
-from flwr_kld.privacy.private import OneProcess
+from flwr_kld.privacy.private import OneProcess, Private
 
 
 class BudgetSpent(RuntimeError):
     """More draws were asked for than were paid for; nothing was drawn."""
 
 
-class Law(Protocol):
-    """A density fitted to private data, of which only draws may leave."""
+class Law(Private, ABC):
+    """A density fitted to private data. Only a `Sampler` draws from it: each draw has a cost.
 
-    @property
-    def mechanism(self) -> str:
-        """``"box"`` or ``"rejection"``."""
-        ...
+    Attributes
+    ----------
+    mechanism : str
+        ``"box"`` or ``"rejection"``. Public, as the others are.
+    box : Mollifier
+        Box that every possible law of a draw lies in.
+    bounded_range : float or None
+        Range of the log ratio of any two possible laws, in nats, where it is known.
+    """
 
-    @property
-    def box(self) -> Mollifier:
-        """Box that every possible law of a draw lies in."""
-        ...
+    __slots__ = ()
 
-    @property
-    def bounded_range(self) -> float | None:
-        """Range of the log ratio of any two possible laws, in nats, where it is known."""
-        ...
+    mechanism: ClassVar[str]
+    box: Mollifier
+    bounded_range: float | None
 
-    def draw(self, size: int, bits: BitSource) -> NDArray[Any]:
-        """Draw `size` independent points."""
-        ...
+    @abstractmethod
+    def _draw(self, size: int, bits: BitSource) -> NDArray[Any]:
+        """Draw `size` independent points, each at the cost of ``box.epsilon``. For `Sampler`."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ class Sampler(OneProcess):
         self, law: Law, draws: int, *, delta: float = 0.0, bits: BitSource | None = None
     ) -> None:
         super().__init__()
+        if not isinstance(law, Law):
+            raise Unfit("law", "what mollify or mbde returned", law)
         draws, delta = whole("draws", draws, least=1), real("delta", delta, least=0, below=1)
         self._law = law
         self._bits = bits or SystemBits()
@@ -138,4 +142,4 @@ class Sampler(OneProcess):
             if size > self._left:
                 raise BudgetSpent(f"{self._left} of {self.event.draws} draws are left, not {size}")
             self._left -= size  # gone before the draw: a failed draw is not given back
-        return self._law.draw(size, self._bits)
+        return self._law._draw(size, self._bits)

@@ -5,7 +5,7 @@ import pytest
 from integral.laws import box_weights, finite_base, rejection_law
 from scipy import stats
 
-from flwr_kld.integral import GaussianBase, Mollifier
+from flwr_kld.integral import GaussianBase, Mollifier, Sampler
 from flwr_kld.integral.categorical import Categorical, integer_weights
 from flwr_kld.integral.gaussian_cells import GaussianCells
 from flwr_kld.integral.integer_box import BoxLaw
@@ -75,7 +75,7 @@ def test_box_draws_follow_the_integer_law_and_five_percent_is_noticed():
     base, mollifier = finite_base(np.ones(20)), Mollifier.symmetric(1.0)
     law = BoxLaw(base, mollifier, np.linspace(0.0, 0.1, 20))
     exact = np.array([w / TOTAL for w in box_weights(law)])
-    draws = law.draw(400_000, SystemBits())
+    draws = Sampler(law, 400_000).draw(400_000)
     assert fits(draws, exact)
     wrong = exact * np.where(np.arange(20) % 2, 1.05, 0.95)
     assert not fits(draws, wrong / wrong.sum())
@@ -86,7 +86,7 @@ def test_rejection_draws_follow_the_exact_law_with_its_fallback(tries):
     base = finite_base([0.4, 0.3, 0.2, 0.1])
     f = np.array([-0.5, 0.5, 0.1, -0.2])
     law = RejectionLaw(base, lambda symbols: f[symbols], 2.0, tries=tries)
-    draws = law.draw(300_000, SystemBits())
+    draws = Sampler(law, 300_000).draw(300_000)
     assert fits(draws, rejection_law(law))
     assert not fits(draws, base.mass)
     unclipped = base.mass * np.exp(f)
@@ -101,7 +101,8 @@ def test_a_try_is_accepted_for_exactly_its_share_of_32_bit_words(below, drawn):
     (chance,) = law._chances(np.array([0])).tolist()
     word = (chance - below) << 32 | 0xFFFFFFFF  # the low half does not matter
     low, high = 0, 1 << 63
-    assert law.draw(1, ScriptedBits(low, high + 1, word)).tolist() == [drawn]
+    scripted = ScriptedBits(low, high + 1, word)
+    assert Sampler(law, 1, bits=scripted).draw().tolist() == [drawn]
 
 
 def test_all_tries_are_looked_at_whatever_is_accepted():
@@ -111,7 +112,7 @@ def test_all_tries_are_looked_at_whatever_is_accepted():
         law = RejectionLaw(
             GaussianBase(2), lambda x, f=f: (seen.append(len(x)), np.full(len(x), f))[1], 1.0
         )
-        law.draw(50, SeededBits(1))
+        Sampler(law, 50, bits=SeededBits(1)).draw(50)
     assert seen == [50 * law.tries] * 2
 
 
@@ -119,7 +120,7 @@ def test_rejection_on_the_plane_has_the_right_density():
     """F = ε/4 on the right half: its share is known in closed form; 2 % of it is noticed."""
     epsilon, size = 4.0, 100_000
     law = RejectionLaw(GaussianBase(2), lambda x: np.where(x[:, 0] > 0, 9.0, -9.0), epsilon)
-    right = int((law.draw(size, SystemBits())[:, 0] > 0).sum())
+    right = int((Sampler(law, size).draw(size)[:, 0] > 0).sum())
     share = 1 / (1 + np.exp(-epsilon / 2))
     assert stats.binomtest(right, size, share).pvalue > FALSE_ALARM
     assert stats.binomtest(right, size, 0.98 * share).pvalue < FALSE_ALARM
@@ -135,8 +136,7 @@ def test_gaussian_base_is_standard_normal_and_its_axes_independent():
 
 def test_long_draws_come_in_chunks_of_the_same_law():
     law = RejectionLaw(finite_base([1, 1]), lambda s: np.zeros(len(s)), 0.5, tries=1000)
-    assert len(law.draw(700, SeededBits(1))) == 700
-    assert law.draw(0, SeededBits(1)).shape == (0,)
+    assert len(Sampler(law, 700).draw(700)) == 700
 
 
 @pytest.mark.parametrize("tries", [0, -1, 1 << 17])

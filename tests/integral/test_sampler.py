@@ -17,7 +17,7 @@ from rich.console import Console
 from flwr_kld.integral import GaussianBase, Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.fit import mbde_boosted
-from flwr_kld.integral.sampler import BudgetSpent
+from flwr_kld.integral.sampler import BudgetSpent, Law
 from flwr_kld.privacy.bits import SeededBits
 
 BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.asymmetric(0.5, 0.2)
@@ -57,10 +57,10 @@ def test_draws_at_the_same_time_never_exceed_the_budget(law):
 
 
 def test_a_draw_that_fails_is_spent():
-    class Broken:
+    class Broken(Law):
         mechanism, box, bounded_range = "box", BOX, None
 
-        def draw(self, size, bits):
+        def _draw(self, size, bits):
             raise OSError
 
     sampler = Sampler(Broken(), 3)
@@ -110,13 +110,37 @@ def test_no_repr_pickle_copy_or_state_shows_anything(secret):
     assert not hasattr(secret, "__dict__")
 
 
-def test_a_sampler_has_four_public_names_and_no_density_among_them(law):
-    sampler = Sampler(law, 3)
-    assert {n for n in dir(sampler) if not n.startswith("_")} == {"draw", "event", "left"}
-    assert {n for n in dir(law) if not n.startswith("_")} == {
-        "bounded_range", "box", "draw", "mechanism"
-    }  # fmt: skip
-    assert str(sampler.event).count("array") == 0
+def shown(private) -> dict[str, object]:
+    """Everything that the public names of an object give."""
+    return {name: getattr(private, name) for name in dir(private) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda records: mollify(records, BASE, BOX),
+        lambda records: mbde(records, BASE, 1.0),
+        lambda records: mbde(np.c_[records, -records], GaussianBase(2), 1.0, rounds=2),
+    ],
+    ids=["mollify", "mbde", "mbde on the plane"],
+)
+def test_only_paid_draws_tell_what_a_law_was_fitted_to(fit):
+    """Everything else that a law or its sampler shows is the same for any other data."""
+    one, other = fit(RECORDS), fit(2 - RECORDS)
+    assert shown(one) == shown(other)
+    assert not [name for name, value in shown(one).items() if callable(value)]
+    samplers = [Sampler(law, 3) for law in (one, other)]
+    of_one, of_other = map(shown, samplers)
+    assert {name for name, value in of_one.items() if callable(value)} == {"draw"}
+    del of_one["draw"], of_other["draw"]
+    assert of_one == of_other
+
+
+@pytest.mark.parametrize("other", [None, "mollify", BASE, Sampler(mollify(RECORDS, BASE, BOX), 1)])
+def test_a_sampler_takes_fitted_laws_only(other):
+    """Whatever else can be drawn from does not know what a draw costs."""
+    with pytest.raises(ValueError, match="law must be what mollify or mbde returned"):
+        Sampler(other, 3)
 
 
 def test_nothing_is_logged_or_printed(caplog):
