@@ -67,7 +67,8 @@ class IntegerBox:
         """
         if density.shape != (len(self.lower),) or not np.isfinite(density).all():
             raise ValueError("a density needs one finite number for each symbol of its base")
-        bounds = zip(self.lower, np.ldexp(density, TOTAL_BITS).tolist(), self.upper, strict=True)
+        masses = np.ldexp(np.clip(density, 0, 1), TOTAL_BITS).tolist()  # no mass exceeds 1
+        bounds = zip(self.lower, masses, self.upper, strict=True)
         weights = [min(max(int(mass), low), high) for low, mass, high in bounds]
         left = TOTAL - sum(weights)
         limits = self.upper if left > 0 else self.lower
