@@ -6,14 +6,15 @@ counts:
 - pure: ``k * epsilon``;
 - the exact (epsilon, delta) of the worst pair of densities in a box, k times: its privacy loss is
   -w, 0 or +w, so k draws have a trinomial law (`trinomial`);
-- zero-concentrated: ``k w**2 / 2`` for any box, ``k r**2 / 8`` where the log ratio of two possible
-  laws has range r (Cesar and Rogers 2021), as under MBDE, where r is no more than epsilon.
+- zero-concentrated: ``k r**2 / 8`` where the log ratio of two possible laws has range r (Cesar and
+  Rogers 2021): 2w at most, and under MBDE no more than epsilon.
 
 Proof note: ``docs/proofs/mollifier.md``.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -24,6 +25,8 @@ from flwr_kld.integral.base import Floats
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.privacy.hockey_stick import exp_below
 
+_MOST_DRAWS = 2**63 - 1
+"""NumPy counts no further."""
 _MOST_CONVOLVED = 10_000
 """Draws up to which the trinomial law is computed; beyond, the other two bounds serve."""
 _ROUNDING = 1e-9
@@ -67,13 +70,20 @@ def delta_of_draws(box: Mollifier, draws: int, epsilon: float) -> float:
     """
     draws = whole("draws", draws, least=1, most=_MOST_CONVOLVED)
     epsilon = real("epsilon", epsilon, least=0, unit="nats")
-    if epsilon >= draws * box.epsilon:
+    if epsilon >= _pure(box, draws):
         return 0.0
     law = _k_fold(box, draws)[draws + 1 :]  # losses w, 2w, … kw; the others are not above epsilon
     loss = np.arange(1, draws + 1) * (box.epsilon * (1 + _ROUNDING) + float(_WIDER - 1))
     beyond = loss - epsilon
     gain = law @ -np.expm1(-np.maximum(beyond, 0.0))
     return min(1.0, float(gain) * (1 + _ROUNDING) + _UNDERFLOW)
+
+
+def _pure(box: Mollifier, draws: int) -> float:
+    """``k * epsilon``, rounded up."""
+    total = draws * box.epsilon
+    exact = draws * Fraction(box.epsilon)
+    return total if Fraction(total) >= exact else math.nextafter(total, math.inf)
 
 
 @lru_cache(maxsize=16)
@@ -99,11 +109,12 @@ def epsilon_of_draws(
     box : Mollifier
         Box that the law of each draw lies in.
     draws : int
-        k >= 1.
+        k, from 1 to 2**63 - 1.
     delta : float
         In [0, 1). With 0 the answer is ``k * epsilon``.
     bounded_range : float, optional
-        Range of the log ratio of any two possible laws, where it is less than ``2 * epsilon``.
+        Range of the log ratio of any two possible laws; ``2 * epsilon`` by default, which none
+        exceeds.
 
     Returns
     -------
@@ -115,17 +126,15 @@ def epsilon_of_draws(
     ValueError
         If a parameter is out of range.
     """
-    draws = whole("draws", draws, least=1)
+    draws = whole("draws", draws, least=1, most=_MOST_DRAWS)
     delta = real("delta", delta, least=0, below=1)
+    spread = 2 * box.epsilon
     if bounded_range is not None:
-        bounded_range = real("bounded_range", bounded_range, above=0, unit="nats")
-    pure = draws * box.epsilon
+        spread = min(spread, real("bounded_range", bounded_range, above=0, unit="nats"))
+    pure = _pure(box, draws)
     if delta == 0:
         return pure
-    rho = draws * box.epsilon**2 / 2
-    if bounded_range is not None:
-        rho = min(rho, draws * bounded_range**2 / 8)
-    known = min(pure, epsilon_of_zcdp(rho, delta))
+    known = min(pure, epsilon_of_zcdp(draws * spread**2 / 8, delta))
     if draws > _MOST_CONVOLVED or delta_of_draws(box, draws, known) > delta:
         return known
     low, high = 0.0, known

@@ -84,7 +84,7 @@ class Sampler(OneProcess):
     law : Law
         What `mollify` or `mbde` returned.
     draws : int
-        k >= 1, chosen without looking at the private data.
+        k, from 1 to 2**63 - 1, chosen without looking at the private data.
     delta : float
         In [0, 1); 0 is pure epsilon. Default 0.
     bits : BitSource, optional

@@ -1,11 +1,14 @@
 """k-fold cost: against brute force over the vertices of boxes, and the known numbers."""
 
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from itertools import product
 from math import comb
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from integral.laws import finite_base, rejection_law
 
 from flwr_kld.integral import Mollifier
@@ -197,6 +200,7 @@ def test_zcdp_conversion_is_near_its_closed_form_bound_and_valid_at_its_own_orde
         lambda box: delta_of_draws(box, 1, -1.0),
         lambda box: delta_of_draws(box, 1, np.nan),
         lambda box: epsilon_of_draws(box, 0, 0.0),
+        lambda box: epsilon_of_draws(box, 10**400, 0.0),
         lambda box: epsilon_of_draws(box, 1, 1.0),
         lambda box: epsilon_of_draws(box, 1, -1e-9),
     ],
@@ -204,3 +208,27 @@ def test_zcdp_conversion_is_near_its_closed_form_bound_and_valid_at_its_own_orde
 def test_what_is_out_of_range_is_refused(call):
     with pytest.raises(ValueError, match=r"must"):
         call(Mollifier.symmetric(1.0))
+
+
+@settings(deadline=None)
+@given(st.floats(1e-9, 40), st.integers(1, 2**63 - 1))
+def test_pure_composition_is_rounded_up(epsilon, draws):
+    box = Mollifier.symmetric(epsilon)
+    total = epsilon_of_draws(box, draws, 0.0)
+    assert Fraction(total) >= draws * Fraction(epsilon)
+    assert total == pytest.approx(draws * epsilon, rel=1e-15)
+
+
+def test_one_draw_less_than_pure_is_not_free():
+    """The product 3 x 0.7 is rounded down in float64: at that epsilon something is left."""
+    box = Mollifier.symmetric(0.7)
+    assert Fraction(3 * 0.7) < 3 * Fraction(0.7)
+    assert delta_of_draws(box, 3, 3 * 0.7) > 0
+    assert delta_of_draws(box, 3, epsilon_of_draws(box, 3, 0.0)) == 0
+
+
+def test_a_range_beyond_twice_the_width_says_nothing_new():
+    box = Mollifier.asymmetric(0.1, 0.1)
+    known = epsilon_of_draws(box, 20_000, 1e-6)
+    for spread in (0.2, 1.0, 1e300):
+        assert epsilon_of_draws(box, 20_000, 1e-6, bounded_range=spread) == pytest.approx(known)
