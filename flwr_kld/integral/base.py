@@ -55,10 +55,10 @@ class FiniteBase:
     features: Floats
 
     def __post_init__(self) -> None:
-        mass = np.array(self.mass, dtype=np.float64)
-        features = np.asarray(self.features, dtype=np.float64)
-        if mass.ndim != 1 or len(mass) < 2 or not np.isfinite(mass).all():
-            raise ValueError("a finite base needs at least two symbols with finite masses")
+        mass = finite_array("a base's masses", self.mass)
+        features = finite_array("features", self.features)
+        if mass.ndim != 1 or len(mass) < 2:
+            raise ValueError("a finite base needs the masses of at least two symbols")
         if (mass <= 0).any():
             raise ValueError(
                 "a base must give every symbol a positive mass, or data there could never be drawn:"
@@ -66,9 +66,9 @@ class FiniteBase:
             )
         if abs(float(mass.sum()) - 1) > 1e-6:
             raise ValueError(f"a base's masses must sum to 1, got {mass.sum():.6g}")
-        if features.ndim != 2 or len(features) != len(mass) or not np.isfinite(features).all():
-            raise ValueError("features must be finite, one row for each symbol")
-        mass /= mass.sum()
+        if features.ndim != 2 or len(features) != len(mass):
+            raise ValueError("features must be one row of numbers for each symbol")
+        mass = mass / mass.sum()
         mass.setflags(write=False)
         object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "features", features)
@@ -158,14 +158,20 @@ class GaussianBase:
 
 def finite_points(points: ArrayLike, dimension: int) -> Floats:
     """Return points as floats [m, d]; raise ValueError, showing no value, if they are not."""
-    try:
-        array = np.asarray(points, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("points must be numbers") from None
+    array = finite_array("points", points)
     if array.ndim != 2 or array.shape[1] != dimension:
         raise ValueError(f"points must have shape [m, {dimension}]")
+    return array
+
+
+def finite_array(name: str, values: object) -> Floats:
+    """Return finite numbers as floats; raise ValueError, showing no value, if they are not."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be numbers that float64 can hold") from None
     if not np.isfinite(array).all():
-        raise ValueError("points must be finite: repair or drop those that are not")
+        raise ValueError(f"{name} must be finite: repair or drop those that are not")
     return array
 
 

@@ -46,7 +46,10 @@ class GaussianCells:
             per_axis=whole("per_axis", self.per_axis, least=2, most=_MOST_CELLS, unit="cells"),
         )
         if self.cells > _MOST_CELLS:
-            raise ValueError(f"a grid has at most {_MOST_CELLS:,} cells, got {self.cells:,}")
+            raise ValueError(
+                f"a grid has at most {_MOST_CELLS:,} cells, got {self.per_axis:,} along each of "
+                f"{self.dimension} axes"
+            )
 
     @property
     def cells(self) -> int:

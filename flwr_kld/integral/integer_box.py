@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.integral.base import FiniteBase, Floats
+from flwr_kld.integral.base import FiniteBase, Floats, finite_array
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.integral.sampler import Law
@@ -65,8 +65,9 @@ class IntegerBox:
         ValueError
             If the density is not a finite vector over the base.
         """
-        if density.shape != (len(self.lower),) or not np.isfinite(density).all():
-            raise ValueError("a density needs one finite number for each symbol of its base")
+        density = finite_array("a density's masses", density)
+        if density.shape != (len(self.lower),):
+            raise ValueError("a density needs one number for each symbol of its base")
         masses = np.ldexp(np.clip(density, 0, 1), TOTAL_BITS).tolist()  # no mass exceeds 1
         bounds = zip(self.lower, masses, self.upper, strict=True)
         weights = [min(max(int(mass), low), high) for low, mass, high in bounds]

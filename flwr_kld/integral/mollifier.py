@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.arguments import keep, real
-from flwr_kld.integral.base import FiniteBase, Floats
+from flwr_kld.integral.base import FiniteBase, Floats, finite_array
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 40.0
 _ROUNDING = 1e-12
@@ -23,10 +23,10 @@ _NO_MASS = 1e-290
 _BISECTIONS = 64
 
 
-def check_epsilon(epsilon: float) -> float:
+def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
     """Return an epsilon as Python's number; ValueError unless it is in [1e-9, 40] nats."""
     smallest, largest = _SMALLEST_EPSILON, _LARGEST_EPSILON
-    return real("epsilon", epsilon, least=smallest, most=largest, unit="nats")
+    return real(name, epsilon, least=smallest, most=largest, unit="nats")
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,10 @@ def project(target: Floats, base: FiniteBase, box: Mollifier) -> Floats:
     ValueError
         If the target is not a finite non-negative vector over the base with a positive sum.
     """
-    p = np.asarray(target, dtype=np.float64)
-    if p.shape != base.mass.shape or not np.isfinite(p).all() or (p < 0).any() or not p.any():
+    p = finite_array("the target's masses", target)
+    if p.shape != base.mass.shape or (p < 0).any() or not p.any():
         raise ValueError(
-            f"the target must be {base.size} finite, non-negative numbers that are not all zero"
+            f"the target must be {base.size} non-negative numbers that are not all zero"
         )
     p = p / p.max()
     low, high = box.floor * base.mass, box.ceiling * base.mass

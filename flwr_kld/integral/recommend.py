@@ -14,9 +14,9 @@ import numpy as np
 
 from flwr_kld.arguments import real, whole
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.integral.base import FiniteBase, Floats
+from flwr_kld.integral.base import FiniteBase, Floats, finite_array
 from flwr_kld.integral.fit import HELD_OUT, cooled
-from flwr_kld.integral.mollifier import Mollifier, project
+from flwr_kld.integral.mollifier import Mollifier, check_epsilon, project
 from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits
@@ -29,6 +29,9 @@ Way = Literal["draws", "histogram", "neither"]
 _SHARES = (0.5, 0.3, 0.1, 0.03, 0.01)
 _WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7)
 _REPEATS = 8
+_MOST = 10**15
+"""Draws or records: both float64 and NumPy's generators hold every number up to here."""
+_MOST_SYMBOLS = 1 << 22
 _THETA = 0.01
 """Of checks, by default."""
 _USEFUL = 0.95
@@ -103,13 +106,13 @@ def recommend(
     Parameters
     ----------
     draws : int
-        k: draws wanted from a sampler; each gets ``epsilon / k``.
+        k: draws wanted from a sampler; each gets ``epsilon / k``, 1e-9 nats or more.
     epsilon : float
         Total budget of either way, in nats, pure.
     records : int
-        Private records, at least 1.
+        Private records, from 1 to 10**15.
     size : int
-        Symbols of the domain, 2 or more. The base is the uniform law.
+        Symbols of the domain, from 2 to 2**22. The base is the uniform law.
     population : Floats, optional
         Public guess of the truth, shape [size]. By default Zipf's law, ``P(i) ∝ 1/i``.
     adjacency : Adjacency
@@ -122,18 +125,21 @@ def recommend(
     ValueError
         If a number is out of range or the population does not fit.
     """
-    draws, records = whole("draws", draws, least=1), whole("records", records, least=1)
+    draws = whole("draws", draws, least=1, most=_MOST)
+    records = whole("records", records, least=1, most=_MOST)
     seed = whole("seed", seed, least=0)
-    size, epsilon = whole("size", size, least=2), real("epsilon", epsilon, above=0, unit="nats")
-    truth = 1 / np.arange(1, size + 1) if population is None else np.asarray(population, float)
-    if truth.shape != (size,) or not np.isfinite(truth).all() or (truth < 0).any():
-        raise ValueError(f"population must be {size} finite, non-negative numbers")
-    if not truth.any():
-        raise ValueError("population must have some mass")
+    size = whole("size", size, least=2, most=_MOST_SYMBOLS)
+    epsilon = real("epsilon", epsilon, above=0, unit="nats")
+    each = check_epsilon(epsilon / draws, "epsilon / draws")
+    truth = 1 / np.arange(1, size + 1) if population is None else population
+    truth = finite_array("the population's masses", truth)
+    if truth.shape != (size,) or (truth < 0).any() or not truth.any():
+        raise ValueError(f"population must be {size} non-negative numbers that are not all zero")
+    truth = truth / truth.max()
     truth = truth / truth.sum()
     base = FiniteBase(np.full(size, 1 / size), np.arange(size, dtype=np.float64)[:, None])
     generator = np.random.default_rng(seed)
-    box = _best_box(truth, base, epsilon / draws)
+    box = _best_box(truth, base, each)
     laws = [_fitted(truth, records, base, box, generator) for _ in range(_REPEATS)]
     exemplar_kl = float(np.mean([_divergence(truth, law) for law in laws]))
     base_kl = _divergence(truth, base.mass)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from flwr_kld.arguments import real
@@ -90,16 +90,14 @@ def _posterior_rates(values: NDArray[np.int64], noise: NoiseTable, deviation: fl
     return mean[cell]
 
 
-def reference_from_draws(
-    base: Reference, draws: NDArray[np.int64], *, weight: float = 0.5
-) -> Reference:
+def reference_from_draws(base: Reference, draws: ArrayLike, *, weight: float = 0.5) -> Reference:
     """Mix a public reference with the fractions of private draws.
 
     Parameters
     ----------
     base : Reference
         Q0, over the domain that the draws are symbols of.
-    draws : NDArray[np.int64]
+    draws : ArrayLike
         What `Sampler.draw` returned, shape [k].
     weight : float
         Of the draws, in [0, 1); `recommend` proposes one.
@@ -111,10 +109,11 @@ def reference_from_draws(
     """
     require_one_symbol(base.domain, "a reference of draws")
     weight = real("weight", weight, least=0, below=1)
-    size = base.domain.size
-    if draws.ndim != 1 or not len(draws) or draws.min() < 0 or draws.max() >= size:
-        raise ValueError(f"draws must be one or more symbols in 0..{size - 1}")
-    shares = np.bincount(draws, minlength=size) / len(draws)
+    size, drawn = base.domain.size, np.asarray(draws)
+    integers = drawn.ndim == 1 and drawn.dtype.kind in "iu"
+    if not integers or not drawn.size or drawn.min() < 0 or drawn.max() >= size:
+        raise ValueError(f"draws must be one or more symbols in 0..{size - 1}, in a list")
+    shares = np.bincount(drawn.astype(np.int64), minlength=size) / drawn.size
     return Reference(base.domain, (1 - weight) * base.probabilities + weight * shares)
 
 

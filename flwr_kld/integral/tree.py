@@ -33,7 +33,7 @@ class Tree:
         Cuts of a feature with many values, by quantiles, 2 or more. Default 64.
     prior : float
         Records of data, and as many of the model, that each leaf is believed to hold before it
-        holds any, > 0. Default 5.
+        holds any, 1e-6 to 1e9. Default 5.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class Tree:
             self,
             depth=whole("depth", self.depth, least=1, most=16),
             bins=whole("bins", self.bins, least=2),
-            prior=real("prior", self.prior, above=0, unit="records"),
+            prior=real("prior", self.prior, least=1e-6, most=1e9, unit="records"),
         )
 
     def fit(self, features: Floats, target: Floats, model: Floats, records: int) -> FittedTree:

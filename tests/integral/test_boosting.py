@@ -297,10 +297,22 @@ def test_a_value_on_a_cut_falls_where_it_did_in_fitting():
     assert tree(np.array([[100.0]])) > 0.5 > -0.5 > tree(np.array([[99.0]]))
 
 
-@pytest.mark.parametrize("options", [{"depth": 0}, {"depth": 17}, {"bins": 1}, {"prior": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"depth": 0}, {"depth": 17}, {"bins": 1}, {"prior": 0.0}, {"prior": 1e-300}, {"prior": 1e300}],
+)
 def test_impossible_trees_are_refused(options):
     with pytest.raises(ValueError, match=r"must be a (whole )?number"):
         Tree(**options)
+
+
+@pytest.mark.parametrize("prior", [1e-6, 1e9])
+@pytest.mark.parametrize("records", [2, 10**9])
+def test_log_odds_are_finite_at_both_ends_of_the_prior(prior, records):
+    target, model = np.array([0.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0])
+    with np.errstate(all="raise"):
+        log_odds = Tree(prior=prior).fit(np.eye(3), target, model, records)(np.eye(3))
+    assert np.isfinite(log_odds).all()
 
 
 def test_boosting_on_the_plane_learns_where_the_data_are():

@@ -130,6 +130,12 @@ def test_a_huge_density_is_a_member_like_any_other(huge):
         assert IntegerBox(base, mollifier).contains(box_weights(law))
 
 
+@pytest.mark.parametrize("density", [np.ones(2), [], [np.nan, 1, 1], [np.inf, 1, 1], ["a", 1, 1]])
+def test_what_is_no_density_is_refused_without_being_shown(density):
+    with pytest.raises(ValueError, match=r"a density('s masses must be| needs)"):
+        BoxLaw(finite_base([0.6, 0.3, 0.1]), Mollifier.symmetric(1.0), density)
+
+
 @settings(max_examples=examples(150))
 @given(
     arrays(float, 4, elements=st.floats(1e-30, 1.0)),

@@ -101,6 +101,8 @@ def test_records_that_are_no_symbols_are_refused_without_being_shown(records):
         ([[0.0], [1.0]], r"shape \[m, 2\]"),
         ([0.0, 1.0], r"shape \[m, 2\]"),
         ([["a", "b"]], "must be numbers"),
+        ([[0.0, 10**400], [1.0, 2.0]], "must be numbers"),
+        ([[0.0], [1.0, 2.0]], "must be numbers"),
         (np.zeros((1, 2)), "at least two records"),
         (np.zeros((0, 2)), "at least two records"),
     ],

@@ -171,10 +171,22 @@ def test_65536_symbols_with_masses_over_600_nats():
 
 
 @pytest.mark.parametrize(
-    "target", [np.zeros(3), np.array([1.0, -1, 1]), np.array([1, np.nan, 1]), np.ones(4)]
+    "target",
+    [
+        np.zeros(3),
+        [1.0, -1, 1],
+        [1, np.nan, 1],
+        np.ones(4),
+        [],
+        None,
+        "abc",
+        [1, 1j, 1],
+        [1, [1], 1],
+    ],
+    ids=str,
 )
 def test_what_is_no_target_is_refused(target):
-    with pytest.raises(ValueError, match="the target must be 3 finite"):
+    with pytest.raises(ValueError, match=r"the target('s masses)? must be"):
         project(target, finite_base(np.ones(3)), Mollifier.symmetric(1.0))
 
 
@@ -190,16 +202,23 @@ def test_a_density_outside_is_no_member():
     [
         ([0.5, 0.5, 0.0], "positive mass"),
         ([0.5, 0.6, 0.1], "sum to 1"),
-        ([0.5, np.nan, 0.5], "finite masses"),
+        ([0.5, np.nan, 0.5], "must be finite"),
+        ([0.5, 10**400], "must be numbers"),
+        ([0.5, 0.5j], "must be numbers"),
+        (["a", "b"], "must be numbers"),
         ([1.0], "at least two"),
+        ([], "at least two"),
     ],
 )
 def test_what_is_no_base_is_refused(mass, message):
     with pytest.raises(ValueError, match=message):
-        FiniteBase(np.array(mass), np.zeros((len(mass), 1)))
+        FiniteBase(mass, np.zeros((len(mass), 1)))
 
 
-@pytest.mark.parametrize("features", [np.zeros((3, 1)), np.zeros(2), np.full((2, 1), np.nan)])
+@pytest.mark.parametrize(
+    "features",
+    [np.zeros((3, 1)), np.zeros(2), np.full((2, 1), np.nan), [["a"], ["b"]], [[0], [1, 2]]],
+)
 def test_features_that_do_not_fit_are_refused(features):
-    with pytest.raises(ValueError, match="features must be finite"):
+    with pytest.raises(ValueError, match="features must be"):
         FiniteBase(np.array([0.5, 0.5]), features)

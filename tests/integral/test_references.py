@@ -132,13 +132,22 @@ def test_draws_become_a_reference_beside_the_base():
     assert reference_from_draws(base, drawn).domain == base.domain
 
 
+@pytest.mark.parametrize("weight", [1.0, -0.1])
+def test_a_weight_of_draws_that_is_no_fraction_is_refused(weight):
+    with pytest.raises(ValueError, match="weight must be"):
+        reference_from_draws(Reference.from_counts(Numbered(4), [1] * 4), [0], weight=weight)
+
+
 @pytest.mark.parametrize(
-    ("draws", "weight"), [([0], 1.0), ([0], -0.1), ([4], 0.5), ([-1], 0.5), ([], 0.5)]
+    "draws",
+    [[4], [-1], [], [[0]], [0.0, 1.0], [np.nan], [True], ["a"], [10**30], None, 0],
+    ids=str,
 )
-def test_draws_that_are_none_are_refused(draws, weight):
+def test_draws_that_are_none_are_refused(draws):
     base = Reference.from_counts(Numbered(4), [1, 1, 1, 1])
-    with pytest.raises(ValueError, match="must be"):
-        reference_from_draws(base, np.array(draws, dtype=np.int64), weight=weight)
+    for given in (draws, np.array(draws)):
+        with pytest.raises(ValueError, match="draws must be"):
+            reference_from_draws(base, given)
 
 
 def test_the_way_depends_on_records_and_draws():
@@ -197,6 +206,12 @@ def test_a_check_of_unchanged_data_reads_more_than_the_kl_where_most_symbols_nev
     "change",
     [
         {"draws": 0},
+        {"draws": 10**400},
+        {"draws": 10**12},
+        {"records": 10**30},
+        {"size": 10**30},
+        {"population": ["a"] * 10},
+        {"population": [10**400] * 10},
         {"records": 0},
         {"size": 1},
         {"epsilon": 0.0},
@@ -211,3 +226,11 @@ def test_impossible_questions_are_refused(change):
     asked = {"draws": 1, "epsilon": 1.0, "records": 10, "size": 10, **change}
     with pytest.raises(ValueError, match=r"must|needs|positive"):
         recommend(**asked)
+
+
+def test_a_population_is_taken_at_any_scale():
+    asked = {"draws": 1, "epsilon": 1.0, "records": 10, "size": 4}
+    plain = recommend(**asked, population=np.array([4.0, 2.0, 1.0, 1.0]))
+    for scale in (1e-300, 4e307):
+        scaled = recommend(**asked, population=np.array([4.0, 2.0, 1.0, 1.0]) * scale)
+        assert scaled.base_kl == pytest.approx(plain.base_kl)
