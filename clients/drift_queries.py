@@ -21,7 +21,7 @@ from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.sealed_counts import answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
-from flwr_kld.clients.shown_model import keep_model, model_of
+from flwr_kld.clients.shown_model import hold_to_model, keep_model, model_of
 from flwr_kld.clients.split_counts import answer_split
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientVector, SumVector
@@ -156,15 +156,19 @@ def host_drift_queries(
         admit(context, question, member)
         return own.count(context, member, question, cell_of)
 
+    def meant(question: Question, context: Context) -> NDArray[np.int32]:
+        hold_to_model(question, context)
+        return _agree(question, domain(context), agreed)
+
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
         """Count, or say why not."""
         try:
             record = message.content.get(QUESTION)
             question = Question.from_config(record if isinstance(record, ConfigRecord) else {})
-            cell_of = _agree(question, domain(context), agreed)
-            hold_to_channel(question, None, "trusted")
             keep_model(message.content, context)
+            cell_of = meant(question, context)
+            hold_to_channel(question, None, "trusted")
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), [], 0)
         answer = Answer(question.check, question.plan, [], [])
@@ -181,7 +185,7 @@ def host_drift_queries(
         return Message(content, reply_to=message)
 
     def agree(terms: SumTerms, context: Context) -> None:
-        _agree(terms.question, domain(context), agreed)
+        meant(terms.question, context)
         trust = "trusted" if terms.noise is None else "distributed"
         hold_to_channel(terms.question, terms.noise, trust)
         hidden = not terms.question.guarantee.total_is_public
@@ -189,7 +193,7 @@ def host_drift_queries(
             raise QueryRefused("the server asks for the number of records, which has to be hidden")
 
     def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:
-        cell_of = _agree(terms.question, domain(context), agreed)
+        cell_of = meant(terms.question, context)
         noise, bits = terms.noise, SystemBits()
         clip = None if noise is None else noise.clipped
         columns, most = terms.question.columns, LARGEST_CLIENT
@@ -204,7 +208,7 @@ def host_drift_queries(
 
     def agree_to_seal(trust: str, question: Question, context: Context) -> NDArray[np.int32]:
         hold_to_channel(question, None, trust)
-        return _agree(question, domain(context), agreed)
+        return meant(question, context)
 
     if aggregator is not None:
         answer_sealed(app, partial(agree_to_seal, TRUSTED), count, aggregator)

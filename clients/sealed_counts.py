@@ -68,8 +68,8 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
             if terms.aggregator != pinned.hex():
                 raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
             terms.hold_to(question)
-            cell_of = agree(question, context)
             keep_model(message.content, context)
+            cell_of = agree(question, context)
             # Two boxes of one client would count twice in the sum.
             use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:

@@ -7,25 +7,43 @@ raises for some records and not for others would tell of them by its refusal.
 
 from __future__ import annotations
 
-from flwr.app import ArrayRecord, Context, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import MODEL
+from flwr_kld.messages.question import MODEL, NO_MODEL, Question, model_fingerprint
 
 
 class NoModel(QueryRefused):
     """The server shows no model, and this client's columns are its predictions."""
 
 
-_SHOWN = "flwr_kld.model"
+_SHOWN, _FINGERPRINT = "flwr_kld.model", "flwr_kld.model.fingerprint"
 
 
 def keep_model(content: RecordDict, context: Context) -> None:
     """Keep the model of a question until the next one, in place of the last one's."""
-    context.state.pop(_SHOWN, None)
+    for place in (_SHOWN, _FINGERPRINT):
+        context.state.pop(place, None)
     model = content.get(MODEL)
     if isinstance(model, ArrayRecord):
         context.state[_SHOWN] = model
+        context.state[_FINGERPRINT] = ConfigRecord({MODEL: model_fingerprint(model)})
+
+
+def hold_to_model(question: Question, context: Context) -> None:
+    """Refuse a question that says another model than the one that is kept.
+
+    Clients of one sum hide among each other only if all of them count the same: a server that shows
+    all but one a model that always answers alike would read that one.
+
+    Raises
+    ------
+    QueryRefused
+        If it does.
+    """
+    kept = context.state.get(_FINGERPRINT)
+    if question.model != (kept[MODEL] if isinstance(kept, ConfigRecord) else NO_MODEL):
+        raise QueryRefused("the model that the server shows is not the one of its question")
 
 
 def model_of(context: Context) -> ArrayRecord:

@@ -84,7 +84,7 @@ def _part(
         raise QueryRefused(f"no noise serves these terms: {error}") from None
     known = roster or read_named(context, ROSTER, "the roster", read_roster, secret=False)
     sealed_for = SealContext(
-        context.run_id, order.check, order.reference, order.plan, order.terms, ""
+        context.run_id, order.check, order.reference, order.question, order.terms, ""
     )
     addition = Addition(key, terms, sealed_for, known)
     boxes = boxes_of(record_of(content, SEALED))
@@ -95,7 +95,6 @@ def _part(
     limits.require(addition.clients, order.least, f"are left{why}")
     return PartMessage(
         check=order.check,
-        plan=order.plan,
         clients=addition.clients,
         transcript=addition.transcript,
         values=addition.answer(event, SystemBits()),

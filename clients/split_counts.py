@@ -60,8 +60,8 @@ def answer_split(
             if (terms.seeds, terms.vectors) != (first, second):
                 raise QueryRefused("WrongAggregator: the keys to seal to are not those pinned here")
             terms.hold_to(question)
-            cell_of = agree(question, context)
             keep_model(message.content, context)
+            cell_of = agree(question, context)
             # Two parcels of one client would count twice in the sum.
             use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:

@@ -62,7 +62,7 @@ def ask_aggregators(
                 for reason in Answer.from_config(answer).reasons:
                     raise CheckFailed(f"{who} {refusal(reason)}")
             part = answers.from_config(published if isinstance(published, ConfigRecord) else {})
-            if (part.check, part.plan) != (exchange.check, exchange.plan.fingerprint):
+            if part.check != exchange.check:
                 raise InvalidReply("it belongs to another check")
         except InvalidReply as error:
             raise CheckFailed(f"{who}'s answer cannot be used: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
 from flwr.serverapp import Grid
@@ -14,7 +15,7 @@ from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
-from flwr_kld.messages.question import MODEL, Answer, Question
+from flwr_kld.messages.question import MODEL, NO_MODEL, Answer, Question, model_fingerprint
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.privacy import Guarantee
@@ -90,7 +91,12 @@ class Exchange:
             clip=self.clip,
             score_wire=self.plan.score_wire,
             columns=len(self.plan.parts),
+            model=self._shown,
         )
+
+    @cached_property
+    def _shown(self) -> str:
+        return NO_MODEL if self.model is None else model_fingerprint(self.model)
 
 
 @dataclass(frozen=True)

@@ -95,10 +95,8 @@ def _orders(
     least: int,
 ) -> dict[int, RecordDict]:
     """Return what each of the two is sent: the order, and every client's box for it."""
-    plan = exchange.plan
-    order = PartOrder(
-        exchange.check, plan.reference.fingerprint, plan.fingerprint, terms.to_json(), least
-    )
+    asked = exchange.question([])
+    order = PartOrder(exchange.check, asked.reference, asked.fingerprint, terms.to_json(), least)
     told = ConfigRecord(order.to_config())
     return {
         node: RecordDict(

@@ -25,8 +25,8 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
 
     Parameters
     ----------
-    check, plan : str
-        What was asked.
+    check : str
+        Repeated from the order.
     clients : int
         Number of clients in the sum.
     records : float
@@ -41,7 +41,6 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     """
 
     check: str
-    plan: str
     clients: Annotated[int, Field(ge=0)]
     records: Annotated[float, Field(ge=1)]
     values: bytes
@@ -63,8 +62,8 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
             values = published.steps.astype("<i8").tobytes()
         else:
             values = published.values.astype("<i8").tobytes()
-        plan, records = published.plan.fingerprint, float(published.records)
-        return cls(check, plan, clients, records, values, dict(rejected), published.private)
+        records = float(published.records)
+        return cls(check, clients, records, values, dict(rejected), published.private)
 
     def counts(self, cells: int) -> NDArray[np.int64]:
         """Return noised counts, shape [cells]."""

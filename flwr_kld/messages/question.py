@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Annotated, Any
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from pydantic import Field, Json, Strict
 from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.messages.json_text import json_text
 from flwr_kld.privacy.guarantee import Guarantee
 from flwr_kld.query.plan import cells_from_wire
 from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
@@ -48,6 +50,8 @@ PREDICT_ACTION = "drift_predict"
 QUESTION = "question"
 MODEL = "model"
 """The arrays that clients compute predictions with, beside the question."""
+NO_MODEL = "none"
+"""Flower cannot count the bytes of an empty text."""
 QUERY = "query"
 """Queries of a predictor: ``query.7`` is number 7; ``query`` says which member gets which."""
 TERMS = "terms"
@@ -66,12 +70,32 @@ VERSION = 9
 """Of the messages of a check. Each says it, and is read by the same version only."""
 MOST_COLUMNS = 4096
 """Of a table: what a client does for a question must not depend on a server alone."""
+_TOLD_OTHERWISE = frozenset({"members", "wire", "score_wire"})
 _LONGEST_ID = 64
 _LONGEST_REASON = 10_000
 _MOST_MEMBERS = 2**24
 _MOST_HOSTED = 2**20
 _MOST_NUMBERS = 2**31 - 1
 """Largest whole number of a question: what travels and is multiplied stays within 64 bits."""
+
+
+class ModelArray(Protocol):
+    """One array of a model, as Flower's ``Array`` carries it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    stype: str
+    data: bytes
+
+
+def model_fingerprint(model: Mapping[str, ModelArray]) -> str:
+    """SHA-256 (hex) of a model's arrays, in their order: all that a loader sees of them."""
+    digest = sha256(b"flwr-kld model 1\n")
+    for name, array in model.items():
+        head = [name, array.dtype, list(array.shape), array.stype, len(array.data)]
+        digest.update(f"{json_text(head)}\n".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
 
 
 def member_of(key: str) -> int:
@@ -126,6 +150,8 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
         Clients in the cohort, as the server says.
     columns : int
         Symbols that a record has: 1, or of a table as many as columns.
+    model : str
+        `model_fingerprint` of the arrays that are shown with it; `NO_MODEL` if none are.
     score_wire : bytes
         What clients add up in each column and answer with, over at most ``clip`` records each,
         ``QueryPlan.score_wire``; `NO_SCORES` if they answer with the counts.
@@ -149,6 +175,7 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
     selection: Json[Selection] = EVERYTHING
     clip: _Number = 0
     score_wire: bytes = NO_SCORES
+    model: Annotated[str, Field(pattern="^(none|[0-9a-f]{64})$")] = NO_MODEL
 
     def __post_init__(self) -> None:
         if self.adds_scores and most_records_of(self.score_wire) != self.clip:
@@ -165,6 +192,16 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
             return _read(tuple((name, *_frozen(value)) for name, value in values.items()))
         except TypeError:  # holds what no ConfigRecord does
             return super().from_config(values)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of all that clients of one sum are asked alike.
+
+        Who of a node's clients are asked is left out, and what the plan's fingerprint stands for.
+        """
+        told = {k: v for k, v in self.to_config().items() if k not in _TOLD_OTHERWISE}
+        text = json_text(told, sort_keys=True, separators=(",", ":"))
+        return sha256(f"flwr-kld question 1\0{text}".encode()).hexdigest()
 
     @property
     def length(self) -> int:

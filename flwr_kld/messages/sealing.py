@@ -44,8 +44,8 @@ class SealContext:
         Number of the Flower run.
     check : str
         Random id of the check.
-    reference, plan : str
-        Fingerprints of what is counted.
+    reference, question : str
+        Fingerprints of the reference and of all that clients are asked.
     terms : str
         What the aggregator will do with the sum, `ReleaseTerms.to_json`.
     sender : str
@@ -55,14 +55,14 @@ class SealContext:
     run: int
     check: str
     reference: str
-    plan: str
+    question: str
     terms: str
     sender: str
 
     @classmethod
     def of(cls, question: Question, terms: str, run: int, sender: str) -> SealContext:
         """Return that of one client's box for a question."""
-        return cls(run, question.check, question.reference, question.plan, terms, sender)
+        return cls(run, question.check, question.reference, question.fingerprint, terms, sender)
 
     def to_bytes(self) -> bytes:
         """Return HPKE's ``info``: every part with its length, so that no two are alike."""
@@ -70,7 +70,7 @@ class SealContext:
 
     @cached_property
     def _bytes(self) -> bytes:  # signed and sealed for more than once
-        parts = (str(self.run), self.check, self.reference, self.plan, self.terms, self.sender)
+        parts = (str(self.run), self.check, self.reference, self.question, self.terms, self.sender)
         texts = [part.encode() for part in parts]
         return _MAGIC + b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 

@@ -105,8 +105,10 @@ class PartOrder(Model, what="the order of a part", version=VERSION, refused=Quer
 
     Parameters
     ----------
-    check, reference, plan : str
+    check, reference : str
         As in `Question`.
+    question : str
+        ``Question.fingerprint``, for which the boxes were sealed.
     terms : str
         ``SplitTerms.to_json``, for which the boxes were sealed.
     least : int
@@ -115,7 +117,7 @@ class PartOrder(Model, what="the order of a part", version=VERSION, refused=Quer
 
     check: _Id
     reference: _Id
-    plan: _Id
+    question: _Id
     terms: Annotated[str, Field(max_length=_LONGEST)]
     least: _Whole
 
@@ -126,7 +128,7 @@ class PartMessage(Model, what="the part of a sum", version=VERSION, refused=Inva
 
     Parameters
     ----------
-    check, plan : str
+    check : str
         Repeated from the order.
     clients : int
         Number of clients in the sum.
@@ -139,7 +141,6 @@ class PartMessage(Model, what="the part of a sum", version=VERSION, refused=Inva
     """
 
     check: str
-    plan: str
     clients: _Whole
     transcript: bytes
     values: bytes

@@ -192,7 +192,7 @@ KINDS = {
     ),
     "part": Kind(
         PartMessage,
-        {"one number of three clients": PartMessage("c", "p", 3, bytes(32), b"\x01\0\0\0", {})},
+        {"one number of three clients": PartMessage("c", 3, bytes(32), b"\x01\0\0\0", {})},
         {"numbers as text": {"values": "1"}, "no clients": {"clients": GONE}},
     ),
     "sum-terms": Kind(
@@ -258,7 +258,7 @@ KINDS = {
         Published,
         {
             "four noised counts; one client was left out": Published(
-                "00f1e2d3c4b5a697", "f" * 64, 19, 1900.0,
+                "00f1e2d3c4b5a697", 19, 1900.0,
                 b"".join(n.to_bytes(8, "little", signed=True) for n in (190, 381, -2, 1331)),
                 {"7:0": "NotOpened: the sealed counts are cut short"}, True,
             ),

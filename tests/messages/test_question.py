@@ -1,6 +1,7 @@
 """Question and answer: what survives the wire and what is turned away."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from flwr.app import ConfigRecord
@@ -21,13 +22,24 @@ QUESTION = Question(
     guarantee=Guarantee(0.5, 1e-9),
     asked=20,
 )
+_HONEST = QUESTION.fingerprint
 ANSWERED = Answer("00ff", "p", [0, 4], ["no"])
 
 
 @pytest.mark.parametrize("clip", [0, 12])
 def test_a_question_survives_a_flower_record(clip):
-    question = Question(**{**vars(QUESTION), "clip": clip})
+    question = replace(QUESTION, clip=clip)
     assert Question.from_config(ConfigRecord(question.to_config())) == question
+
+
+@pytest.mark.parametrize("name", sorted(set(QUESTION.to_config()) - {"version"}))
+def test_boxes_and_sessions_are_for_all_that_is_asked(name, monkeypatch):
+    """Whom a node asks is its own; the plan's fingerprint stands for cells and scores."""
+    changed = QUESTION.to_config() | {name: "another"}
+    alike = replace(QUESTION)
+    monkeypatch.setattr(Question, "to_config", lambda self: changed)
+    same = alike.fingerprint == _HONEST
+    assert same is (name in {"members", "wire", "score_wire"})
 
 
 @pytest.mark.parametrize("version", [None, 0, 8, 10, "9", 9.0])

@@ -79,7 +79,7 @@ def sealed_by_the_rfc(one_use, public: bytes, counts: bytes, info: bytes) -> byt
         {"run": 2},
         {"check": "another check"},
         {"reference": "another reference"},
-        {"plan": "another plan"},
+        {"question": "another"},
         {"terms": '{"epsilon":9.0}'},
         {"sender": "1001:0"},
         {"check": "checkr", "reference": "eference"},  # the same letters, divided otherwise

@@ -143,7 +143,7 @@ def test_two_boxes_of_one_client_count_for_neither(actors, place):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("part", ["run", "check", "reference", "plan"])
+@pytest.mark.parametrize("part", ["run", "check", "reference", "question"])
 def test_a_box_of_another_check_is_refused(actors, place, part):
     portions = actors.portions()[place]
     now = replace(actors.context, **{part: 8 if part == "run" else "other"})

@@ -19,6 +19,7 @@ from flwr_kld.clients import (
     AggregatorLimits,
 )
 from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.question import Question
 from flwr_kld.messages.sealing import SealContext, seal
 from flwr_kld.strategies import (
     Adjacency,
@@ -134,10 +135,8 @@ def lying(values, dtype="<i4", **trust):
         reply = honest(message, context)
         if context.node_id == 1000 and "sealed" in reply.content:
             question, terms = message.content["question"], message.content["terms"]["terms"]
-            context_of = SealContext(
-                context.run_id, question["check"], question["reference"], question["plan"],
-                terms, "1000:0",
-            )  # fmt: skip
+            asked = Question.from_config(question)
+            context_of = SealContext.of(asked, terms, context.run_id, "1000:0")
             raw = np.asarray(values).astype(dtype).tobytes()
             reply.content["sealed"]["0"] = seal(KEY.public, raw, context_of)
         return reply

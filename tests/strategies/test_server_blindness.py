@@ -18,6 +18,7 @@ from sealed_federation import (
 from flwr_kld.clients import (
     AggregatorKey,
 )
+from flwr_kld.messages.question import Question
 from flwr_kld.messages.sealing import NotOpened, SealContext, open_sealed
 from flwr_kld.strategies import (
     Adjacency,
@@ -71,14 +72,8 @@ def test_nothing_that_the_server_handles_opens_a_box():
     pieces = {v[i : i + 32] for v in handled for i in (0, len(v) - 32) if len(v) >= 32}
     guesses = [AggregatorKey(piece) for piece in pieces | {KEY.public, bytes(32)}]
     for sender, box in list(request.content["sealed"].items())[:5]:
-        context = SealContext(
-            grid.run.run_id,
-            question["check"],
-            question["reference"],
-            question["plan"],
-            terms,
-            sender,
-        )
+        asked = Question.from_config(question)
+        context = SealContext.of(asked, terms, grid.run.run_id, sender)
         assert open_sealed(KEY, box, context) == np.array(ROW, "<i4").tobytes()
         for guess in guesses:
             with pytest.raises(NotOpened):

@@ -156,7 +156,7 @@ def test_boxes_do_not_open_in_another_check_or_for_other_terms():
         for change in (
             {"check": "f" * 16},
             {"check": "e" * 16, "terms": request.content["terms"]["terms"].replace("3.0", "9.0")},
-            {"check": "d" * 16, "plan": "0" * 64},
+            {"check": "d" * 16, "question": "0" * 64},
             {"check": "c" * 16, "reference": "0" * 64},
         ):
             lie = copy.deepcopy(request)
