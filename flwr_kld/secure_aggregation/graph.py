@@ -42,7 +42,7 @@ class Shape:
         TooFewNeighbours
             If there is no such ring, or its holders can never open a secret.
         ThresholdTooLow
-            If half of a neighbourhood, or fewer, could open a secret.
+            If a server that tells clients different lists could open the sum of a part of them.
         """
         k, t = self.neighbours, self.threshold
         if not 1 <= k < cohort or (k % 2 and k != cohort - 1):
@@ -50,19 +50,32 @@ class Shape:
                 "the graph is not a ring: each client needs an even number of neighbours, or has "
                 "all others"
             )
-        if 2 * t <= k + 1:
-            raise ThresholdTooLow(f"{t} of {k + 1} holders is not a majority")
+        if t < self.fewest_shares(k, cohort):
+            raise ThresholdTooLow(
+                f"{t} of {k + 1} holders are too few to open a secret: "
+                f"{self.fewest_shares(k, cohort)} or more must"
+            )
         if t > k + 1:
             raise TooFewNeighbours(f"{k + 1} holders can never gather {t} shares")
 
-    def confirmations(self, cohort: int) -> int:
+    @staticmethod
+    def fewest_shares(neighbours: int, cohort: int) -> int:
+        """Fewest shares that open a secret: a majority, or 3t > 2k + 3 on a circle.
+
+        On a circle a server may tell clients of different regions different lists. Between two that
+        reveal for different lists at least 2t - k - 2 places reveal nothing; whoever stands there
+        then has fewer than t holders that do, so that no sum opens across.
+        """
+        k = neighbours
+        return (k + 1) // 2 + 1 if k == cohort - 1 else (2 * k + 3) // 3 + 1
+
+    @property
+    def confirmations(self) -> int:
         """Neighbours that must confirm a client's list of survivors before its reveal opens.
 
-        With itself t holders; and where not everybody is a neighbour more than stand on one side,
-        or a server could cut the circle with k/2 clients in a row that it calls dropped out.
+        With itself t holders; on a circle these are more than stand on one side.
         """
-        k, t = self.neighbours, self.threshold
-        return t - 1 if k == cohort - 1 else max(t - 1, k // 2 + 1)
+        return self.threshold - 1
 
 
 def ring_order(seed: bytes, cohort: int) -> NDArray[np.int64]:

@@ -155,7 +155,7 @@ class Session:
     @property
     def confirmations(self) -> int:
         """Neighbours that must confirm a client's list of survivors before its reveal opens."""
-        return self.shape.confirmations(self.size)
+        return self.shape.confirmations
 
     @property
     def tag(self) -> bytes:

@@ -95,8 +95,9 @@ def leak_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fractio
     """Bound, over all clients, the probability that the order serves a coalition.
 
     `CURIOUS`: some client has t corrupted neighbours. `LYING`: in addition, some client's
-    neighbourhood could confirm two lists (2t ≤ m + X), or t of it lie on one side of a cut
-    through the circle.
+    neighbourhood could confirm two lists (2t ≤ m + X), t of it lie on one side of a cut through
+    the circle, or two regions of it that were told two lists open one sum (3t ≤ 2k + 3 + 2X, over
+    both their neighbourhoods).
     """
     k, t = shape.neighbours, shape.threshold
     corrupted = math.floor(tolerance.corrupted * cohort)
@@ -108,7 +109,8 @@ def leak_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fractio
         return cohort * gathered
     twice = tail(cohort - 1, corrupted, k, 2 * t - k - 1)
     beside = tail(cohort - 1, corrupted, k // 2, t - k // 2 - 1)
-    return cohort * (gathered + twice + 2 * beside)
+    between = tail(cohort - 1, corrupted, min(2 * k, cohort - 1), (3 * t - 2 * k - 2) // 2)
+    return cohort * (gathered + twice + 2 * beside + between)
 
 
 def abort_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fraction:
@@ -140,11 +142,11 @@ def require_secure(cohort: int, shape: Shape, tolerance: Tolerance) -> None:
 
 
 def least_threshold(cohort: int, k: int, tolerance: Tolerance) -> int:
-    """Return the smallest majority t of m = k + 1 holders that leaks with at most 2^−σ.
+    """Return the smallest sound t of m = k + 1 holders that leaks with at most 2^−σ.
 
     m + 1, which never opens, where no t does.
     """
-    low, high = (k + 1) // 2 + 1, k + 2
+    low, high = Shape.fewest_shares(k, cohort), k + 2
     while low < high:
         middle = (low + high) // 2
         leak = leak_probability(cohort, Shape(k, middle), tolerance)

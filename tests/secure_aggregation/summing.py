@@ -46,7 +46,7 @@ def people(n: int) -> tuple[dict[str, Identity], Roster]:
 
 def majority(n: int, k: int | None = None) -> Shape:
     k = n - 1 if k is None else k
-    return Shape(k, (k + 1) // 2 + 1)
+    return Shape(k, Shape.fewest_shares(k, n))
 
 
 def session_of(

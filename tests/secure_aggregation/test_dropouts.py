@@ -70,11 +70,11 @@ def test_patterns_on_a_ring_of_few_neighbours(patterns):
 
 
 def test_a_ring_opens_whenever_every_secret_keeps_its_holders():
-    session = session_of(12, shape=majority(12, 6))
+    session = session_of(24, shape=majority(24, 6))
     order = session.order.tolist()
     for phase in range(NEVER):
-        leaves = [NEVER] * 12
-        for place in (0, 5, 9):  # spread around the circle: each keeps 4 of 7 holders
+        leaves = [NEVER] * 24
+        for place in (0, 8, 16):  # spread around the circle: each keeps 6 of 7 holders
             leaves[order[place]] = phase
         assert run(session, leaves)
 

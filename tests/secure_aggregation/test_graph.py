@@ -63,7 +63,7 @@ def test_chosen_shapes_meet_their_bounds_and_no_smaller_ring_does(n, collusion):
     require_secure(n, shape, tolerance)
     if FEWEST_NEIGHBOURS < shape.neighbours < n - 1:
         k = shape.neighbours - 2
-        for t in range(k // 2 + 1, k + 2):
+        for t in range(Shape.fewest_shares(k, n), k + 2):
             smaller = Shape(k, t)
             leaks = leak_probability(n, smaller, tolerance) > Fraction(1, 2**40)
             assert leaks or abort_probability(n, smaller, tolerance) > Fraction(1, 2**30)
@@ -71,8 +71,8 @@ def test_chosen_shapes_meet_their_bounds_and_no_smaller_ring_does(n, collusion):
 
 def test_neighbours_grow_like_a_logarithm():
     sizes = [choose_shape(n, Tolerance()).neighbours for n in (1000, 10_000, 100_000)]
-    assert sizes[0] == 30
-    assert sizes[2] - sizes[1] <= 8
+    assert sizes[0] == 62
+    assert sizes[2] - sizes[1] <= 12
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 10, 25])
@@ -96,10 +96,10 @@ def test_what_cannot_be_withstood_is_said():
 
 def test_weak_graphs_are_refused():
     with pytest.raises(TooFewNeighbours, match="do not withstand"):
-        require_secure(1000, Shape(8, 5), Tolerance(corrupted=0.1))
-    with pytest.raises(ThresholdTooLow, match="not a majority"):
-        require_secure(1000, Shape(30, 15), Tolerance())
+        require_secure(1000, Shape(8, 7), Tolerance(corrupted=0.1))
+    with pytest.raises(ThresholdTooLow, match="too few to open"):
+        require_secure(1000, Shape(30, 21), Tolerance())
     with pytest.raises(TooFewNeighbours, match="do not withstand"):
-        require_secure(1000, Shape(30, 16), Tolerance(collusion=Collusion.LYING))
+        require_secure(1000, Shape(30, 22), Tolerance(collusion=Collusion.LYING))
     with pytest.raises(TooFewNeighbours, match="even"):
         require_secure(1000, Shape(31, 17), Tolerance())

@@ -218,13 +218,13 @@ def test_nobody_is_awaited_when_the_session_is_over():
 
 
 def test_a_neighbourhood_below_the_threshold_is_left():
-    total = at(Phase.SHARE, session_of(12, shape=Shape(6, 4)))
+    total = at(Phase.SHARE, session_of(12, shape=Shape(6, 6)))
     message = decode(total.requests[0])
     mask = message.adverts.mask()
     mask[1:-1] = False
     first, *_, last = message.adverts.items(128)
     few = replace(message, adverts=Slots.of(mask, [first, last]))
     with pytest.raises(
-        errors.TooFewSurvivors, match=r"2 of this client's neighbours.* 4 are needed"
+        errors.TooFewSurvivors, match=r"2 of this client's neighbours.* 5 are needed"
     ):
         ask(total, 0, Phase.SHARE, few)

@@ -75,11 +75,11 @@ def test_every_pattern_of_dropouts_gives_both_exact_sums_or_none(n):
 
 
 def test_dropouts_on_a_ring_of_few_neighbours():
-    session = session_of(12, shape=majority(12, 6), sums=2)
+    session = session_of(24, shape=majority(24, 6), sums=2)
     order = session.order.tolist()
     for phases in ((2, 4), (3, 5), (1, 5), (4, 4)):
-        leaves = np.full(12, NEVER)
-        leaves[[order[0], order[6]]] = phases  # each client keeps five of its six neighbours
+        leaves = np.full(24, NEVER)
+        leaves[[order[0], order[12]]] = phases  # each client keeps five of its six neighbours
         assert all(found is not None for found in of_both(session, leaves))
 
 
