@@ -23,7 +23,6 @@ from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.scores import MOST_RECORDS
 from flwr_kld.strategies.aggregation import Aggregation
@@ -240,4 +239,4 @@ class Publisher:
         """Whether a public number of records is zero, or less by a lie in a secure sum."""
         if self.trust.noise_terms is not None:
             return clear.records is not None and clear.records <= 0
-        return self.trust.guarantee.adjacency is Adjacency.REPLACE_ONE and clear.is_empty()
+        return self.trust.guarantee.total_is_public and clear.is_empty()

@@ -304,8 +304,8 @@ class ClearSum(Private):
     def release(self, event: PrivacyEvent, bits: BitSource) -> NoisyCounts | ClientSums:
         """Add the event's noise to every number.
 
-        Under replace-one adjacency the number of records is public and exact; under add-remove it
-        is estimated by the sum of the noisy cells (post-processing, no further cost), in a table by
+        Where records are hidden that change, their number is public and exact; elsewhere it is
+        estimated by the sum of the noisy cells (post-processing, no further cost), in a table by
         the mean over the columns.
 
         Raises
@@ -317,8 +317,8 @@ class ClearSum(Private):
         noisy = self._values + sample(event.table, len(self._values), bits)
         if self._plan.scores is not None:
             return ClientSums(noisy, self.clients, event, self._plan, bits.private)
-        exact_total = event.guarantee.adjacency is Adjacency.REPLACE_ONE
-        records = float((self._values if exact_total else noisy).sum()) / len(self._plan.parts)
+        exact = event.guarantee.total_is_public
+        records = float((self._values if exact else noisy).sum()) / len(self._plan.parts)
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)
 
     def _require_hidden(self, event: PrivacyEvent) -> None:

@@ -5,6 +5,7 @@ Proof notes: ``docs/proofs/table-noise.md`` for boxes, ``docs/proofs/client-leve
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -60,9 +61,10 @@ def hides(moves: Moves, others: tuple[int, ...] | Box) -> bool:
     if isinstance(moves, Ball):
         return max(needed) <= moves.largest and sum(n**moves.norm for n in needed) <= moves.power
     hidden = sorted(map(abs, moves.corner if isinstance(moves, Box) else moves), reverse=True)
-    every = isinstance(moves, Box) or not isinstance(others, Box)
+    if not isinstance(moves, Box):  # of one move nothing follows for a smaller one
+        return not isinstance(others, Box) and Counter(needed) <= Counter(hidden)
     most = zip(hidden, needed, strict=False)
-    return every and len(hidden) >= len(needed) and all(h >= n for h, n in most)
+    return len(hidden) >= len(needed) and all(h >= n for h, n in most)
 
 
 def worst_case(law: NoiseTable, moves: tuple[int, ...] | Box) -> tuple[NoiseTable, tuple[int, ...]]:

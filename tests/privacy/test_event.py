@@ -5,8 +5,12 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
+from flwr_kld import Labels, Partition, Reference
+from flwr_kld.counts.private_counts import ClearSum, ClientCounts
+from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.privacy.calibrate import ball_event, box_event, calibrated_gaussian, least_noise
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
@@ -93,6 +97,32 @@ def test_no_other_class_passes_for_an_event():
         type("Lenient", (PrivacyEvent,), {"__post_init__": lambda self: None})
 
 
+def test_an_event_for_larger_moves_releases_no_parity():
+    """Noise on even integers hides a move by 2, and shows one by 1."""
+    fine = calibrated_gaussian(Guarantee(0.9, 1e-7)).table
+    weights = [1] * (2 * len(fine.weights) - 1)
+    weights[::2] = fine.weights
+    weights[len(weights) // 2] -= sum(weights) + fine.tail - TOTAL
+    event = PrivacyEvent(
+        "own", NoiseTable(tuple(weights), fine.tail, fine.tail_ratio), (2, -2), ONE
+    )
+    reference = Reference.from_counts(Labels(["a", "b"]), [5, 5])
+    plan = Partition(16).draw(reference, np.random.default_rng(0))
+    counts = ClientCounts(np.full(plan.length, 7, np.int32), cells=plan.length)
+    with pytest.raises(ValueError, match="the event hides"):
+        ClearSum([counts], plan).release(event, SystemBits())
+
+
+def test_whole_clients_that_are_replaced_hide_how_many_records_they_have():
+    clients = replace(ONE, unit=Unit.CLIENT)
+    event = ball_event(clients, Ball(1, 60, 30))
+    reference = Reference.from_counts(Labels(["a", "b"]), [5, 5])
+    plan = Partition(16).draw(reference, np.random.default_rng(0))
+    counts = ClientCounts(np.full(plan.length, 7, np.int32), cells=plan.length)
+    totals = {ClearSum([counts], plan).release(event, SystemBits()).records for _ in range(40)}
+    assert len(totals) > 1  # one value in all with probability below 1e-20
+
+
 def test_a_copy_is_the_same_event():
     event = EVENTS["a table"]
     assert copy.deepcopy(event) == event
@@ -106,6 +136,8 @@ def test_a_copy_is_the_same_event():
         ((1,), (1, -1), False),
         ((1, -1), (1,), True),
         ((2,), (1, -1), False),  # noise on two numbers, of which one was thought to stay
+        ((2, -2), (1, -1), False),  # noise may sit on even numbers
+        ((2, -2, 1, -1), (1, -1), True),
         (Box((3, 1)), (1, -3), True),
         (Box((3, 1)), (2, -2), False),
         (Box((3, 1)), Box((1, 3)), True),
