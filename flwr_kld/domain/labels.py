@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
 from flwr_kld.domain.base import Domain, Spec, Symbols
-from flwr_kld.domain.records import as_column, is_missing, masked_in, values_in
+from flwr_kld.domain.records import as_column, is_missing, masked_in, number_of, values_in
 from flwr_kld.errors import DomainError
 
 _LARGEST = int(np.iinfo(np.int64).max)
@@ -19,9 +20,11 @@ class Labels(Domain):
     """Categories of one feature; symbol i is ``names[i]``, then come 'other' and 'missing'.
 
     'Missing' are None, NaN, NaT, masked values and pandas' NA; 'other' is everything else that is
-    not among the names. A whole number and its text are one label, so are 1, 1.0 and True, the
-    truth values and the names 'False' and 'True', and text and its bytes: one missing or odd record
-    may turn a column of integers into floats or text.
+    not among the names. A text (or its bytes) is the name that is spelt so; if none is, it is the
+    name of the same number, and so is a number or a truth value: 1, 1.0, True, '1', '01', '1.0' and
+    'true' are one label, as one missing or odd record may turn a column of integers into floats or
+    text. If several names are the same number, that is the one spelt '1', not '01' or '1.0', or
+    else 'other': list such names only for columns that are read as text.
 
     Parameters
     ----------
@@ -103,10 +106,17 @@ class Labels(Domain):
             found = [place(value) for value in values]
         except Exception:  # one that has no hash, or an odd one: each by itself
             found = [None] * len(values)
-        return np.array(
-            [self._symbol(v) if s is None else s for v, s in zip(values, found, strict=True)],
-            dtype=np.int64,
-        )
+        texts: dict[str, int] = {}  # most of them are in many records
+        for i, symbol in enumerate(found):
+            if symbol is None:
+                value = values[i]
+                if type(value) is not str:
+                    found[i] = self._symbol(value)
+                elif value in texts:
+                    found[i] = texts[value]
+                else:
+                    found[i] = texts[value] = self._symbol(value)
+        return np.array(found, dtype=np.int64)
 
     def _symbol(self, value: Any) -> int:
         """Return the symbol of any value at all."""
@@ -114,27 +124,41 @@ class Labels(Domain):
         if is_missing(value):
             return other + 1
         try:
-            text = value.decode() if isinstance(value, bytes) else value
-            return self._places.get(text, other)
+            if isinstance(value, bytes):
+                value = value.decode()
+            if isinstance(value, Decimal):  # 0.1 is no float's own value
+                value = str(value)
+            symbol = self._places.get(value)
+            if symbol is None and isinstance(value, str):
+                symbol = self._places.get(_number(value))
+            return other if symbol is None else symbol
         except Exception:
             return other
 
     @cached_property
-    def _places(self) -> dict[str | int, int]:
-        """Symbol of each name, and of its text, whole number or truth value."""
-        places: dict[str | int, int] = {}
-        names: Any = self.names  # texts or whole numbers, as the constructor saw to
-        for symbol, name in enumerate(names):
-            places[name] = symbol
-            if isinstance(name, int):
-                places[str(name)] = symbol
-            elif name.removeprefix("-").isdecimal() and len(name) < 20 and str(int(name)) == name:
-                places[int(name)] = symbol
-        for truth in (False, True):
-            spelt = (truth, str(truth), str(int(truth)))  # as keys, False is 0 and True is 1
-            if own := [places[one] for one in spelt if one in places]:
-                places.update({one: places.get(one, own[0]) for one in spelt})
-        return places
+    def _places(self) -> dict[str | float, int]:
+        """Symbol of each name, and of each number that is one name's alone."""
+        texts = {str(name): symbol for symbol, name in enumerate(self.names)}
+        same: dict[float, list[int]] = {}
+        for text, symbol in texts.items():
+            same.setdefault(_number(text), []).append(symbol)
+        numbers = {
+            number: texts.get(str(number)) if len(symbols) > 1 else symbols[0]
+            for number, symbols in same.items()
+            if number == number
+        }
+        return texts | {number: s for number, s in numbers.items() if s is not None}
+
+
+def _number(text: str) -> float:
+    """Return the number that a text spells, exactly if it is a whole one; NaN if it is none."""
+    number = number_of(text)
+    if not number.is_integer():
+        return number
+    try:
+        return int(text)
+    except ValueError:  # "1.0", "true"
+        return int(number)
 
 
 def _as_names(values: Any) -> tuple[str, ...] | tuple[int, ...]:

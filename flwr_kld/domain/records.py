@@ -26,6 +26,9 @@ _UNREADABLE = object()
 """Stands for a value that is there, and that Python cannot hold."""
 _PANDAS_MISSING = ("NAType", "NaTType")
 _NUMERIC = frozenset((int, float))
+_TRUTH = {"false": 0.0, "true": 1.0}
+_TIME_ZONE_DAYS = 10_000_000
+"""From 1970, some 27,000 years: time zones are known for these times."""
 
 
 def as_column(records: Any) -> Column:
@@ -70,24 +73,36 @@ def _from_series(series: nw.Series[Any]) -> Column:
     Masked, not by NaN: a missing one would turn its neighbours, integers, into floats. A time keeps
     its own clock: the time zone is left out.
     """
-    dtype, missing = series.dtype, series.is_null()
+    dtype = series.dtype
     try:
         if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
-            if isinstance(dtype, nw.Date):
-                series = series.cast(nw.Datetime("us"))
-            elif isinstance(dtype, nw.Datetime) and dtype.time_zone:
-                series = series.dt.replace_time_zone(None)
             times: NDArray[Any] = series.to_numpy()
+            if isinstance(dtype, nw.Datetime) and dtype.time_zone:
+                times = _on_own_clock(series, times)
             if times.dtype.kind in "mM":
                 return times
         elif (dtype.is_numeric() and not dtype.is_decimal()) or dtype == nw.Boolean:
+            missing = series.is_null()
             if not missing.any():
                 return np.asarray(series.to_numpy())
             full = series.fill_null(0 if dtype.is_numeric() else False).to_numpy()
             return np.ma.masked_array(full, mask=missing.to_numpy())
         return list(series.to_list())
     except Exception:  # a type or a value that NumPy or Python does not know: each by itself
-        return [None if gone else _item(series, i) for i, gone in enumerate(missing)]
+        return [_item(series, i) for i in range(len(series))]
+
+
+def _on_own_clock(series: nw.Series[Any], utc: NDArray[Any]) -> NDArray[Any]:
+    """Return the local times of a column with a time zone; NaT in place of those far from any rule.
+
+    polars panics at such a time, and takes the process with it.
+    """
+    days = utc.astype("M8[D]").astype(np.int64)
+    sound = (days > -_TIME_ZONE_DAYS) & (days < _TIME_ZONE_DAYS)
+    local = series.filter(sound.tolist()).dt.replace_time_zone(None).to_numpy()
+    times = np.full(len(utc), "NaT", dtype=local.dtype)
+    times[sound] = local
+    return times
 
 
 def _item(series: nw.Series[Any], index: int) -> Any:
@@ -133,8 +148,8 @@ def values_in(column: Column) -> list[Any]:
 def numbers_in(column: Column) -> NDArray[np.float64]:
     """Read values as numbers, NaN where they are none; shape [records].
 
-    A text that spells a number is that number: one record of text makes NumPy turn a whole column
-    of numbers into text. Numbers beyond float64 are infinite.
+    A text that spells a number or a truth value is that number: one record of text makes NumPy and
+    pandas turn a whole column into text. Numbers beyond float64 are infinite.
     """
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         with np.errstate(over="ignore"):
@@ -153,10 +168,10 @@ def _from_values(values: list[Any]) -> NDArray[np.float64]:
             return np.array(values, dtype=np.float64)
         except OverflowError:  # an int beyond float64
             pass
-    return np.array([_number(value) for value in values], dtype=np.float64)
+    return np.array([as_number(value) for value in values], dtype=np.float64)
 
 
-def _number(value: Any) -> float:
+def as_number(value: Any) -> float:
     """Read one value; NaN if it is not a number."""
     times = np.datetime64 | np.timedelta64  # float() would take some of them
     if is_missing(value) or isinstance(value, times):
@@ -164,6 +179,8 @@ def _number(value: Any) -> float:
     if isinstance(value, np.ndarray) and value.ndim:
         return math.nan
     try:
+        if isinstance(value, str | bytes):
+            return number_of(value if isinstance(value, str) else value.decode())
         if isinstance(value, complex | np.complexfloating):
             return float(value.real) if value.imag == 0 else math.nan
         return float(value)
@@ -171,6 +188,14 @@ def _number(value: Any) -> float:
         return _infinite(value)
     except Exception:
         return math.nan
+
+
+def number_of(text: str) -> float:
+    """Return the number that a text spells, 0 or 1 for a truth value, NaN for anything else."""
+    try:
+        return float(text)
+    except ValueError:
+        return _TRUTH.get(text.lower(), math.nan)
 
 
 def _infinite(value: Any) -> float:

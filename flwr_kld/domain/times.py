@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols
-from flwr_kld.domain.records import Column, as_column, masked_in, values_in
+from flwr_kld.domain.records import Column, as_column, as_number, masked_in, number_of, values_in
 from flwr_kld.errors import DomainError
 
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -26,14 +27,17 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _HOUR = 3_600_000_000
 """Microseconds."""
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days from 1970."""
 
 
 @dataclass(frozen=True, eq=False)
 class Times(Domain):
     """Dates and times, and 'missing', the last symbol.
 
-    A date is its midnight, and a text in ISO 8601 is the time that it spells. A time is read on its
-    own clock: its time zone, if it has one, is left out. Whatever is no time, numbers too, is
+    A date is its midnight, and a text in ISO 8601 is the time that it spells; so is the number
+    20240131, which a loader may have made of that text. A time is read on its own clock: its time
+    zone, if it has one, is left out. Whatever is no time, or is not in the years 1 to 9999, is
     'missing'. Times are compared to the microsecond.
 
     Parameters
@@ -138,15 +142,22 @@ class Times(Domain):
 def _times_in(column: Column) -> NDArray[np.datetime64]:
     """Read values as times, NaT where they are none; datetime64 [us], shape [records]."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "M":
-        times = np.ma.getdata(column).astype("M8[us]")
-        times[masked_in(column)] = "NaT"
-        return times
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biufcmV":
-        return np.full(len(column), "NaT", dtype="M8[us]")
-    read = [_time(value) for value in values_in(column)]
-    times = np.array([t and t.replace(tzinfo=None) for t in read], dtype="M8[us]")
+        held = np.ma.getdata(column)
+        days = held.astype("M8[D]").astype(np.int64)
+        known = (days >= _FIRST_DAY) & (days <= _LAST_DAY) & ~masked_in(column)
+        return np.where(known, held, np.datetime64("NaT")).astype("M8[us]")
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        distinct, place = np.unique(np.ma.getdata(column), return_inverse=True)
+        times = _from_values(distinct.tolist())[place]
+    else:
+        times = _from_values(values_in(column))
     times[masked_in(column)] = "NaT"
     return times
+
+
+def _from_values(values: list[Any]) -> NDArray[np.datetime64]:
+    read = [_time(value) for value in values]
+    return np.array([t and t.replace(tzinfo=None) for t in read], dtype="M8[us]")
 
 
 def _time(value: Any) -> datetime | None:
@@ -156,11 +167,15 @@ def _time(value: Any) -> datetime | None:
             value = value.astype("M8[us]").item()
         elif isinstance(value, bytes):
             value = value.decode()
-        if isinstance(value, str):
-            return datetime.fromisoformat(value)
         if isinstance(value, datetime):  # one of its own: a subclass may override what it likes
             return datetime.combine(value.date(), value.timetz())
-        return datetime(value.year, value.month, value.day) if isinstance(value, date) else None
+        if isinstance(value, date):
+            return datetime(value.year, value.month, value.day)
+        if isinstance(value, str) and (value[4:5] == "-" or math.isnan(number_of(value))):
+            return datetime.fromisoformat(value)
+        number = as_number(value)  # of texts too, as a loader may have made one of them
+        is_date = 1e7 <= number < 1e8 and number.is_integer()
+        return datetime.fromisoformat(str(int(number))) if is_date else None
     except Exception:
         return None
 

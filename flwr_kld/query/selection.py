@@ -26,8 +26,8 @@ from flwr_kld.domain.records import as_column, values_in
 
 _MOST_BUCKETS = 2**16
 _LONGEST_KEY = 128
-_WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")
-"""Whole numbers as they are written, of at most 64 bits or little more."""
+_WHOLE = re.compile(r"(-?[0-9]{1,20})(?:\.0*)?")
+"""Whole numbers of at most 64 bits or little more, as a file or a column of floats writes them."""
 _MASK = (1 << 64) - 1
 _NO_ID = 0
 """Id of what is none."""
@@ -115,8 +115,9 @@ def record_ids(given: object, records: int) -> NDArray[np.uint64]:
     ----------
     given : sequence of int or str, or None
         One id a record, the same in every check as long as the record exists. A whole number and
-        its text are one id: one odd id may turn a column of integers into floats or text. What is
-        neither (None, NaN, other types) shares one id: it must not be refused, which would tell.
+        its texts ("7", "007", "7.0") are one id: one odd id may turn a column of integers into
+        floats or text. What is neither (None, NaN, other types) shares one id: it must not be
+        refused, which would tell.
     records : int
         Number of records.
 
@@ -140,10 +141,11 @@ def _id_of(value: Any) -> int:
     try:
         value = value.decode("latin-1") if isinstance(value, bytes) else value
         if isinstance(value, str):
-            if not _WHOLE.fullmatch(value):
+            whole_number = _WHOLE.fullmatch(value)
+            if whole_number is None:
                 digest = hashlib.sha256(value.encode(errors="surrogatepass")).digest()
                 return int.from_bytes(digest[:8], "little")
-            value = int(value)
+            value = int(whole_number[1])
         if not isinstance(value, Integral):
             value = int(value) if value == int(value) else _NO_ID
         return int(value) & _MASK

@@ -3,6 +3,7 @@
 import datetime as dt
 import warnings
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,52 @@ def test_values_that_python_cannot_hold_are_read_each_by_itself():
     assert Labels([7]).encode(wide).tolist() == [0, 2, 1]
     assert Binned([0]).encode(wide).tolist() == [1, 2, 1]
     assert Binned([0]).encode(pl.Series([[7], None])).tolist() == [2, 2]
+
+
+ALL = [Labels(["a", "7"]), Binned([0.5]), Times("hour"), Times(["2024-01-01"])]
+ODD = [
+    Decimal("sNaN"), np.timedelta64(3, "s"), {"a": 1}, [[1], 2], b"\xff", 10**400, pd.NA, pd.NaT,
+    np.array([1, 2]), {1}, dt.time(3), dt.datetime.max, 1j, "\ud800", pd.Period("2024-01"),
+    pd.DataFrame({"a": [1]}), pd.Timestamp("2024-01-01", tz="Europe/Berlin"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("domain", ALL, ids=repr)
+@pytest.mark.parametrize("odd", ODD, ids=lambda value: type(value).__name__)
+def test_no_object_in_a_data_frame_raises_or_changes_another(domain, odd):
+    values = ["a", 7, "2024-01-01T05:00", odd]
+    objects = np.empty(4, dtype=object)
+    objects[:3], objects[3] = values[:3], odd
+    expected = domain.encode(values).tolist()
+    for column in (objects, pd.Series(objects), pl.Series(values, dtype=pl.Object)):
+        assert domain.encode(column).tolist() == expected
+
+
+@pytest.mark.parametrize("domain", ALL, ids=repr)
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "+02:00"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_no_time_that_is_far_off_raises_or_changes_another(domain, unit, zone):
+    usual = int(np.datetime64("2024-07-01T05:00", unit).astype(np.int64))
+    for far in (-(2**63), -(2**63) + 1, -(10**17), 10**15, 2**63 - 1):
+        odd = pa.array([usual, far, usual]).view(pa.timestamp(unit, zone))
+        gone = pa.array([usual, None, usual]).view(pa.timestamp(unit, zone))
+        for made in (lambda x: x, lambda x: x.to_pandas(types_mapper=pd.ArrowDtype), pl.Series):
+            if unit == "s" and made is pl.Series:
+                continue  # it has no such unit
+            found, expected = (domain.encode(made(x)).tolist() for x in (odd, gone))
+            assert found[::2] == expected[::2]
+
+
+def test_a_time_outside_the_calendar_of_python_is_missing_in_every_container():
+    days = [19_900, -(2**31), 2**31 - 1, 2_932_896, 2_932_897]  # the last but one: 9999-12-31
+    for column in (
+        np.array(days).view("M8[D]"),
+        list(np.array(days).view("M8[D]")),
+        pa.array(days, pa.int32()).view(pa.date32()),
+        pl.Series(days, dtype=pl.Int32).cast(pl.Date),
+    ):
+        assert Times("hour").encode(column).tolist() == [0, 24, 24, 0, 24]
+        assert Labels(["a"]).encode(column).tolist() == [1] * 5
 
 
 class _Row(Mapping[str, int]):

@@ -66,9 +66,25 @@ def test_a_whole_number_and_its_text_are_one_label(
     assert Labels(names).encode(records).tolist() == [1, 0]
 
 
-def test_a_text_that_is_not_how_a_number_is_written_is_no_number() -> None:
-    assert Labels([1]).encode(["01", "1.0", " 1", "+1", "१"]).tolist() == [1] * 5
-    assert Labels(["01", "१"]).encode([1, 1.0]).tolist() == [2, 2]
+def test_a_number_has_one_label_however_it_is_spelt() -> None:
+    assert Labels([1]).encode(["01", "1.0", " 1", "+1", "1e0", "true", b"1"]).tolist() == [0] * 7
+    assert Labels(["01", "0.5"]).encode([1, 1.0, True, 0.5, ".50"]).tolist() == [0, 0, 0, 1, 1]
+    assert Labels(["false", "true"]).encode([1, "True", "TRUE", False]).tolist() == [1, 1, 1, 0]
+    assert Labels(["1", "2"]).encode(["one", "nan", "", "1.5", "0x1"]).tolist() == [2] * 5
+
+
+def test_the_name_that_is_spelt_so_comes_first() -> None:
+    several = Labels(["01", "1.0", "1", "5e-1", "0.5"])
+    assert several.encode(["01", "1.0", "1", "001", 1, True]).tolist() == [0, 1, 2, 2, 2, 2]
+    assert several.encode([0.5, "0.50", "5e-1"]).tolist() == [4, 4, 3]
+    assert Labels(["01", "1.0"]).encode([1, "1", "1.0"]).tolist() == [2, 2, 1]  # in doubt
+
+
+def test_whole_numbers_that_float64_does_not_tell_apart_are_told_apart() -> None:
+    large = 2**53
+    for names in ([large + 1], [str(large + 1)]):
+        given = [large, large + 1, str(large), str(large + 1), float(large)]
+        assert Labels(names).encode(given).tolist() == [1, 0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(

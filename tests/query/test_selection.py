@@ -102,6 +102,15 @@ def test_an_odd_id_is_neither_refused_nor_changes_the_others(odd):
         assert record_ids(np.array([*usual, odd]), 4)[:3].tolist() == record_ids(usual, 3).tolist()
 
 
+def test_a_typed_column_of_ids_has_the_ids_of_its_texts():
+    texts = ["007", "12", "12.0", "-3", "18446744073709551615"]
+    assert record_ids([int(float(t)) for t in texts[:4]], 4).tolist() == (
+        record_ids(texts[:4], 4).tolist()
+    )
+    largest = np.array([2**64 - 1], dtype=np.uint64)
+    assert record_ids(largest, 1).tolist() == record_ids(texts[4:], 1).tolist()
+
+
 @pytest.mark.parametrize("bad", [[1, 2], 7, "abc", np.ones((3, 1))])
 def test_ids_that_do_not_fit_are_refused_without_saying_them(bad):
     with pytest.raises(ValueError, match=r"id|record") as error:
