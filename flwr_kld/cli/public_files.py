@@ -171,7 +171,8 @@ def _csv(file: Path) -> dict[str, list[str]]:
     if not rows:
         raise ValueError(f"{file} is empty")
     head, *body = rows
-    body = [row for row in body if row]
+    # A blank line is a missing value where there is one column, as on the nodes.
+    body = [row or [""] for row in body if row or len(head) == 1]
     if len(set(head)) < len(head) or any(len(row) != len(head) for row in body):
         raise ValueError(f"{file} must have a header of distinct names, and rows as long as it")
     return {name: [row[i] for row in body] for i, name in enumerate(head)}

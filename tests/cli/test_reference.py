@@ -138,6 +138,9 @@ def test_records_of_one_feature(cli, folder):
     rows = folder.write("r.csv", "x\n-1\n5\n11\n7\n")
     cli("reference", "build", folder.out, "--domain", folder.domain(numbers), "--records", rows)
     assert Reference.load(folder.out).probabilities.tolist() == [0.25, 0.5, 0.25, 0]
+    rows = folder.write("r.csv", "x\n-1\n\n11\n\n")  # a blank line is a missing value
+    cli("reference", "build", folder.out, "--domain", folder.domain(numbers), "--records", rows)
+    assert Reference.load(folder.out).probabilities.tolist() == [0.25, 0, 0.25, 0.5]
 
 
 def test_images(cli, folder):
