@@ -47,7 +47,7 @@ test-deployment: $(VENV)/ready
 
 # The ledger's tests on a PostgreSQL server of their own; Debian's package is installed if missing.
 test-postgres: $(VENV)/ready
-	tests/accounting/postgres.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/examples/test_nightly.py
+	tests/accounting/postgres.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/clients/test_any_record.py tests/examples/test_nightly.py
 
 # Our own figures beside those of peers, which it installs: a table, and out/bench. 15 minutes.
 bench: $(VENV)/bench

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import csv
 import logging
+import os
+import re
+import stat
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 
+from flwr_kld._extras import require
 from flwr_kld.domain.frame import columns_of, read_parquet
 from flwr_kld.errors import QueryRefused
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 logger = logging.getLogger("flwr_kld")
 
@@ -24,14 +30,23 @@ _REAL = (
     "this run simulates nodes on a public sample, and this node is a real one: run it with "
     f"{SAMPLE} = '' in its run config"
 )
+_HEADER = re.compile(rb"([^\r\n]*)(\r?\n|\r|\Z)")
+_BINARY = re.compile("[\0-\x08\x0e-\x1f]")
+"""What no text has, and files of other kinds have at their beginning."""
+_TOTAL = {"bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bytea"}
+"""PostgreSQL's types all of whose values psycopg reads."""
 
 
 def node_records(context: Context) -> Any:
     """Load a node's records as its node config says, for `answer_drift_queries`.
 
     ``drift-records`` is the absolute path of a ``.csv`` or ``.parquet`` file, or the SQLAlchemy URL
-    of a database, of which ``drift-query`` selects the rows. In CSV, an empty field is missing, and
-    so are those that a row lacks; Parquet needs pyarrow or polars on the node.
+    of a database, of which ``drift-query`` selects the rows, on a connection that only reads.
+
+    In a CSV file, each line below the header is a record, a blank one too, and a text never goes on
+    in the next line: remove line breaks from texts, or use Parquet or a database. Lines end as the
+    header does. An empty field is missing, and so are those that a line lacks; what it has too many
+    is left out. Parquet needs pyarrow on the node.
 
     The nodes of a simulation have no such config. They share out the rows of the public file that
     the run config names under ``drift-sample``: node i of n takes the rows i, n + i, 2n + i, …
@@ -50,31 +65,12 @@ def node_records(context: Context) -> Any:
     Raises
     ------
     QueryRefused
-        If there are no such records. The operator's log says the kind of error, and neither where
-        they should be nor anything in them: a URL may hold a password, an error may quote data.
+        If there are no such records. It says the kind of error, which the server learns; the
+        operator's log says where and why, without a password or a data value.
     """
-    place, query = context.node_config.get(RECORDS), context.node_config.get(QUERY)
     if sample := context.run_config.get(SAMPLE):
         return _part_of(str(sample), context)
-    try:
-        if not isinstance(place, str):
-            raise ValueError
-        if "://" in place:
-            if not isinstance(query, str):
-                raise ValueError
-            return _of_database(place, query)
-        # A relative path could lead into the app's own folder, which the server fills.
-        if not Path(place).is_absolute():
-            raise ValueError
-        return _of_file(place)
-    except Exception as error:
-        logger.error(
-            "records cannot be loaded (%s): the node config names them under %s, by the absolute "
-            "path of a .csv or .parquet file (which needs pyarrow or polars), or by a database's "
-            "URL with a query under %s",
-            type(error).__name__, RECORDS, QUERY,
-        )  # fmt: skip
-        raise QueryRefused("the records cannot be loaded: the operator's log says why") from None
+    return _loaded(context.node_config.get(RECORDS), context.node_config.get(QUERY))
 
 
 def require_no_sample(context: Context) -> None:
@@ -86,7 +82,7 @@ def require_no_sample(context: Context) -> None:
         What to run instead.
     """
     if context.run_config.get(SAMPLE) and RECORDS in context.node_config:
-        raise QueryRefused(_REAL)
+        raise _is_real()
 
 
 def _part_of(sample: str, context: Context) -> dict[str, Any]:
@@ -100,13 +96,14 @@ def _part_of(sample: str, context: Context) -> dict[str, Any]:
     require_no_sample(context)
     number, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
     if number is None or nodes is None or not _is_simulated():
-        raise QueryRefused(_REAL)
-    try:
-        columns = columns_of(_of_file(sample))
-        return {name: column[int(number) :: int(nodes)] for name, column in columns.items()}
-    except Exception as error:
-        kind = type(error).__name__
-        raise QueryRefused(f"the sample of the simulation cannot be read ({kind})") from None
+        raise _is_real()
+    columns = columns_of(_loaded(str(Path(sample).absolute()), None))
+    return {name: column[int(number) :: int(nodes)] for name, column in columns.items()}
+
+
+def _is_real() -> QueryRefused:
+    logger.error(_REAL)
+    return QueryRefused(_REAL)
 
 
 def _is_simulated() -> bool:
@@ -115,42 +112,172 @@ def _is_simulated() -> bool:
     return ray is not None and bool(ray.is_initialized())
 
 
+class RecordsError(ValueError):
+    """What is named has no records; says why in public words, never with a data value."""
+
+
+def _loaded(place: Any, query: Any) -> Any:
+    """Load records, or tell the operator why not, and the server the kind of error."""
+    try:
+        if not isinstance(place, str):
+            raise RecordsError(
+                f"the node config names none: give {RECORDS}, the absolute path of a .csv or "
+                f".parquet file, or a database's URL and a query under {QUERY}"
+            )
+        return _of_database(place, query) if "://" in place else _of_file(place)
+    except Exception as error:
+        logger.error("the records cannot be loaded%s: %s", _named(place), _cause(error))
+        kind = type(error).__name__
+        raise QueryRefused(
+            f"the records cannot be loaded ({kind}): the node's log says why"
+        ) from None
+
+
+def _named(place: Any) -> str:
+    """Name a place, of a URL only what cannot be a part of its password."""
+    if not isinstance(place, str):
+        return ""
+    if "://" not in place:
+        return f" from {place}"
+    try:
+        from sqlalchemy import make_url
+
+        url = make_url(place)
+        return f" from {url.drivername}" + (
+            f" {url.database}" if url.drivername == "sqlite" else ""
+        )
+    except Exception:  # its text may quote the URL
+        return f" from the URL under {RECORDS}"
+
+
+def _cause(error: Exception) -> str:
+    """Say what went wrong in words that cannot quote a record: of a database, only its code."""
+    if isinstance(error, RecordsError | ImportError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"[Errno {error.errno}] {error.strerror}"
+    error = getattr(error, "orig", None) or error
+    code = getattr(error, "sqlstate", None) or getattr(error, "sqlite_errorname", None)
+    return type(error).__name__ + (f" ({code})" if code else "")
+
+
 def _of_file(place: str) -> Any:
-    return {".csv": _of_csv, ".parquet": read_parquet}[Path(place).suffix](place)
+    read = {".csv": _of_csv, ".parquet": read_parquet}.get(Path(place).suffix)
+    if read is None:
+        raise RecordsError("the file's name must end in .csv or .parquet")
+    _require_file(place)
+    return read(place)
+
+
+def _require_file(place: str | None) -> None:
+    """Refuse what could lead into the app's own folder, which the server fills, or never end."""
+    if place is None or not Path(place).is_absolute():
+        raise RecordsError(
+            "give the file's absolute path: /srv/people.csv, or sqlite:////srv/people.db"
+        )
+    if not stat.S_ISREG(os.stat(place).st_mode):
+        raise RecordsError("it is not a regular file")
 
 
 def _of_csv(place: str) -> dict[str, list[Any]]:
-    """Read text only: a reader that guesses a column's type lets one record change all others."""
+    """Read text only: a reader that guesses a column's type lets one record change all others.
+
+    A record is a line, whatever is in it, so that no value changes the number of records or where
+    another begins. Proof: docs/proofs/lines.md.
+    """
+    content = Path(place).read_bytes()
+    head, end = _HEADER.match(content).groups()  # type: ignore[union-attr]  # matches anything
+    names = _names(head)
+    # ASCII is ASCII whatever stands before it: as if each line were decoded by itself.
+    lines = content[len(head) + len(end) :].decode(errors="replace").split(end.decode() or "\n")
+    if not lines[-1]:
+        lines.pop()
+    blank, fields = [""] * len(names), list[str]()
     usual = csv.field_size_limit(sys.maxsize)
     try:
-        with open(place, newline="", encoding="utf-8-sig", errors="replace") as lines:
-            rows = csv.reader(lines)
-            names = next(rows)
-            return _columns(names, list(_fields(rows, len(names))))
+        for line in lines:
+            line = line.rstrip("\r\n").replace("\r", " ").replace("\n", " ")
+            (row,) = csv.reader([line])
+            fields += row if len(row) == len(names) else (row + blank)[: len(names)]
     finally:
         csv.field_size_limit(usual)
+    return {name: [t or None for t in fields[i :: len(names)]] for i, name in enumerate(names)}
 
 
-def _fields(rows: Iterator[list[str]], number: int) -> Iterator[list[str | None]]:
-    """Yield so many fields of each row, None for those that are empty or lacking."""
-    for row in rows:
-        if row:
-            yield [text or None for text in row[:number]] + [None] * (number - len(row))
+def _names(head: bytes) -> list[str]:
+    """Read the header, which is public: other kinds of files are recognised by it.
+
+    Raises
+    ------
+    RecordsError
+        If it is none.
+    """
+    try:
+        header = head.decode("utf-8-sig")
+        if not header or _BINARY.search(header):
+            raise ValueError
+        (names,) = csv.reader([header], strict=True)
+    except (ValueError, csv.Error):
+        raise RecordsError(
+            "its first line is not a header of column names in UTF-8, with each quote closed: "
+            "convert or decompress the file"
+        ) from None
+    return _distinct(names)
 
 
-def _of_database(url: str, query: str) -> dict[str, list[Any]]:
+def _distinct(names: list[str]) -> list[str]:
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise RecordsError(f"two columns have the name {twice[0]!r}: rename one")
+    return names
+
+
+def _of_database(url: str, query: Any) -> dict[str, list[Any]]:
     from sqlalchemy import create_engine  # imported here: an app starts anew for every message
 
+    if not isinstance(query, str):
+        raise RecordsError(f"a database needs a query under {QUERY}, which selects its rows")
     engine = create_engine(url, hide_parameters=True)
     try:
-        with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            _require_file(engine.url.database)
+        with engine.connect() as connection:  # whose transaction is rolled back
+            _only_read(connection)
             found = connection.exec_driver_sql(query)
-            return _columns(list(found.keys()), found.all())
+            names, rows = _distinct(list(found.keys())), found.all()
+            return {name: [row[i] for row in rows] for i, name in enumerate(names)}
     finally:
         engine.dispose()
 
 
-def _columns(names: list[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    if len(set(names)) < len(names):
-        raise ValueError
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+def _only_read(connection: Connection) -> None:
+    """Let a connection write nothing, and raise for no value where the driver would."""
+    own: Any = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+        own.text_factory = lambda text: text.decode(errors="replace")
+    elif connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+        if connection.dialect.driver == "psycopg":
+            # Dates in ISO 8601; text as it is stored, as the server raises for what it cannot
+            # convert.
+            connection.exec_driver_sql(
+                "SELECT set_config('datestyle', 'ISO', true), "
+                "set_config('client_encoding', current_setting('server_encoding'), false)"
+            )
+            _take_text(own)
+
+
+def _take_text(connection: Any) -> None:
+    """Take as text whatever psycopg raises for at some values: infinite dates, times of 24:00."""
+    adapt = require("psycopg.adapt", extra="postgres")
+    codec = connection.info.encoding.replace("ascii", "utf-8")
+
+    class AsText(adapt.Loader):  # type: ignore[name-defined, misc]
+        def load(self, data: bytes) -> str:
+            return bytes(data).decode(codec, "replace")
+
+    connection.adapters.register_loader(0, AsText)  # types that psycopg does not know
+    for known in connection.adapters.types:
+        for oid in {known.oid, known.array_oid} - {0}:
+            if known.name not in _TOTAL or oid != known.oid:
+                connection.adapters.register_loader(oid, AsText)

@@ -13,7 +13,6 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.clients.record_secret import record_secret
-from flwr_kld.clients.shown_model import NoModel
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientCounts, ClientVector
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
@@ -101,7 +100,7 @@ class OwnRecords:
         """
         try:
             raw = Held(self.records(context, member))
-        except NoModel:
+        except QueryRefused:  # in words of its own
             raise
         except Exception as error:  # whatever a loader raises may quote the data
             raise _failed("records", "be loaded", error) from None

@@ -12,11 +12,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import MODEL, NO_MODEL, Question, model_fingerprint
 
-
-class NoModel(QueryRefused):
-    """The server shows no model, and this client's columns are its predictions."""
-
-
 _SHOWN, _FINGERPRINT = "flwr_kld.model", "flwr_kld.model.fingerprint"
 
 
@@ -51,12 +46,12 @@ def model_of(context: Context) -> ArrayRecord:
 
     Raises
     ------
-    NoModel
+    QueryRefused
         If the server showed none.
     """
     model = context.state.get(_SHOWN)
     if not isinstance(model, ArrayRecord):
-        raise NoModel(
+        raise QueryRefused(
             "this client's columns need the model, and the server sent none: set KLDrift(…, "
             "with_model=True)"
         )

@@ -20,9 +20,9 @@ class Binned(Domain):
 
     The bins are ``x < e0``, ``e0 <= x < e1``, ..., ``x >= e(k-1)``: the outer two are open, so
     every number has a bin and nothing is dropped or clipped. Infinities are numbers here and fall
-    in the outer bins, a text that spells a number is that number, and True is 1. Whatever is no
-    number (NaN, None, NaT, masked values, other text, other types) is 'missing', the last symbol.
-    Records are compared as float64.
+    in the outer bins, a text that spells a number is that number, and True and 'true' are 1.
+    Whatever is no number (NaN, None, NaT, masked values, other text, other types) is 'missing', the
+    last symbol. Records are compared as float64.
 
     Parameters
     ----------

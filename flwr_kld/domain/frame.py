@@ -113,19 +113,17 @@ def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str,
 
 
 def read_parquet(file: str) -> Any:
-    """Read a Parquet file with what is installed.
+    """Read a Parquet file by pyarrow: polars refuses a whole file for one text that is not UTF-8.
 
     Raises
     ------
     ImportError
-        If neither pyarrow nor polars is.
+        If pyarrow is missing.
     """
-    for backend in ("pyarrow", "polars"):
-        try:
-            return nw.read_parquet(file, backend=backend).to_native()
-        except ModuleNotFoundError:
-            continue
-    raise ImportError("Parquet files need pyarrow or polars: pip install pyarrow")
+    try:
+        return nw.read_parquet(file, backend="pyarrow").to_native()
+    except ModuleNotFoundError:
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow") from None
 
 
 def joint(symbols: Symbols, sizes: list[int]) -> Symbols:

@@ -1,8 +1,11 @@
 """Records that a node's config names: every source gives the same symbols, errors quote nothing."""
 
+import gzip
 import logging
+import os
 import sqlite3
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,10 +13,10 @@ import pytest
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld import Binned, Labels, Table, Times
+from flwr_kld import Binned, Labels, Reference, Table, Times
 from flwr_kld.clients import answer_drift_queries, node_records
 from flwr_kld.clients.admission import admit
-from flwr_kld.errors import QueryRefused
+from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, ReferenceFromClients, Trusted
 
@@ -55,42 +58,98 @@ def test_every_source_gives_the_same_symbols(places, source):
     assert TABLE.encode(loaded).tolist() == TABLE.encode(ROWS).tolist()
 
 
-def test_no_field_of_a_csv_changes_another_row(tmp_path):
-    file = tmp_path / "rows.csv"
-    long = "x" * 200_000
-    file.write_bytes(
-        f'age,job\n17,nurse\n,\n"a\nb",clerk\n20\n30,clerk,7\n\n{long},nurse\n'.encode()
-        + b"\xff\0,clerk\n"
-    )
-    loaded = node_records(context(drift_records=file))
-    assert loaded["age"][:6] == ["17", None, "a\nb", "20", "30", long]
-    assert loaded["job"] == ["nurse", None, "clerk", None, "clerk", "nurse", "clerk"]
-    file.write_text("age,job\n")
-    assert node_records(context(drift_records=file)) == {"age": [], "job": []}
+def test_a_query_cannot_write(places):
+    named = {**places["sql"], "drift_query": "DELETE FROM people RETURNING age, job, at"}
+    with pytest.raises(QueryRefused, match="OperationalError"):
+        node_records(context(**named))
+    assert len(node_records(context(**places["sql"]))["age"]) == 4
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.db"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_only_a_regular_file_is_opened(tmp_path, caplog, name, kind):
+    file = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.mkdir()
+    url = name.endswith(".db")
+    named = {"drift_records": f"sqlite:///{file}" if url else file, "drift_query": "SELECT 1"}
+    with pytest.raises(QueryRefused, match="RecordsError"):
+        node_records(context(**named))
+    assert f"{file}: it is not a regular file" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("records", "query"),
+    "content",
     [
-        (None, None),
-        ("rows.csv", None),
-        ("/SECRET/rows.csv", None),
-        ("/SECRET/rows.xlsx", None),
-        ("postgresql://drift:SECRET@localhost:1/x", "SELECT 1"),
-        ("nonsense://drift:SECRET@localhost/x", "SELECT 1"),
-        ("sqlite://", None),
-        ("sqlite://", "SELECT SECRET"),
-        ("sqlite://", "SELECT 1 AS a, 2 AS a"),
+        b"", b"\n17,nurse\n", "age,job\n17,nurse\n".encode("utf-16"),
+        "age,job\n17,nurse\n".encode("utf-16-le"), gzip.compress(b"age,job\n17,nurse\n"),
+        b"PAR1\x15\x04\n", b"SQLite format 3\0\n", b"PK\x03\x04\n", b"\xe9ge,job\n17,nurse\n",
+        b'"a\nge",job\n17,nurse\n', b"age,job,age\n17,nurse,2\n",
+    ],
+    ids=range(11),
+)  # fmt: skip
+def test_what_is_no_csv_by_its_header_is_refused_with_a_sentence(tmp_path, caplog, content):
+    file = tmp_path / "rows.csv"
+    file.write_bytes(content)
+    with pytest.raises(QueryRefused, match="RecordsError"):
+        node_records(context(drift_records=file))
+    assert str(file) in caplog.text
+    assert "header" in caplog.text or "'age'" in caplog.text
+    assert "nurse" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("records", "query", "said"),
+    [
+        (None, None, ["drift-records"]),
+        ("rows.csv", None, ["absolute path"]),
+        ("/nowhere/rows.csv", None, ["/nowhere/rows.csv", "[Errno 2]", "No such file"]),
+        ("/nowhere/rows.xlsx", None, ["/nowhere/rows.xlsx", ".csv or .parquet"]),
+        (
+            "postgresql+psycopg://drift:SECRET@localhost:1/x?sslpassword=SECRET",
+            "SELECT 1",
+            ["postgresql+psycopg", "OperationalError"],
+        ),
+        ("postgresql+psycopg://drift:a@SECRET/b@localhost:1/x", "SELECT 1", ["postgresql"]),
+        ("nonsense://drift:SECRET@localhost/x", "SELECT 1", ["nonsense", "NoSuchModuleError"]),
+        ("sqlite:SECRET://", "SELECT 1", ["drift-records"]),
+        ("sqlite://", None, ["drift-query"]),
+        ("sqlite://", "SELECT 1", ["absolute path"]),
+        ("sqlite:///rows.db", "SELECT 1", ["absolute path"]),
+        ("sqlite:////FOLDER/rows.db", "SELECT SECRET", ["rows.db", "OperationalError (SQLITE_"]),
+        ("sqlite:////FOLDER/rows.db", "SELECT 1 AS a, 2 AS a", ["rows.db", "'a'"]),
     ],
 )
-def test_a_refusal_quotes_nothing(records, query, caplog):
+def test_the_log_says_where_and_why_and_no_secret(places, records, query, said, caplog):
+    folder = Path(places["csv"]["drift_records"]).parent
+    if records is not None:
+        records = records.replace("/FOLDER", str(folder))
     config = {"drift_records": records, "drift_query": query}
     named = {key: value for key, value in config.items() if value is not None}
     with caplog.at_level(logging.DEBUG), pytest.raises(QueryRefused) as caught:
         node_records(context(**named))
     assert caught.value.__suppress_context__
     assert "SECRET" not in caplog.text + str(caught.value)
-    assert "drift-records" in caplog.text
+    assert "/rows" not in str(caught.value)
+    for words in said:
+        assert words in caplog.text
+
+
+def test_the_server_learns_the_kind_of_error_alone(tmp_path, caplog):
+    app = ClientApp()
+    answer_drift_queries(app, node_records, TABLE)
+    grid = InProcessGrid(app, 4)
+    for node in grid._contexts.values():
+        node.node_config["drift-records"] = str(tmp_path / "gone.csv")
+    with pytest.raises(CheckFailed) as failure:
+        KLDrift(uniform(), Trusted(1.0)).check(grid)
+    assert "cannot be loaded (FileNotFoundError)" in str(failure.value)
+    assert "gone.csv" not in str(failure.value)
+    assert "gone.csv: [Errno 2] No such file" in caplog.text
 
 
 def test_an_app_needs_one_line(tmp_path):
@@ -121,6 +180,10 @@ def test_an_app_needs_one_line(tmp_path):
     assert checked.columns.keys() == {"age", "job", "at"}
 
 
+def uniform():
+    return Reference.from_counts(TABLE, {n: [1] * d.size for n, d in TABLE.columns.items()})
+
+
 class Ray:
     @staticmethod
     def is_initialized() -> bool:
@@ -142,7 +205,7 @@ def test_simulated_nodes_share_out_the_sample(places, monkeypatch, source):
 
 
 @pytest.mark.parametrize("ray", [None, Ray])
-def test_a_real_node_reads_no_file_that_the_server_names(places, monkeypatch, ray):
+def test_a_real_node_reads_no_file_that_the_server_names(places, monkeypatch, caplog, ray):
     monkeypatch.setitem(sys.modules, "ray", ray)
     own = {"drift-records": str(places["csv"]["drift_records"])} if ray else {}
     with pytest.raises(QueryRefused, match="real one: run it with drift-sample = ''"):
@@ -150,11 +213,22 @@ def test_a_real_node_reads_no_file_that_the_server_names(places, monkeypatch, ra
     nowhere = Context(0, 1, {}, RecordDict(), {"drift-sample": "/etc/rows.csv"})
     with pytest.raises(QueryRefused, match="real one"):
         node_records(nowhere)
+    assert "run it with drift-sample = ''" in caplog.text
+
+
+def test_a_server_is_told_that_its_run_names_a_sample():
+    app = ClientApp()
+    answer_drift_queries(app, node_records, TABLE)
+    grid = InProcessGrid(app, 4)
+    for node in grid._contexts.values():
+        node.run_config["drift-sample"] = "/srv/sample.csv"
+    with pytest.raises(CheckFailed, match="run it with drift-sample = ''"):
+        KLDrift(uniform(), Trusted(1.0)).check(grid)
 
 
 def test_a_sample_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", Ray)
-    with pytest.raises(QueryRefused, match=r"sample of the simulation cannot be read \(FileNotF"):
+    with pytest.raises(QueryRefused, match=r"cannot be loaded \(FileNotFoundError\)"):
         node_records(simulated(tmp_path / "gone.csv"))
 
 
