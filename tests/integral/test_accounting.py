@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from integral.laws import finite_base, rejection_law
 
+from examples import examples
 from flwr_kld.integral import Mollifier
 from flwr_kld.integral.accounting import (
     delta_of_draws,
@@ -210,7 +211,7 @@ def test_what_is_out_of_range_is_refused(call):
         call(Mollifier.symmetric(1.0))
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100))
 @given(st.floats(1e-9, 40), st.integers(1, 2**63 - 1))
 def test_pure_composition_is_rounded_up(epsilon, draws):
     box = Mollifier.symmetric(epsilon)
