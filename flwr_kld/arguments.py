@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ _NUMBERS = (int, float, Fraction, np.integer, np.floating)
 _NO_NUMBERS = (bool, np.timedelta64)
 """Subclasses of integers that are none."""
 _LONGEST = 40
+_Choice = TypeVar("_Choice", bound=str)
 
 
 class Unfit(ValueError):
@@ -128,6 +129,29 @@ def text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise Unfit(name, "a text that is not empty", value)
     return str(value)
+
+
+def choice(name: str, value: object, choices: Iterable[_Choice]) -> _Choice:
+    """Return the one of some texts that was given, or refuse what is none of them.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for the message.
+    value : object
+        What was given.
+    choices : Iterable[str]
+        Texts, or a `StrEnum`: then its member is returned, and its text will do.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    for one in choices:
+        if isinstance(value, str) and value == one:
+            return one
+    raise Unfit(name, f"one of {', '.join(repr(str(one)) for one in choices)}", value)
 
 
 def several(name: str, values: object) -> tuple[Any, ...]:

@@ -1,10 +1,13 @@
-"""Everything public that takes a number, or a list of any, as signatures tell it."""
+"""Everything public that takes a number, a list of any, or a choice, as signatures tell it."""
 
 import enum
 import importlib
 import inspect
 import re
+import sys
 import tomllib
+import types
+import typing
 from pathlib import Path
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
@@ -43,3 +46,34 @@ def numbers(value):
         for pattern, kind in KINDS.items():
             if re.fullmatch(pattern, written):
                 yield parameter, kind
+
+
+def choices(value):
+    """Name the arguments that are one of some texts, with the members or texts themselves."""
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):  # an exception
+        return
+    for parameter in parameters:
+        meant = _meant(value, parameter.annotation)
+        union = typing.get_origin(meant) in (types.UnionType, typing.Union)
+        parts = typing.get_args(meant) if union else (meant,)
+        for part in parts:
+            if isinstance(part, type) and issubclass(part, enum.StrEnum):
+                yield parameter, tuple(part)
+            elif typing.get_origin(part) is typing.Literal:
+                texts = tuple(one for one in typing.get_args(part) if isinstance(one, str))
+                if texts:
+                    yield parameter, texts
+
+
+def _meant(value, annotation):
+    """Resolve an annotation where it was written: with the class, or a base of it."""
+    if not isinstance(annotation, str):
+        return annotation
+    for owner in value.__mro__ if isinstance(value, type) else (inspect.unwrap(value),):
+        try:
+            return eval(annotation, vars(sys.modules[owner.__module__]))
+        except NameError:
+            continue
+    return None

@@ -115,6 +115,7 @@ MIXTURE = predictors.BayesMixture(HYPOTHESES, 1.0)
 IMAGES = handwriting.Handwriting(np.zeros((2, 8, 8), np.uint8), np.arange(2), np.arange(2))
 TRUST = strategies.Trusted(1.0)
 TRUSTED = {"epsilon": 1.0, "delta": 0.0}
+SETTING = planner.Setting(clients=20, records=9.0, trust=TRUST)
 LIMITS = {
     "receipts": Path("r"), "key": Path("k"), "trust": frozenset({"trusted"}), "domains": None,
     "references": None, "epsilon": 1, "delta": 0, "min_cohort": 1, "period": 1,
@@ -150,6 +151,9 @@ EXAMPLES = {
     WriterStyle: {
         "right": 0.0, "down": 0.0, "thickness": 0.0, "slant": 0.0, "digit_mix": np.ones(1),
     },
+    handwriting.Handwriting: {
+        "images": np.zeros((2, 8, 8), np.uint8), "labels": np.arange(2), "writer": np.arange(2),
+    },
     integral.GaussianBase: {"dimension": 1},
     GaussianCells: {"dimension": 1, "per_axis": 2},
     integral.Mollifier: {"epsilon": 1.0, "floor": 0.5},
@@ -174,6 +178,8 @@ EXAMPLES = {
     accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
     accounting.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
     planner.Setting: {"clients": 20, "records": 9.0, "trust": TRUST, "population": 40},
+    planner.forecast: {"reference": EVEN, "setting": SETTING},
+    planner.plan: {"reference": EVEN, "settings": [SETTING]},
     planner.Towards: {"reference": EVEN, "law": np.ones(22), "clients": 0.5},
     design_effect_of: {"records": 2.0, "correlation": 0.5},
     predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "prior": [0.5, 0.5]},
@@ -249,7 +255,7 @@ ANSWERS = {
 FROM_ELSEWHERE = {
     ClientCounts,  # a message's
     Witness,  # made by from_counts
-    load_digits, handwriting.load_femnist, handwriting.load_leaf,
+    load_digits, handwriting.load_femnist, handwriting.load_leaf, handwriting.load_npz,
     load_source, report.log_to_mlflow,  # files and networks: see their own tests
     cells_from_wire, record_ids,  # a message's, checked against its fingerprint
 }  # fmt: skip

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.block_patterns import FULL_SCALE, BlockPatterns, Pixels
+from flwr_kld.arguments import choice
+from flwr_kld.domain.block_patterns import FULL_SCALE, BlockPatterns
 
 DIGITS = range(10)
 """Labels of the digits. FEMNIST's capitals A to Z are 10 to 35, its small letters 36 to 61."""
@@ -42,14 +43,13 @@ class Handwriting:
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     writer: NDArray[np.int64]
-    pixels: Pixels = "uint8"
+    pixels: Literal["uint8", "digits"] = "uint8"
     pages: bool = False
 
     def __post_init__(self) -> None:
         images = np.asarray(self.images)
         labels, writer = _integers(self.labels, "labels"), _integers(self.writer, "writer")
-        if self.pixels not in get_args(Pixels) or self.pixels == "unit":
-            raise ValueError("pixels must be 'uint8' or 'digits'")
+        choice("pixels", self.pixels, ("uint8", "digits"))
         if images.ndim != 3 or images.shape[1] != images.shape[2] or images.dtype != np.uint8:
             raise ValueError("images must be square, of shape [n, side, side] and dtype uint8")
         if not len(images) == len(labels) == len(writer):

@@ -2,16 +2,16 @@
 
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from flwr_kld.clients.handwriting.dataset import Handwriting
-from flwr_kld.domain.block_patterns import Pixels
 
 _ARRAYS = ("images", "labels", "writer")
 
 
-def load_npz(path: str | Path, *, pixels: Pixels = "uint8") -> Handwriting:
+def load_npz(path: str | Path, *, pixels: Literal["uint8", "digits"] = "uint8") -> Handwriting:
     """Load the arrays ``images``, ``labels`` and ``writer``; others are ignored.
 
     Parameters

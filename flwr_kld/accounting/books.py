@@ -25,6 +25,7 @@ from flwr_kld.accounting.schema import (
     participants,
     spends,
 )
+from flwr_kld.arguments import choice
 from flwr_kld.codec.exact import NotNegative, Text, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.privacy import Unit
@@ -239,7 +240,7 @@ def count_before(
         .where(
             checks.c.population == population,
             checks.c.number < number,
-            checks.c.kind.in_(kinds),
+            checks.c.kind.in_([choice("kinds", kind, Kind) for kind in kinds]),
         )
     )
     found: int = connection.execute(query).scalar_one()

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, get_args
 
-from flwr_kld.arguments import keep, real, text
+from flwr_kld.arguments import choice, keep, real, text
 from flwr_kld.privacy import Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown
 from flwr_kld.privacy.guarantee import Adjacency, check_epsilon_delta
@@ -46,7 +46,7 @@ class Budget:
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a number is out of range, or a choice is not one of these.
     """
 
     epsilon: float
@@ -60,12 +60,18 @@ class Budget:
     def __post_init__(self) -> None:
         epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
         days = real("window_days", self.window_days, above=0, most=_LONGEST_WINDOW)
-        keep(self, epsilon=epsilon, delta=delta, window_days=days)
+        keep(
+            self,
+            epsilon=epsilon,
+            delta=delta,
+            window_days=days,
+            adjacency=choice("adjacency", self.adjacency, Adjacency),
+            unit=choice("unit", self.unit, Unit),
+            composition=choice("composition", self.composition, get_args(Composition)),
+        )
         text("population", self.population)
         if not 0 < self.nano_epsilon < UNBOUNDED:
             raise ValueError(f"epsilon must be between 1e-9 and 1e6 nats, got {self.epsilon}")
-        if self.composition not in ("pld", "sum"):
-            raise ValueError(f"composition must be 'pld' or 'sum', got {self.composition!r}")
 
     @property
     def nano_epsilon(self) -> int:

@@ -16,7 +16,7 @@ from pydantic import Json
 
 from flwr_kld.accounting.budget import UNBOUNDED, Budget
 from flwr_kld.accounting.errors import damaged
-from flwr_kld.arguments import keep, several, whole
+from flwr_kld.arguments import choice, keep, several, whole
 from flwr_kld.codec.exact import NotNegative, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.privacy import Guarantee, Unit
@@ -58,7 +58,7 @@ class Cost:
     Raises
     ------
     ValueError
-        If an amount or a move is not a whole number.
+        If an amount or a move is not a whole number, or a choice is not one of these.
     """
 
     mechanism: str
@@ -74,6 +74,8 @@ class Cost:
             self,
             epsilon=whole("epsilon", self.epsilon, least=0),
             delta=whole("delta", self.delta, least=0),
+            adjacency=choice("adjacency", self.adjacency, Adjacency),
+            unit=choice("unit", self.unit, Unit),
             shifts=tuple(whole("a shift", shift) for shift in several("shifts", self.shifts)),
         )
 

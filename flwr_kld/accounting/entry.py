@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
+from flwr_kld.arguments import choice, keep
 from flwr_kld.errors import CheckFailed
 
 Stage = Literal["reserved", "settled", "failed"]
@@ -61,6 +62,9 @@ class Failure:
 
     kind: FailureKind
     words: str
+
+    def __post_init__(self) -> None:
+        keep(self, kind=choice("kind", self.kind, FailureKind))
 
     @classmethod
     def unasked(cls, error: CheckFailed | BudgetExhausted) -> Failure:

@@ -22,6 +22,7 @@ from flwr_kld.accounting.schema import checks
 from flwr_kld.accounting.states import Remembered, read_state, write_state
 from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
+from flwr_kld.arguments import choice
 from flwr_kld.messages.json_text import json_text
 
 _PAGE = 64
@@ -60,8 +61,7 @@ class Ledger:
         Raises
         ------
         ValueError
-            If a check that still counts hides less than this budget promises, so that it cannot
-            be charged. The budget before it stays in force.
+            If a check that still counts hides less than it promises: the one before it stays.
         """
         with self._database.writing() as connection:
             seconds = books.tick(connection, _clock(now))
@@ -126,7 +126,7 @@ class Ledger:
         ValueError
             If a charge hides less than the budget promises, or there is none.
         """
-        charges, kind = tuple(charges), Kind(kind)
+        charges, kind = tuple(charges), choice("kind", kind, Kind)
         if not key or not charges:
             raise ValueError("a check needs a key and at least one charge")
         if kind is Kind.TRAINING:

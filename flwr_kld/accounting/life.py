@@ -20,6 +20,7 @@ from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import change, tally
 from flwr_kld.accounting.window import in_terms
+from flwr_kld.arguments import choice
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def opened(
     row = {
         "number": number,
         "population": population,
-        "kind": str(kind),
+        "kind": str(choice("kind", kind, Kind)),
         "key": key,
         "started": now,
         "ended": None,

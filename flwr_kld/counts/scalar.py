@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, real
+from flwr_kld.arguments import choice, keep, real
 from flwr_kld.codec.model import Model
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum
 from flwr_kld.privacy import sensitivity
@@ -57,9 +57,12 @@ class Scalar(Model, what="the scalar"):
     records: float | None = None
 
     def __post_init__(self) -> None:
-        if self.smoothing not in ("prior", "additive"):
-            raise ValueError(f"smoothing must be 'prior' or 'additive', got {self.smoothing!r}")
-        keep(self, amount=real("amount", self.amount, above=0), lam=real("lam", self.lam, least=0))
+        keep(
+            self,
+            smoothing=choice("smoothing", self.smoothing, ("prior", "additive")),
+            amount=real("amount", self.amount, above=0),
+            lam=real("lam", self.lam, least=0),
+        )
         if self.records is not None:
             keep(self, records=real("records", self.records, least=1))
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, SupportsIndex, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, real, whole
+from flwr_kld.arguments import choice, keep, real, whole
 from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.errors import DomainError
 
@@ -79,13 +79,11 @@ class BlockPatterns(Domain):
                 threshold=real("threshold", self.threshold, least=0, most=1) + 0.0,
                 faint=real("faint", self.faint, least=0, below=1) + 0.0,
                 side=whole("side", self.side, least=_GRID),
+                ink=choice("ink", self.ink, get_args(Ink)),
+                pixels=choice("pixels", self.pixels, get_args(Pixels)),
             )
         except ValueError as error:
             raise DomainError(str(error)) from None
-        if self.ink not in get_args(Ink):
-            raise DomainError("ink must be 'bright' or 'dark'")
-        if self.pixels not in get_args(Pixels):
-            raise DomainError("pixels must be 'uint8', 'digits' or 'unit'")
         if self.side % _GRID:
             raise DomainError(f"side must be a multiple of {_GRID}, got {self.side}")
         if type(self.crop) is not bool:

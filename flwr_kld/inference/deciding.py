@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from flwr_kld.arguments import keep, real, whole
+from flwr_kld.arguments import choice, keep, real, whole
 from flwr_kld.inference.estimators.score import Floats, check_theta, check_threshold
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS
@@ -70,6 +70,7 @@ class Deciding:
             clients=whole("clients", self.clients, least=1),
             records=real("records", self.records, above=0),
             most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS),
+            by=choice("by", self.by, ("client", "record")),
             noise=real("noise", self.noise, least=0),
             threshold=check_threshold(self.threshold),
             outside=real("outside", self.outside, least=0, below=1),

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from flwr_kld.arguments import real, whole
+from flwr_kld.arguments import choice, real, whole
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral.base import FiniteBase, Floats, finite_array
 from flwr_kld.integral.fit import HELD_OUT, cooled
@@ -128,6 +128,7 @@ def recommend(
     draws = whole("draws", draws, least=1, most=_MOST)
     records = whole("records", records, least=1, most=_MOST)
     seed = whole("seed", seed, least=0)
+    adjacency = choice("adjacency", adjacency, Adjacency)
     size = whole("size", size, least=2, most=_MOST_SYMBOLS)
     epsilon = real("epsilon", epsilon, above=0, unit="nats")
     each = check_epsilon(epsilon / draws, "epsilon / draws")

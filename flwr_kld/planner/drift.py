@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import real
+from flwr_kld.arguments import choice, real
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.root import root
@@ -78,8 +78,7 @@ class Drift(Path):
     farthest = 50.0
 
     def __init__(self, reference: Reference, shape: Shape = "spread") -> None:
-        if shape not in ("spread", "concentrated"):
-            raise ValueError(f"a drift is 'spread' or 'concentrated', got {shape!r}")
+        shape = choice("drift", shape, get_args(Shape))
         require_one_symbol(reference.domain, "a drift")
         self.name = shape
         self._p = reference.probabilities

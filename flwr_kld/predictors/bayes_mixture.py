@@ -19,7 +19,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field
 
-from flwr_kld.arguments import real
+from flwr_kld.arguments import choice, real
 from flwr_kld.codec.exact import NotNegative, Real, Text
 from flwr_kld.codec.model import Model
 from flwr_kld.errors import InvalidReply
@@ -96,9 +96,7 @@ class BayesMixture(Predictor):
     ) -> None:
         super().__init__(hypotheses, epsilon, 0.0)
         k = len(hypotheses.names)
-        self._kind = default_kind(k) if design is None else design
-        if self._kind not in KINDS:
-            raise ValueError(f"design must be one of {', '.join(KINDS)}, got {design!r}")
+        self._kind = default_kind(k) if design is None else choice("design", design, KINDS)
         start = np.full(k, 1 / k) if prior is None else np.asarray(prior, dtype=np.float64)
         if start.shape != (k,) or not (start > 0).all() or abs(start.sum() - 1) > 1e-9:
             raise ValueError(f"a prior needs {k} positive weights that sum to 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flwr_kld.arguments import keep, real
+from flwr_kld.arguments import choice, keep, real
 from flwr_kld.codec.model import Model
 
 
@@ -57,7 +57,7 @@ class Guarantee(Model, what="the guarantee"):
     Raises
     ------
     ValueError
-        If a number is out of range, or a relation is not of its type.
+        If a number is out of range, or a relation or unit is not one of these.
 
     Examples
     --------
@@ -74,11 +74,13 @@ class Guarantee(Model, what="the guarantee"):
 
     def __post_init__(self) -> None:
         epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
-        keep(self, epsilon=epsilon, delta=delta)
-        if not isinstance(self.adjacency, Adjacency):
-            raise ValueError(f"adjacency must be an Adjacency, got {self.adjacency!r}")
-        if not isinstance(self.unit, Unit):
-            raise ValueError(f"unit must be a Unit, got {self.unit!r}")
+        keep(
+            self,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=choice("adjacency", self.adjacency, Adjacency),
+            unit=choice("unit", self.unit, Unit),
+        )
 
     @property
     def total_is_public(self) -> bool:

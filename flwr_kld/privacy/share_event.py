@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
-from flwr_kld.arguments import keep, whole
+from flwr_kld.arguments import choice, keep, whole
 from flwr_kld.privacy.ball import zcdp_sigma
 from flwr_kld.privacy.calibrate import calibrated_gaussian
 from flwr_kld.privacy.clip import Ball, Clip
@@ -141,7 +141,7 @@ def calibrate_shares(
         if (guarantee.unit is Unit.CLIENT) != (clip is not None):
             raise ValueError("clip= and unit=Unit.CLIENT go together: give both, or neither")
         moves = adjacency.table_shifts(columns) if clip is None else clip.moves(adjacency, columns)
-    hidden = moves
+    mechanism, hidden = choice("mechanism", mechanism, get_args(Mechanism)), moves
 
     def event(share: NoiseTable, grid: int) -> ShareEvent:
         return ShareEvent(mechanism, share, n_min, grid, hidden, guarantee)
@@ -150,8 +150,6 @@ def calibrate_shares(
         if isinstance(moves, Ball) and moves.norm == 2:
             raise ValueError("discrete Laplace hides l1 moves: use Clip(norm=1) or other noise")
         return event(laplace_share(l1_norm(moves) / epsilon, n_min), 1)
-    if mechanism not in ("skellam", "discrete-gaussian"):
-        raise ValueError(f"unknown mechanism {mechanism!r}")
     sigma = _gaussian_sigma(guarantee, moves)
 
     def attempt(step: int) -> ShareEvent | None:

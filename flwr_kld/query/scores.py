@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import Unfit, keep, whole
+from flwr_kld.arguments import Unfit, choice, keep, whole
 from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 from flwr_kld.privacy.moves import Box
 
@@ -84,9 +84,8 @@ class Scores:
             self,
             ceiling=whole("ceiling", self.ceiling, least=0, most=LARGEST_SUM),
             most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS),
+            by=choice("by", self.by, ("client", "record")),
         )
-        if self.by not in ("client", "record"):
-            raise ValueError(f"scores count by 'client' or 'record', got {self.by!r}")
 
     def __hash__(self) -> int:
         return self._hash

@@ -12,7 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from flwr_kld.arguments import keep, real, whole
+from flwr_kld.arguments import choice, keep, real, whole
 from flwr_kld.secure_aggregation.errors import TooFewNeighbours
 from flwr_kld.secure_aggregation.graph import Shape
 
@@ -55,7 +55,7 @@ class Tolerance:
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a number is out of range, or `collusion` is not one of these.
     """
 
     corrupted: float = 0.04
@@ -69,7 +69,7 @@ class Tolerance:
             self,
             corrupted=real("corrupted", self.corrupted, least=0, below=1),
             dropout=real("dropout", self.dropout, least=0, below=1),
-            collusion=Collusion(self.collusion),
+            collusion=choice("collusion", self.collusion, Collusion),
             security_bits=whole("security_bits", self.security_bits, least=1, most=MOST_BITS),
             abort_bits=whole("abort_bits", self.abort_bits, least=1, most=MOST_BITS),
         )

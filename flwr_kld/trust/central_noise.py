@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
-from flwr_kld.arguments import keep, whole
+from flwr_kld.arguments import choice, keep, whole
 from flwr_kld.messages.question import MOST_COLUMNS
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.guarantee import Adjacency
@@ -25,10 +25,14 @@ class CentralNoise(Trust):
 
     def __post_init__(self) -> None:
         guarantee = self.guarantee
-        keep(self, epsilon=guarantee.epsilon, delta=guarantee.delta)
-        keep(self, columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS))
-        if self.noise not in ("least", "laplace", "gaussian"):
-            raise ValueError(f"noise must be 'least', 'laplace' or 'gaussian', got {self.noise!r}")
+        keep(
+            self,
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
+            noise=choice("noise", self.noise, ("least", "laplace", "gaussian")),
+            adjacency=guarantee.adjacency,
+            columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS),
+        )
         if self.clip is not None:
             keep(self, clip=whole("clip", self.clip, least=1, unit="records"))
             if self.adjacency is not Adjacency.ADD_REMOVE:

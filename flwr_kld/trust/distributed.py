@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, get_args
 
 from flwr_kld.accounting import Cost
-from flwr_kld.arguments import keep, whole
+from flwr_kld.arguments import choice, keep, whole
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
@@ -75,6 +75,8 @@ class Distributed(Trust):
             self,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
+            noise=choice("noise", self.noise, get_args(Mechanism)),
+            adjacency=guarantee.adjacency,
             min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
             corrupted=whole("corrupted", self.corrupted, least=0, unit="clients"),
             columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS),

@@ -29,6 +29,19 @@ def test_the_budget_is_exact_and_a_refusal_leaves_no_trace(ledger):
     run(ledger, "next", ask(1.0, "new"))
 
 
+def test_a_budget_in_texts_is_the_budget_in_members(ledger):
+    """One that were kept as texts would lock its ledger: no cost would be in its terms."""
+    texts = Budget(1.0, 0.0, 30, adjacency="add-remove", unit="client", composition="sum")
+    assert texts == Budget(
+        1.0, 0.0, 30, adjacency=Adjacency.ADD_REMOVE, unit=Unit.CLIENT, composition="sum"
+    )
+    ledger.set_budget(texts)
+    assert ledger.budget() == texts
+    with pytest.raises(ValueError, match="protects whole clients"):
+        ledger.reserve("1", ask(0.5, "a"), now=NOW)
+    assert spent(ledger) == 0
+
+
 def test_a_refusal_says_what_is_short_and_when_it_frees(ledger):
     run(ledger, "1", ask(0.5, "a", "b"))
     run(ledger, "2", ask(0.3, "b", "c"), NOW + 10 * DAY)

@@ -8,10 +8,11 @@ from accounting.conftest import NOW
 
 from flwr_kld.accounting import (
     BudgetExhausted,
+    Kind,
     Ledger,
     LedgerError,
 )
-from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Failure, FailureKind
 from flwr_kld.accounting.states import Remembered
 
 TRAINED = {
@@ -22,6 +23,7 @@ TRAINED = {
     "compositions": [],
 }
 """State of an accountant that has composed nothing."""
+SMALL = Failure(FailureKind.COHORT, "3 clients are connected and 5 are needed")
 
 
 def test_a_reservation_is_a_spend_before_anything_is_asked(ledger, url):
@@ -52,6 +54,22 @@ def test_a_settled_key_gives_its_report_and_spends_once(ledger):
             ledger.reserve("monday", ask(0.25), now=NOW + DAY)
         assert caught.value.entry.report == REPORT
     assert spent(ledger) == 0.25
+
+
+def test_a_kind_may_be_its_text_and_no_other(ledger):
+    ledger.reserve("monday", ask(0.25), kind="draws", now=NOW)
+    ledger.refuse("tuesday", SMALL, kind="round", now=NOW)
+    assert [entry.kind for entry in ledger.history()] == [Kind.DRAWS, Kind.ROUND]
+    assert ledger.count_before(9, kinds=["draws"]) == 1
+    for bogus in (
+        lambda: ledger.reserve("wednesday", ask(0.25), kind="checks", now=NOW),
+        lambda: ledger.refuse("wednesday", SMALL, kind="checks", now=NOW),
+        lambda: ledger.count_before(9, kinds=["checks"]),
+        lambda: Failure("checks", "too few"),
+    ):
+        with pytest.raises(ValueError, match=r"kinds? must be one of .*, got 'checks'"):
+            bogus()
+    assert len(ledger.history()) == 2
 
 
 def test_a_key_that_was_cut_off_has_spent_and_never_runs_again(ledger):

@@ -80,5 +80,5 @@ def test_what_cannot_be_reached_is_refused():
     for divergence, shape in ((4.7, "spread"), (-0.1, "spread"), (4.0, "concentrated")):
         with pytest.raises(ValueError, match="out of reach"):
             Drift(REFERENCE, shape).at(divergence, 0.01)
-    with pytest.raises(ValueError, match="'spread' or 'concentrated'"):
+    with pytest.raises(ValueError, match="'spread', 'concentrated', got 'sideways'"):
         Drift(REFERENCE, "sideways")

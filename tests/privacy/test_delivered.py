@@ -222,7 +222,7 @@ def shares(epsilon, delta, adjacency, **options):
         ({"epsilon": 0.0}, "epsilon must be"),
         ({"epsilon": 60.0}, "epsilon|claims|deliver|scale"),
         ({"n_min": 0}, "n_min must be a whole number of clients"),
-        ({"mechanism": "gauss"}, "unknown mechanism"),
+        ({"mechanism": "gauss"}, "mechanism must be .*'skellam'"),
         ({"delta": 1e-40}, "do not deliver"),
     ],
 )

@@ -269,7 +269,7 @@ def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
         ({"corrupted": -1}, "corrupted must be a whole number"),
         ({"epsilon": 0.0}, "epsilon must be a number of nats above 0"),
         ({"delta": 0.0}, "give delta > 0"),
-        ({"noise": "magic"}, "unknown mechanism"),
+        ({"noise": "magic"}, "noise must be .*'skellam'"),
         ({"clip": Clip(5, norm=2)}, "discrete Laplace hides l1 moves"),
     ],
 )
