@@ -25,6 +25,8 @@ _NUMBERS = (int, float, Fraction, np.integer, np.floating)
 _NO_NUMBERS = (bool, np.timedelta64)
 """Subclasses of integers that are none."""
 _LONGEST = 40
+_LATEST = 10**11
+"""Seconds since 1970, in the year 5138: no clock that is right shows more."""
 _Choice = TypeVar("_Choice", bound=str)
 
 
@@ -116,6 +118,17 @@ def real(
         what = f"a number{f' of {unit}' if unit else ''}"
         raise Unfit(name, f"{what}{_range(least, most, above, below)}", value)
     return number
+
+
+def moment(name: str, value: object) -> float:
+    """Return a time in seconds since 1970, or refuse what no clock shows; it may be negative.
+
+    Raises
+    ------
+    ValueError
+        If it is not a number, not finite, or thousands of years ahead.
+    """
+    return real(name, value, most=_LATEST, unit="seconds since 1970")
 
 
 def text(name: str, value: object) -> str:

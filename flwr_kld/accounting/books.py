@@ -25,7 +25,7 @@ from flwr_kld.accounting.schema import (
     participants,
     spends,
 )
-from flwr_kld.arguments import choice
+from flwr_kld.arguments import choice, moment
 from flwr_kld.codec.exact import NotNegative, Text, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.privacy import Unit
@@ -44,13 +44,15 @@ def time_seen(connection: Connection, now: float) -> int:
 
     Raises
     ------
+    ValueError
+        If `now` is not a time.
     LedgerUnavailable
         If the latest time that was seen is gone.
     """
     seen = connection.execute(select(clock.c.seen)).scalar()
     if seen is None:
         raise damaged("the clock")
-    return max(int(now), int(seen))
+    return max(int(moment("now", now)), int(seen))
 
 
 def tick(connection: Connection, now: float) -> int:

@@ -124,7 +124,7 @@ class Ledger:
         CheckUnfinished
             If it was reserved and not settled.
         ValueError
-            If a charge hides less than the budget promises, or there is none.
+            If a charge hides less than the budget promises, there is none, or `now` is not a time.
         """
         charges, kind = tuple(charges), choice("kind", kind, Kind)
         if not key or not charges:

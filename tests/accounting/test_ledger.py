@@ -1,5 +1,6 @@
 """One check's life in the ledger: reserved, settled or failed, and told by the history."""
 
+import math
 from datetime import UTC, datetime
 
 import pytest
@@ -54,6 +55,14 @@ def test_a_settled_key_gives_its_report_and_spends_once(ledger):
             ledger.reserve("monday", ask(0.25), now=NOW + DAY)
         assert caught.value.entry.report == REPORT
     assert spent(ledger) == 0.25
+
+
+@pytest.mark.parametrize("now", [math.inf, -math.inf, math.nan, 1e30, "tomorrow"])
+def test_a_time_that_no_clock_shows_is_refused_and_changes_nothing(ledger, now):
+    with pytest.raises(ValueError, match=r"now must be .*seconds since 1970"):
+        ledger.reserve("monday", ask(0.25), now=now)
+    assert ledger.history() == []
+    run(ledger, "monday", ask(0.25))
 
 
 def test_a_kind_may_be_its_text_and_no_other(ledger):
