@@ -17,8 +17,8 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context
 
 from flwr_kld.clients.admission import guard_of
+from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.durable import writing
 
 logger = logging.getLogger("flwr_kld")
 
@@ -26,7 +26,7 @@ MEMORY = "drift-memory"
 """Key of the node config: the node's own file of claims."""
 _MOST = 2**17
 """Claims that a process remembers, some 100 bytes each; the oldest are forgotten first."""
-_SCHEMA = ("CREATE TABLE IF NOT EXISTS claims (answer TEXT PRIMARY KEY) WITHOUT ROWID",)
+_SCHEMA = Schema(1, ["CREATE TABLE claims (answer TEXT PRIMARY KEY) WITHOUT ROWID"])
 
 _claimed: dict[bytes, None] = {}
 _claiming = threading.Lock()

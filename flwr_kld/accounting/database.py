@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -18,9 +17,12 @@ from flwr_kld._extras import require
 from flwr_kld.accounting.errors import LedgerUnavailable, damaged
 from flwr_kld.accounting.schema import EARLIER, REVISION, VERSION_TABLE, clock
 from flwr_kld.arguments import real
+from flwr_kld.codec.durable import Schema, make_database
 
 _LOCK = 0x666C7772_6B6C64
 """PostgreSQL's advisory lock of all ledgers in a database."""
+_NEW = Schema(0, [])
+"""Of a file whose tables the migrations make."""
 
 
 class Database:
@@ -70,7 +72,7 @@ class Database:
             )
             if not read_only:
                 with self._explained("opened"):
-                    _make_private(path)
+                    make_database(path, _NEW)
                     self._write_ahead()
         elif backend == "postgresql":
             require("psycopg", extra="postgres")
@@ -186,8 +188,3 @@ def _revision(connection: sa.Connection) -> object:
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar() or ""
-
-
-def _make_private(path: Path) -> None:
-    """Make the file, if there is none, readable by its owner only."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

@@ -10,7 +10,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from flwr_kld.guard.receipts import COLUMNS, HEAD, Head, Receipt, first_link
+from flwr_kld.guard.receipts import COLUMNS, HEAD, SCHEMA, Head, Receipt, first_link
 
 
 class ReceiptsTampered(ValueError):
@@ -55,10 +55,11 @@ def verify(path: str | Path, public: bytes | None = None, *, head: str | None = 
     ReceiptsTampered
         What is wrong, and at which receipt.
     sqlite3.Error
-        If it is not a readable SQLite file.
+        If it is not a readable file of receipts, as this version writes them.
     """
     uri = f"{Path(path).resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+        SCHEMA.require(db, Path(path))
         db.execute("BEGIN")  # one state of the file
         rows = db.execute(f"SELECT {COLUMNS} FROM receipts ORDER BY number").fetchall()
         end = db.execute(HEAD).fetchone()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-import tempfile
 from pathlib import Path
 
+from flwr_kld.codec.durable import make
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.secure_aggregation import Identity
 
@@ -32,7 +32,7 @@ def node_secret(path: Path) -> bytes:
     try:
         return _read(path)
     except FileNotFoundError:
-        _make(path)
+        make(path, secrets.token_bytes(_LENGTH))
         return _read(path)
 
 
@@ -44,24 +44,3 @@ def _read(path: Path) -> bytes:
     if len(secret) != _LENGTH:
         raise GuardFileError("the node's key file does not hold 32 bytes")
     return secret
-
-
-def _make(path: Path) -> None:
-    """Put a new secret there, whole, unless another process was first."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_LENGTH))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(name, path)
-        except FileExistsError:
-            return
-    finally:
-        os.unlink(name)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -12,23 +12,26 @@ from collections import Counter, defaultdict
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.durable import writing
 from flwr_kld.privacy.amounts import ATTO, NANO, shown
 from flwr_kld.secure_aggregation import Identity
 
-_SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS receipts (
+SCHEMA = Schema(
+    1,
+    [
+        """CREATE TABLE receipts (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
     account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, plan TEXT NOT NULL,
     trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL, unit TEXT NOT NULL,
     partition TEXT NOT NULL, residues TEXT NOT NULL,
     previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
     CHECK (typeof(time) || typeof(epsilon) || typeof(delta) = 'integerintegerinteger'))""",
-    "CREATE INDEX IF NOT EXISTS spends ON receipts (account, time)",
-    """CREATE TABLE IF NOT EXISTS head (
+        "CREATE INDEX spends ON receipts (account, time)",
+        """CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, digest TEXT NOT NULL,
     public BLOB NOT NULL, signature BLOB NOT NULL)""",
+    ],
 )
 
 
@@ -193,7 +196,7 @@ class Receipts:
         sqlite3.Error, OSError
             If the receipt cannot be written; nothing is reserved then.
         """
-        with writing(self._path, _SCHEMA) as db:
+        with writing(self._path, SCHEMA) as db:
             last = self._last(db)
             now = max(int(clock), last.time if last else 0)
             same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'

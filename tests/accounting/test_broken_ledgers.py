@@ -15,17 +15,42 @@ import pytest
 from accounting.books import REPORT, alter, ask, forked, joined
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.accounting import Budget, Ledger, database
 from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.accounting.states import Remembered
+from flwr_kld.codec.durable import make_database
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "drift.db"
     path.write_bytes(b"Dear diary, " * 1000)
-    with pytest.raises(LedgerUnavailable, match="file is not a database"):
+    with pytest.raises(LedgerUnavailable, match="not a file of this version"):
         Ledger(f"sqlite:///{path}")
     assert path.read_bytes() == b"Dear diary, " * 1000
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 4095, 4096, 8192, -4096, -1])
+def test_a_ledger_that_was_cut_is_not_begun_anew(tmp_path, size):
+    path = tmp_path / "drift.db"
+    ledger = Ledger(f"sqlite:///{path}")
+    ledger.set_budget(Budget(1.0, 0.0, 30), now=NOW)
+    ledger.reserve("1", ask(0.1, "a"), now=NOW)
+    left = path.read_bytes()[:size]
+    path.write_bytes(left)
+    with pytest.raises(LedgerUnavailable, match=r"damaged|malformed"):
+        Ledger(f"sqlite:///{path}")
+    assert path.read_bytes() == left
+
+
+def test_a_ledger_that_is_gone_from_beside_its_log_is_not_begun_anew(tmp_path):
+    (tmp_path / "drift.db-wal").write_bytes(b"what a killed process left")
+    with pytest.raises(LedgerUnavailable, match="restore it from a backup"):
+        Ledger(f"sqlite:///{tmp_path}/drift.db")
+
+
+def test_a_ledger_whose_first_process_was_killed_before_its_tables_opens(tmp_path):
+    make_database(tmp_path / "drift.db", database._NEW)
+    Ledger(f"sqlite:///{tmp_path}/drift.db").set_budget(Budget(1.0, 0.0, 30))
 
 
 def test_a_ledger_with_torn_pages_lets_nothing_start(tmp_path):

@@ -1,0 +1,161 @@
+"""Files that must not be forgotten: made whole or not at all, and there after a power cut.
+
+A file that is there and not as it was made is damaged, never new: what it remembered would be
+forgotten.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_PATIENCE = 30.0
+"""Seconds to wait for another process that writes."""
+_APPLICATION = int.from_bytes(b"fkld")
+"""Marks our files among those of SQLite."""
+_PAGE = 4096
+"""Bytes of a page."""
+_BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file."""
+
+
+class Damaged(sqlite3.DatabaseError):
+    """A file is not what this version made. For the operator: it says what to do."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path.name} is damaged, or not a file of this version of flwr-kld: restore it from a "
+            "backup. To forget what it says and begin anew, move it away, and its -wal and -shm"
+        )
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The tables of a file.
+
+    Parameters
+    ----------
+    version : int
+        Another one for other statements: a file of another version is refused.
+    statements : Sequence[str]
+        Make the tables.
+    """
+
+    version: int
+    statements: Sequence[str]
+
+    def require(self, db: sqlite3.Connection, path: Path) -> None:
+        """Refuse a database that was not made with this schema.
+
+        Raises
+        ------
+        Damaged
+            If it was not.
+        """
+        found = [
+            db.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        ]
+        if found != [_APPLICATION, self.version]:
+            raise Damaged(path)
+
+    def empty_file(self) -> bytes:
+        """Return a database without rows."""
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.execute(f"PRAGMA page_size = {_PAGE}")
+            db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            db.execute(f"PRAGMA user_version = {self.version}")
+            for statement in self.statements:
+                db.execute(statement)
+            return db.serialize()
+
+
+@contextmanager
+def writing(path: Path, schema: Schema) -> Iterator[sqlite3.Connection]:
+    """Hold a file's write lock; commit to the disk, or leave no trace.
+
+    Parameters
+    ----------
+    path : Path
+        Made on first use, readable by its owner only.
+    schema : Schema
+        Of the file.
+
+    Raises
+    ------
+    sqlite3.Error, OSError
+        If the file cannot be written, or is damaged; nothing of the block is kept then.
+    """
+    make_database(path, schema)
+    uri = f"{path.resolve().as_uri()}?mode=rw"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as db:
+        schema.require(db, path)
+        _write_ahead(db)
+        db.execute("PRAGMA synchronous = FULL")
+        with db:
+            db.execute("BEGIN IMMEDIATE")
+            yield db
+
+
+def make_database(path: Path, schema: Schema) -> None:
+    """Make a file on first use.
+
+    Raises
+    ------
+    Damaged
+        If it is there and was cut, or gone from beside what it left.
+    OSError
+        If it cannot be made.
+    """
+    if not path.exists():
+        # Others may be making it now; but what lies beside it is never there before it is.
+        if any(Path(f"{path}{tail}").exists() for tail in _BESIDE) and not path.exists():
+            raise Damaged(path)
+        make(path, schema.empty_file())
+    size = path.stat().st_size
+    # SQLite takes less than a page for a new database, and reads zeros where a page is cut off.
+    # While pages are written, and after a power cut, all of them are in the log.
+    if size < _PAGE or (size % _PAGE and not Path(f"{path}-wal").exists()):
+        raise Damaged(path)
+
+
+def make(path: Path, content: bytes) -> None:
+    """Put a new file there, for its owner only and whole, unless another process was first."""
+    path = path.resolve()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(name, path)
+        except FileExistsError:
+            return
+    finally:
+        os.unlink(name)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Switch the journal mode; SQLite does not itself wait for others to do so."""
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+        else:
+            return
