@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from flwr_kld.arguments import Unfit
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import Limits, read_limits
@@ -142,6 +143,6 @@ class Guard:
                 delta=limits.period_delta,
                 buckets_apart=limits.stable_record_ids,
             )
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, Unfit) as error:
             logger.error("no receipt for a drift check: %s: %s", type(error).__name__, error)
             raise QueryRefused("this client cannot write a receipt, so it counts nothing") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, TypeGuard
 
@@ -194,7 +194,7 @@ def read_limits(path: str | Path) -> Limits:
     """
     path = Path(path)
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+        raw = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=_number)
     except OSError as error:
         raise GuardFileError(f"the guard file cannot be read ({type(error).__name__})") from None
     except ValueError as error:
@@ -214,9 +214,17 @@ def read_limits(path: str | Path) -> Limits:
         epsilon=check.max_epsilon,
         delta=check.max_delta,
         min_cohort=check.min_cohort,
-        period=-int(-period.days * _DAY // 1),
+        period=max(1, int((period.days * Decimal(_DAY)).to_integral_value(ROUND_CEILING))),
         period_epsilon=period.max_epsilon,
         period_delta=period.max_delta,
         secure_sum=policy,
         stable_record_ids=period.stable_record_ids,
     )
+
+
+def _number(text: str) -> Decimal:
+    """Read a number; one beyond any exponent becomes NaN, which no key takes."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("nan")

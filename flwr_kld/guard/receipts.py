@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from flwr_kld.arguments import moment
 from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.errors import QueryRefused
 from flwr_kld.privacy.amounts import ATTO, NANO, shown
@@ -193,12 +194,14 @@ class Receipts:
         QueryRefused
             If the account answered this check before, the budget has no room, or the file is not
             the chain that this node signed.
+        ValueError
+            If the clock shows no time.
         sqlite3.Error, OSError
             If the receipt cannot be written; nothing is reserved then.
         """
         with writing(self._path, SCHEMA) as db:
             last = self._last(db)
-            now = max(int(clock), last.time if last else 0)
+            now = max(int(moment("the clock", clock)), last.time if last else 0)
             same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'
             if db.execute(same, (spend.check, spend.account)).fetchone():
                 raise QueryRefused("this client answered this check before: each id spends once")

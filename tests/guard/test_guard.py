@@ -106,6 +106,15 @@ def test_without_a_receipt_nothing_is_answered(guard, tmp_path, place):
     assert "receipts.db" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("clock", [float("inf"), float("nan"), 1e30])
+def test_a_clock_that_shows_no_time_refuses_and_the_log_says_so(guard, clock, caplog):
+    broken = Guard(guard.limits, clock=lambda: clock)
+    with caplog.at_level("ERROR"), pytest.raises(QueryRefused, match="cannot write a receipt"):
+        broken.admit(question(), "0")
+    assert "the clock must be" in caplog.text
+    guard.admit(question(), "0")
+
+
 def test_a_file_that_is_no_database_is_refused_and_left_alone(guard, tmp_path):
     (tmp_path / "receipts.db").write_text("the operator's diary" * 100)
     with pytest.raises(QueryRefused, match="cannot write a receipt"):

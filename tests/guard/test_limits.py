@@ -11,6 +11,8 @@ from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown, spent
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.secure_aggregation.tolerance import Collusion
 
+DAY = 86400
+
 
 def test_the_operators_page_shows_a_file_that_loads(tmp_path):
     path = tmp_path / "guard.toml"
@@ -162,6 +164,48 @@ def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
 def test_a_bad_file_says_which_key_is_wrong(tmp_path, old, new, message):
     with pytest.raises(GuardFileError, match=message):
         read_limits(guard_file(tmp_path, (old, new)))
+
+
+ABSURD = ["3e9999999999999999999", "-3e9999999999999999999", "1e-9999999999999999999999",
+          "3e999999999", "1e-99999", "1e999999", "-0.0", f"0x{'f' * 5000}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ABSURD)
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("max_epsilon = 1.0", "check.max_epsilon"),
+        ("max_epsilon = 3.0", "period.max_epsilon"),
+        ("max_delta = 1e-6", "check.max_delta"),
+        ("days = 30", "period.days"),
+        ("min_cohort = 5", "check.min_cohort"),
+        ("[check]", "secure_sum.corrupted"),
+    ],
+)
+def test_an_absurd_number_is_read_or_its_key_is_named(tmp_path, line, key, value):
+    name = key.split(".")[1]
+    change = f"{name} = {value}" if "=" in line else f"[secure_sum]\n{name} = {value}\n[check]"
+    path = guard_file(tmp_path, (line, change))
+    try:
+        limits = read_limits(path)
+    except GuardFileError as error:
+        assert key in str(error)  # noqa: PT017  # which values pass differs from key to key
+    else:
+        assert limits.epsilon <= 10**15
+        assert limits.period >= 1
+
+
+@pytest.mark.parametrize("value", ABSURD[:3])
+def test_a_number_beyond_any_exponent_is_not_taken(tmp_path, value):
+    with pytest.raises(GuardFileError, match=r"period\.max_epsilon is out of range"):
+        read_limits(guard_file(tmp_path, ("max_epsilon = 3.0", f"max_epsilon = {value}")))
+
+
+@pytest.mark.parametrize(
+    ("days", "seconds"), [("1.5", 129_600), ("0.0000001", 1), ("10.00001", 864_001), ("1", DAY)]
+)
+def test_a_period_is_in_whole_seconds_and_never_shorter_than_it_says(tmp_path, days, seconds):
+    assert read_limits(guard_file(tmp_path, ("days = 30", f"days = {days}"))).period == seconds
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path):

@@ -192,6 +192,14 @@ def test_a_clock_that_goes_backwards_frees_nothing(file):
     assert other.time == now
 
 
+@pytest.mark.parametrize("clock", [float("inf"), float("nan"), 1e30])
+def test_a_clock_that_shows_no_time_spends_nothing(chain, file, clock):
+    before = verify(chain)
+    with pytest.raises(ValueError, match=r"the clock must be .* since 1970"):
+        file.reserve(spend("new"), clock, **TERMS)
+    assert verify(chain) == before
+
+
 def test_a_refused_spend_leaves_no_trace(chain, file):
     before = verify(chain)
     with pytest.raises(QueryRefused):
