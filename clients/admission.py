@@ -31,11 +31,18 @@ ENVIRONMENT = "FLWR_KLD_GUARD"
 logger = logging.getLogger("flwr_kld")
 
 
-def admit(context: Context, question: Question, member: int) -> None:
+def admit(
+    context: Context, question: Question, member: int, noise: NoiseTerms | None = None
+) -> None:
     """Let the guard judge a question and reserve what it spends; without a guard, allow it.
 
     To be called once for each member and check, after the question was understood and before
     anything is counted or any key is made.
+
+    Parameters
+    ----------
+    noise : NoiseTerms or None
+        The share that the client adds, with its clip of the vector.
 
     Raises
     ------
@@ -48,7 +55,7 @@ def admit(context: Context, question: Question, member: int) -> None:
     if guard is None:
         return
     try:
-        guard.admit(question, account(context, member))
+        guard.admit(question, account(context, member), noise)
     except GuardFileError as error:
         raise _unusable(error) from None
 

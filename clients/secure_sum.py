@@ -181,7 +181,7 @@ class _Turn:
         first = self._resumed(member, roster) if session.follows else None
         if first is not None:
             first.require_next(session)
-        admit(self._context, terms.question, member)
+        admit(self._context, terms.question, member, terms.noise)
         self._claim(member, session.check, session)
         if first is not None:  # its secrets are for one second sum, whatever that is called
             self._claim(member, session.follows.hex(), session)

@@ -117,9 +117,10 @@ TRUST = strategies.Trusted(1.0)
 TRUSTED = {"epsilon": 1.0, "delta": 0.0}
 SETTING = planner.Setting(clients=20, records=9.0, trust=TRUST)
 LIMITS = {
-    "receipts": Path("r"), "key": Path("k"), "trust": frozenset({"trusted"}), "domains": None,
-    "references": None, "epsilon": 1, "delta": 0, "min_cohort": 1, "period": 1,
-    "period_epsilon": 1, "period_delta": 0, "secure_sum": ClientPolicy(),
+    "receipts": Path("r"), "key": Path("k"), "protects": Guarantee(1.0).hidden,
+    "trust": frozenset({"trusted"}), "hides": frozenset(), "domains": None, "references": None,
+    "epsilon": 1, "delta": 0, "min_cohort": 1, "period": 1, "period_epsilon": 1, "period_delta": 0,
+    "secure_sum": ClientPolicy(),
 }  # fmt: skip
 SESSION = {
     "check": "c", "terms": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2), "bits": 32,

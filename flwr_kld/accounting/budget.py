@@ -10,13 +10,11 @@ from typing import Literal, get_args
 
 from flwr_kld.arguments import choice, keep, real, text
 from flwr_kld.privacy import Unit
-from flwr_kld.privacy.amounts import ATTO, NANO, limit, shown
-from flwr_kld.privacy.guarantee import Adjacency, check_epsilon_delta
+from flwr_kld.privacy.amounts import ATTO, NANO, UNBOUNDED, limit, shown
+from flwr_kld.privacy.guarantee import Adjacency, Hidden, check_epsilon_delta
 
 DAY = 24 * 60 * 60
 _LONGEST_WINDOW = 36_600
-UNBOUNDED = 10**15
-"""Epsilon in 10**-9 nats that stands for any larger one, infinity included."""
 
 Composition = Literal["pld", "sum"]
 
@@ -72,6 +70,11 @@ class Budget:
         text("population", self.population)
         if not 0 < self.nano_epsilon < UNBOUNDED:
             raise ValueError(f"epsilon must be between 1e-9 and 1e6 nats, got {self.epsilon}")
+
+    @property
+    def hidden(self) -> Hidden:
+        """What it protects."""
+        return Hidden(self.unit, self.adjacency)
 
     @property
     def nano_epsilon(self) -> int:

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Json
 
-from flwr_kld.accounting.budget import UNBOUNDED, Budget
+from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.errors import damaged
 from flwr_kld.arguments import choice, keep, several, whole
 from flwr_kld.codec.exact import NotNegative, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
+from flwr_kld.privacy.amounts import ATTO, NANO, UNBOUNDED, in_steps, shown, spent
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.privacy.guarantee import Adjacency, Hidden
 from flwr_kld.privacy.moves import worst_case
 from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.privacy.table import NoiseTable
@@ -168,9 +166,6 @@ class Cost:
     def toward(self, budget: Budget) -> Cost:
         """Return what this release costs in a budget's own adjacency and unit.
 
-        One replacement is one removal and one addition; one record's change inside a client is
-        one replacement of the client. Two steps at (ε, δ) cost (2ε, (1 + e**ε) δ).
-
         Raises
         ------
         ValueError
@@ -188,15 +183,10 @@ class Cost:
                 "but this release does not: use Adjacency.ADD_REMOVE for both, or set a budget "
                 "with adjacency=Adjacency.REPLACE_ONE"
             )
-        if self.adjacency is Adjacency.REPLACE_ONE or (self.adjacency, self.unit) == (
-            budget.adjacency,
-            budget.unit,
-        ):
+        steps = Hidden(self.unit, self.adjacency).steps(budget.hidden)
+        if steps == 1:
             return self
-        epsilon, delta = min(2 * self.epsilon, UNBOUNDED), 10**ATTO
-        if epsilon < UNBOUNDED and self.delta < 10**ATTO:
-            factor = 1 + 1 / exp_below(-self.epsilon / 10**NANO)
-            delta = min(math.ceil(factor * self.delta), delta)
+        epsilon, delta = in_steps(self.epsilon, self.delta, steps)
         return Cost(f"2 x {self.mechanism}", epsilon, delta, budget.adjacency, budget.unit)
 
     def either(self, other: Cost) -> Cost:

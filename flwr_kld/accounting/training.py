@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from flwr_kld.accounting.budget import UNBOUNDED, Budget
+from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.amounts import NANO
+from flwr_kld.privacy.amounts import NANO, UNBOUNDED
 from flwr_kld.privacy.guarantee import Adjacency
 
 _SCHEMA = 1

@@ -15,8 +15,9 @@ from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts
 from flwr_kld.messages.question import Question
-from flwr_kld.privacy import Unit
-from flwr_kld.privacy.amounts import ATTO, NANO, shown, spent
+from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.amounts import ATTO, NANO, in_steps, shown, spent
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 
 logger = logging.getLogger("flwr_kld")
@@ -72,6 +73,7 @@ class Guard:
             Which limit, with both numbers.
         """
         limits, promised = self.limits, question.guarantee
+        hidden, protects = promised.hidden, limits.protects
         if question.trust not in limits.trust:
             raise QueryRefused(
                 f"trust model {question.trust!r}; this client answers "
@@ -81,20 +83,28 @@ class Guard:
             raise QueryRefused("the domain is not one that this client's operator allows")
         if limits.references is not None and question.reference not in limits.references:
             raise QueryRefused("the reference is not one that this client's operator allows")
+        if hidden not in limits.hides:
+            allowed = " or ".join(f'"{one}"' for one in sorted(limits.hides))
+            raise QueryRefused(
+                f'a check that hides "{hidden}"; this client answers those that hide {allowed} only'
+            )
+        epsilon, delta = in_steps(*_asked(promised), hidden.steps(protects))
+        terms = "" if hidden == protects else f' ({promised}, counted as "{protects}")'
         for name, asked, most, digits in (
-            ("epsilon", promised.epsilon, limits.epsilon, NANO),
-            ("delta", promised.delta, limits.delta, ATTO),
+            ("epsilon", epsilon, limits.epsilon, NANO),
+            ("delta", delta, limits.delta, ATTO),
         ):
-            if spent(asked, digits) > most:
+            if asked > most:
                 raise QueryRefused(
-                    f"{name} {asked:.10g}; this client's limit for a check is {shown(most, digits)}"
+                    f"{name} {shown(asked, digits)}{terms}; this client's limit for a check is "
+                    f"{shown(most, digits)}"
                 )
         if question.asked < limits.min_cohort:
             raise QueryRefused(
                 f"a cohort of {question.asked}; this client's minimum is {limits.min_cohort}"
             )
 
-    def admit(self, question: Question, account: str) -> Receipt:
+    def admit(self, question: Question, account: str, noise: NoiseTerms | None = None) -> Receipt:
         """Judge a question and reserve what it spends, before anything is counted.
 
         Parameters
@@ -103,6 +113,8 @@ class Guard:
             What is asked, and what it claims to cost.
         account : str
             Which of the node's clients is asked.
+        noise : NoiseTerms or None
+            The share that the client adds, with its clip of the vector.
 
         Returns
         -------
@@ -121,16 +133,20 @@ class Guard:
         # A whole client is in every bucket of its records: no bucket is charged apart.
         apart = promised.unit is Unit.RECORD and not selection.takes_all
         residues = ",".join(map(str, selection.residues)) if apart else ""
+        epsilon, delta = _asked(promised)
         spend = Claim(
             check=question.check,
             account=account,
             domain=question.domain,
             reference=question.reference,
             plan=question.plan,
+            model=question.model,
             trust=question.trust,
-            epsilon=spent(promised.epsilon, NANO),
-            delta=spent(promised.delta, ATTO),
+            epsilon=epsilon,
+            delta=delta,
             unit=str(promised.unit),
+            adjacency=str(promised.adjacency),
+            clip=noise.clip if noise and noise.clip else question.clip,
             partition=selection.partition if apart else "",
             residues=residues,
         )
@@ -141,8 +157,14 @@ class Guard:
                 period=limits.period,
                 epsilon=limits.period_epsilon,
                 delta=limits.period_delta,
+                protects=limits.protects,
                 buckets_apart=limits.stable_record_ids,
             )
         except (sqlite3.Error, OSError, Unfit) as error:
             logger.error("no receipt for a drift check: %s: %s", type(error).__name__, error)
             raise QueryRefused("this client cannot write a receipt, so it counts nothing") from None
+
+
+def _asked(promised: Guarantee) -> tuple[int, int]:
+    """Return what a check asks for, in 10**-9 nats and in 10**-18."""
+    return spent(promised.epsilon, NANO), spent(promised.delta, ATTO)

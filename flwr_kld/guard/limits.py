@@ -14,7 +14,9 @@ from pydantic import AfterValidator, Field, Strict
 from flwr_kld.arguments import keep, whole
 from flwr_kld.codec.model import Model, Unmet, must
 from flwr_kld.messages.question import TRUST_MODELS
+from flwr_kld.privacy import Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, limit
+from flwr_kld.privacy.guarantee import Adjacency, Hidden
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.secure_aggregation.tolerance import Collusion
 
@@ -37,12 +39,16 @@ class Limits:
         SQLite file of receipts.
     key : Path
         The node's Ed25519 key, 32 bytes; made on first use.
+    protects : Hidden
+        What all amounts protect: those of a check that hides something else are converted.
     trust : frozenset[str]
         Trust models that are answered.
+    hides : frozenset[Hidden]
+        What a check may hide, for it to be answered.
     domains, references : frozenset[str] or None
         Fingerprints that are answered; None for any.
     epsilon, delta : int
-        Most that one check may spend, in 10**-9 nats and in 10**-18.
+        Most that one check may spend on what is protected, in 10**-9 nats and in 10**-18.
     min_cohort : int
         Fewest clients asked in a check.
     period : int
@@ -54,11 +60,18 @@ class Limits:
     stable_record_ids : bool
         Whether a record keeps its id in every check: then checks over different buckets of records
         are not added up.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or checks are allowed that do not hide what is protected.
     """
 
     receipts: Path
     key: Path
+    protects: Hidden
     trust: frozenset[str]
+    hides: frozenset[Hidden]
     domains: frozenset[str] | None
     references: frozenset[str] | None
     epsilon: int
@@ -80,6 +93,12 @@ class Limits:
             period_epsilon=whole("period_epsilon", self.period_epsilon, least=1),
             period_delta=whole("period_delta", self.period_delta, least=0),
         )
+        for hidden in sorted(self.hides):
+            if not hidden.steps(self.protects):
+                raise ValueError(
+                    f'allow.hides has "{hidden}", which does not hide what protects says, '
+                    f'"{self.protects}": leave it out, or change protects'
+                )
 
 
 def _amount(digits: int, least: int, most: int) -> AfterValidator:
@@ -97,6 +116,10 @@ def _amount(digits: int, least: int, most: int) -> AfterValidator:
 
 def _is_number(value: object) -> TypeGuard[int | Decimal]:
     return type(value) is int or (isinstance(value, Decimal) and value.is_finite())
+
+
+def _is_hidden(value: object) -> bool:
+    return isinstance(value, str) and value in _HIDDEN
 
 
 def _are_fingerprints(value: object) -> bool:
@@ -137,6 +160,21 @@ _Trusts = Annotated[
     ),
     AfterValidator(frozenset),
 ]
+_HIDDEN = {str(hidden): hidden for hidden in (Hidden(unit, a) for unit in Unit for a in Adjacency)}
+_SOME_HIDDEN = ", ".join(f'"{text}"' for text in _HIDDEN)
+_Protects = Annotated[
+    Any,
+    must(f"be one of {_SOME_HIDDEN}", _is_hidden),
+    AfterValidator(_HIDDEN.__getitem__),
+]
+_Hides = Annotated[
+    Any,
+    must(
+        f"be a list of some of {_SOME_HIDDEN}",
+        lambda given: isinstance(given, list) and given and all(map(_is_hidden, given)),
+    ),
+    AfterValidator(lambda given: frozenset(_HIDDEN[text] for text in given)),
+]
 _DEFAULT = ClientPolicy()
 
 
@@ -145,6 +183,7 @@ class _Allow(Model, what="allow"):
     trust: _Trusts
     domains: _Fingerprints
     references: _Fingerprints
+    hides: _Hides | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +219,7 @@ class _File(Model, what="the guard file", refused=GuardFileError):
     allow: _Allow
     check: _Check
     period: _Period
+    protects: _Protects = _HIDDEN["record, replace-one"]
     secure_sum: _SecureSum = field(default_factory=_SecureSum)
 
 
@@ -204,22 +244,28 @@ def read_limits(path: str | Path) -> Limits:
         policy = ClientPolicy(**vars(file.secure_sum))
     except ValueError as error:
         raise GuardFileError(f"the guard file: secure_sum: {error}") from None
-    allow, check, period = file.allow, file.check, file.period
-    return Limits(
-        receipts=path.parent / file.receipts,
-        key=path.parent / file.key,
-        trust=allow.trust,
-        domains=allow.domains,
-        references=allow.references,
-        epsilon=check.max_epsilon,
-        delta=check.max_delta,
-        min_cohort=check.min_cohort,
-        period=max(1, int((period.days * Decimal(_DAY)).to_integral_value(ROUND_CEILING))),
-        period_epsilon=period.max_epsilon,
-        period_delta=period.max_delta,
-        secure_sum=policy,
-        stable_record_ids=period.stable_record_ids,
-    )
+    allow, check, period, protects = file.allow, file.check, file.period, file.protects
+    enough = frozenset(hidden for hidden in _HIDDEN.values() if hidden.steps(protects))
+    try:
+        return Limits(
+            receipts=path.parent / file.receipts,
+            key=path.parent / file.key,
+            protects=protects,
+            trust=allow.trust,
+            hides=allow.hides or enough,
+            domains=allow.domains,
+            references=allow.references,
+            epsilon=check.max_epsilon,
+            delta=check.max_delta,
+            min_cohort=check.min_cohort,
+            period=max(1, int((period.days * Decimal(_DAY)).to_integral_value(ROUND_CEILING))),
+            period_epsilon=period.max_epsilon,
+            period_delta=period.max_delta,
+            secure_sum=policy,
+            stable_record_ids=period.stable_record_ids,
+        )
+    except ValueError as error:
+        raise GuardFileError(f"the guard file: {error}") from None
 
 
 def _number(text: str) -> Decimal:

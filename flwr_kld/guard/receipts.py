@@ -15,7 +15,9 @@ from pathlib import Path
 from flwr_kld.arguments import moment
 from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.errors import QueryRefused
-from flwr_kld.privacy.amounts import ATTO, NANO, shown
+from flwr_kld.privacy import Unit
+from flwr_kld.privacy.amounts import ATTO, NANO, in_steps, shown
+from flwr_kld.privacy.guarantee import Adjacency, Hidden
 from flwr_kld.secure_aggregation import Identity
 
 SCHEMA = Schema(
@@ -24,10 +26,12 @@ SCHEMA = Schema(
         """CREATE TABLE receipts (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
     account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, plan TEXT NOT NULL,
-    trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL, unit TEXT NOT NULL,
-    partition TEXT NOT NULL, residues TEXT NOT NULL,
+    model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
+    unit TEXT NOT NULL, adjacency TEXT NOT NULL, clip INTEGER NOT NULL, partition TEXT NOT NULL,
+    residues TEXT NOT NULL,
     previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
-    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) = 'integerintegerinteger'))""",
+    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(clip)
+    = 'integerintegerintegerinteger'))""",
         "CREATE INDEX spends ON receipts (account, time)",
         """CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, digest TEXT NOT NULL,
@@ -48,12 +52,16 @@ class Claim:
         Which of the node's clients: each has a budget of its own.
     domain, reference, plan : str
         Fingerprints.
+    model : str
+        SHA-256 (hex) of the model that the client computed predictions with, or ``none``.
     trust : str
         Trust model.
     epsilon, delta : int
-        In 10**-9 nats and in 10**-18.
-    unit : str
-        Whose presence or value is hidden.
+        In 10**-9 nats and in 10**-18, of what the check itself hides.
+    unit, adjacency : str
+        What that is.
+    clip : int
+        Most records that were counted; 0 for no limit.
     partition, residues : str
         Which buckets of records were asked; both empty for all records.
     """
@@ -63,10 +71,13 @@ class Claim:
     domain: str
     reference: str
     plan: str
+    model: str
     trust: str
     epsilon: int
     delta: int
     unit: str
+    adjacency: str
+    clip: int
     partition: str = ""
     residues: str = ""
 
@@ -96,10 +107,13 @@ class Receipt:
     domain: str
     reference: str
     plan: str
+    model: str
     trust: str
     epsilon: int
     delta: int
     unit: str
+    adjacency: str
+    clip: int
     partition: str
     residues: str
     previous: str
@@ -109,7 +123,7 @@ class Receipt:
     def text(self) -> bytes:
         """What is signed."""
         content = {name: value for name, value in vars(self).items() if name != "signature"}
-        return b"flwr-kld receipt 2\n" + json.dumps(content, sort_keys=True).encode()
+        return b"flwr-kld receipt 3\n" + json.dumps(content, sort_keys=True).encode()
 
     @property
     def digest(self) -> str:
@@ -173,6 +187,7 @@ class Receipts:
         period: int,
         epsilon: int,
         delta: int,
+        protects: Hidden,
         buckets_apart: bool = False,
     ) -> Receipt:
         """Write the receipt of a spend, durably, if the budget has room for it.
@@ -185,6 +200,9 @@ class Receipts:
             Seconds that a spend counts for.
         epsilon, delta : int
             Most that all spends of an account in a period may come to.
+        protects : Hidden
+            What these amounts protect, which `spend` hides: a spend that hides something else as
+            well counts by the steps between the two.
         buckets_apart : bool
             Whether a record stays in its bucket: then checks over different buckets touch
             different records, and no record is charged for the others' checks.
@@ -192,8 +210,9 @@ class Receipts:
         Raises
         ------
         QueryRefused
-            If the account answered this check before, the budget has no room, or the file is not
-            the chain that this node signed.
+            If the account answered this check before, the budget has no room, something in the
+            period does not hide what is protected, or the file is not the chain that this node
+            signed.
         ValueError
             If the clock shows no time.
         sqlite3.Error, OSError
@@ -205,17 +224,20 @@ class Receipts:
             same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'
             if db.execute(same, (spend.check, spend.account)).fetchone():
                 raise QueryRefused("this client answered this check before: each id spends once")
-            used, used_delta = _spent(db, spend, now - period, buckets_apart)
+            used, used_delta = _spent(db, spend, now - period, protects, buckets_apart)
+            asked, asked_delta = _charged(
+                protects, spend.epsilon, spend.delta, spend.unit, spend.adjacency
+            )
             days = period / 86400
-            if used + spend.epsilon > epsilon:
+            if used + asked > epsilon:
                 raise QueryRefused(
-                    f"epsilon {shown(spend.epsilon, NANO)} is more than this client has left: "
+                    f"epsilon {shown(asked, NANO)} is more than this client has left: "
                     f"{shown(max(epsilon - used, 0), NANO)} of {shown(epsilon, NANO)} "
                     f"in {days:g} days"
                 )
-            if used_delta + spend.delta > delta:
+            if used_delta + asked_delta > delta:
                 raise QueryRefused(
-                    f"delta {shown(spend.delta, ATTO)} is more than this client has left: "
+                    f"delta {shown(asked_delta, ATTO)} is more than this client has left: "
                     f"{shown(max(delta - used_delta, 0), ATTO)} of {shown(delta, ATTO)} "
                     f"in {days:g} days"
                 )
@@ -257,26 +279,49 @@ class Receipts:
         return last
 
 
-def _spent(db: sqlite3.Connection, new: Claim, since: int, buckets_apart: bool) -> tuple[int, int]:
+def _charged(
+    protects: Hidden, epsilon: int, delta: int, unit: str, adjacency: str
+) -> tuple[int, int]:
+    """Return what a spend costs whom the limits protect, in 10**-9 nats and in 10**-18.
+
+    Raises
+    ------
+    QueryRefused
+        If it does not hide them, or no client of this version wrote it.
+    """
+    try:
+        hidden = Hidden(Unit(unit), Adjacency(adjacency))
+    except ValueError:
+        raise QueryRefused("this client's receipts are not whole") from None
+    steps = hidden.steps(protects)
+    if not steps:
+        raise QueryRefused(
+            f'this client answered a check in this period that hides "{hidden}", and its limits '
+            f'now protect "{protects}"'
+        )
+    return in_steps(epsilon, delta, steps)
+
+
+def _spent(
+    db: sqlite3.Connection, new: Claim, since: int, protects: Hidden, buckets_apart: bool
+) -> tuple[int, int]:
     """Most that one record which `new` asks for was charged from a second on, that included.
 
     Buckets of one partition are disjoint: of its checks a record is charged for those over its own
     bucket. Two partitions may cross, so each adds its most charged bucket.
     """
+    kinds = "partition, residues, epsilon, delta, unit, adjacency"
     query = (
-        "SELECT partition, residues, SUM(epsilon), SUM(delta) FROM receipts "
-        "WHERE account = ? AND time >= ? GROUP BY partition, residues"
+        f"SELECT {kinds}, COUNT(*) FROM receipts WHERE account = ? AND time >= ? GROUP BY {kinds}"
     )
     mine = _buckets(new.residues)
-    rows = db.execute(query, (new.account, since)).fetchall()
-    if not buckets_apart:
-        return sum(row[2] for row in rows), sum(row[3] for row in rows)
     charged: defaultdict[str, tuple[Counter[int | None], Counter[int | None]]]
     charged = defaultdict(lambda: (Counter(), Counter()))
-    for partition, residues, epsilon, delta in rows:
-        for bucket in _buckets(residues):
-            charged[partition][0][bucket] += epsilon
-            charged[partition][1][bucket] += delta
+    for partition, residues, *spend, times in db.execute(query, (new.account, since)):
+        family, buckets = (partition, _buckets(residues)) if buckets_apart else ("", [None])
+        for by_bucket, amount in zip(charged[family], _charged(protects, *spend), strict=True):
+            for bucket in buckets:
+                by_bucket[bucket] += times * amount
     used = [0, 0]
     for partition, amounts in charged.items():
         for kind, by_bucket in enumerate(amounts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from flwr_kld.arguments import choice, keep, real
 from flwr_kld.codec.model import Model
@@ -32,6 +33,28 @@ class Unit(StrEnum):
 
     RECORD = "record"
     CLIENT = "client"
+
+
+class Hidden(NamedTuple):
+    """What a promise hides: the neighbouring relation of records or of clients."""
+
+    unit: Unit
+    adjacency: Adjacency
+
+    def steps(self, other: Hidden) -> int:
+        """Return how many steps between such neighbours lead to one of `other`; 0 if none do.
+
+        One replacement is one removal and one addition; one record's change inside a client is
+        one replacement of the client.
+        """
+        if other.unit is Unit.CLIENT and self.unit is Unit.RECORD:
+            return 0
+        if self.adjacency is Adjacency.REPLACE_ONE:
+            return int(other.adjacency is Adjacency.REPLACE_ONE)
+        return 1 if self == other else 2
+
+    def __str__(self) -> str:
+        return f"{self.unit}, {self.adjacency}"
 
 
 def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
@@ -83,9 +106,14 @@ class Guarantee(Model, what="the guarantee"):
         )
 
     @property
+    def hidden(self) -> Hidden:
+        """What is hidden."""
+        return Hidden(self.unit, self.adjacency)
+
+    @property
     def total_is_public(self) -> bool:
         """Whether the exact number of records hides what is promised: only that records change."""
-        return (self.adjacency, self.unit) == (Adjacency.REPLACE_ONE, Unit.RECORD)
+        return self.hidden == (Unit.RECORD, Adjacency.REPLACE_ONE)
 
     def covers(self, other: Guarantee) -> bool:
         """Whether whatever keeps `other` also keeps this promise.
@@ -93,9 +121,7 @@ class Guarantee(Model, what="the guarantee"):
         It does if it may lose no more and hides the same. One implication is relied on: to hide
         that a client's records are replaced is to hide that one of them is.
         """
-        hides, wanted = (other.adjacency, other.unit), (self.adjacency, self.unit)
-        clients = hides == (Adjacency.REPLACE_ONE, Unit.CLIENT)
-        same = hides == wanted or (clients and wanted == (Adjacency.REPLACE_ONE, Unit.RECORD))
+        same = other.hidden.steps(self.hidden) == 1
         return same and other.epsilon <= self.epsilon and other.delta <= self.delta
 
     def __str__(self) -> str:

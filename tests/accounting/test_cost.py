@@ -7,9 +7,9 @@ import pytest
 from accounting.books import pure
 
 from flwr_kld.accounting import Budget, Cost
-from flwr_kld.accounting.budget import UNBOUNDED
 from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.privacy.amounts import UNBOUNDED
 from flwr_kld.privacy.calibrate import calibrated_laplace
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.discrete_laws import discrete_laplace

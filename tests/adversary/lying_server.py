@@ -124,7 +124,7 @@ def watching() -> Iterator[Watch]:
         seen.counted.append(question)
         return count(own, context, member, question, cell_of, **limits)
 
-    def admitting(context, question, member):
+    def admitting(context, question, member, *noise):
         seen.admitted.append(question)
 
     with ExitStack() as stack:

@@ -44,6 +44,11 @@ def guard_file(folder: Path, *changes: tuple[str, str], more: str = "") -> Path:
     return path
 
 
+def protecting(hidden: str) -> tuple[str, str]:
+    """A change of the file: whom its amounts protect."""
+    return 'key = "node.key"', f'key = "node.key"\nprotects = "{hidden}"'
+
+
 def question(check: str = "c1", **changes: object) -> Question:
     values = {
         "check": check,

@@ -10,18 +10,22 @@ from hypothesis import strategies as st
 from examples import examples
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.receipts import Claim, Receipts
+from flwr_kld.privacy import Guarantee
 from flwr_kld.secure_aggregation import Identity
 
 KEY = Identity.generate()
 BUDGET = 10
+PROTECTED = Guarantee(1.0).hidden
 
 
 def spend(check, partition="", residues="", epsilon=1):
-    return Claim(check, "0", "d", "r", "p", "trusted", epsilon, 0, "record", partition, residues)
+    about = (check, "0", "d", "r", "p", "none", "trusted")
+    return Claim(*about, epsilon, 0, *PROTECTED, 0, partition, residues)
 
 
 def reserve(file, asked, buckets_apart=True, epsilon=BUDGET):
-    file.reserve(asked, 1000.0, period=86400, epsilon=epsilon, delta=0, buckets_apart=buckets_apart)
+    terms = {"period": 86400, "epsilon": epsilon, "delta": 0, "protects": PROTECTED}
+    file.reserve(asked, 1000.0, **terms, buckets_apart=buckets_apart)
 
 
 def test_disjoint_buckets_are_not_added_up(tmp_path):

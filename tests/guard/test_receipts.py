@@ -5,7 +5,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from patience import HANGS
@@ -13,15 +13,19 @@ from patience import HANGS
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.audit import ReceiptsTampered
-from flwr_kld.guard.receipts import Claim, Receipts
+from flwr_kld.guard.receipts import Claim, Receipt, Receipts
+from flwr_kld.privacy import Guarantee
 from flwr_kld.secure_aggregation import Identity
 
 DAY = 86400
-TERMS = {"period": 30 * DAY, "epsilon": 10, "delta": 10**6}
+NUMBERS = ("number", "time", "epsilon", "delta", "clip")
+PROTECTED = Guarantee(1.0).hidden
+TERMS = {"period": 30 * DAY, "epsilon": 10, "delta": 10**6, "protects": PROTECTED}
 
 
 def spend(check, epsilon=1, account="0", delta=0):
-    return Claim(check, account, "d", "r", "p", "trusted", epsilon, delta, "record")
+    about = (check, account, "d", "r", "p", "none", "trusted")
+    return Claim(*about, epsilon, delta, *PROTECTED, 0)
 
 
 @pytest.fixture
@@ -69,8 +73,6 @@ def test_the_file_is_for_its_owner_and_holds_no_floats(chain):
     ("statement", "message"),
     [
         ("UPDATE receipts SET epsilon = 0 WHERE number = 2", "receipt 2 was changed"),
-        ("UPDATE receipts SET account = '9' WHERE number = 5", "receipt 5 was changed"),
-        ("UPDATE receipts SET time = 1 WHERE number = 1", "receipt 1 was changed"),
         ("DELETE FROM receipts WHERE number = 1", "receipt 1 is missing"),
         ("DELETE FROM receipts WHERE number = 3", "receipt 3 is missing"),
         ("DELETE FROM receipts WHERE number = 5", "missing at the end"),
@@ -90,6 +92,14 @@ def test_the_file_is_for_its_owner_and_holds_no_floats(chain):
 def test_an_auditor_finds_what_was_tampered_with(chain, statement, message):
     alter(chain, statement)
     with pytest.raises(ReceiptsTampered, match=message):
+        verify(chain)
+
+
+@pytest.mark.parametrize("field", [entry.name for entry in fields(Receipt)])
+def test_an_auditor_finds_a_change_of_any_field(chain, field):
+    value = "x'00'" if field == "signature" else "77" if field in NUMBERS else "'add-remove'"
+    alter(chain, f'UPDATE receipts SET "{field}" = {value} WHERE number = 5')
+    with pytest.raises(ReceiptsTampered, match=r"receipt (5|77) was changed"):
         verify(chain)
 
 
@@ -209,7 +219,7 @@ def test_a_refused_spend_leaves_no_trace(chain, file):
 
 def test_amounts_that_are_no_integers_are_refused_by_the_file(file):
     with pytest.raises(sqlite3.IntegrityError):
-        file.reserve(replace(spend("a"), epsilon=0.5), 0.0, **TERMS)
+        file.reserve(replace(spend("a"), clip=0.5), 0.0, **TERMS)
 
 
 # ------------------------------------------------------------------------- several at once

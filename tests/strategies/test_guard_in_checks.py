@@ -9,7 +9,7 @@ import pytest
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
-from guard.files import guard_file
+from guard.files import guard_file, protecting
 from guarded_nodes import plain, summed, summing
 
 from flwr_kld.clients import (
@@ -23,6 +23,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.strategies import (
     Adjacency,
+    Clip,
     Distributed,
     HostedClients,
     KLDrift,
@@ -74,10 +75,29 @@ def test_secure_sums_leave_receipts_too(limits, receipts):
 
 
 def test_client_level_checks_say_so(limits, receipts):
-    limits()
+    limits(protecting("client, add-remove"))
     trust = Trusted(epsilon=1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
     assert plain(trust).check(grid_of()).cohort.survivors == 20
-    assert {r.unit for r in receipts()} == {"client"}
+    assert {(r.unit, r.adjacency, r.clip) for r in receipts()} == {("client", "add-remove", 50)}
+
+
+def test_the_clip_of_clients_own_noise_is_in_the_receipt(limits, receipts):
+    limits(protecting("client, add-remove"))
+    trust = Distributed(1.0, min_survivors=10, adjacency="add-remove", clip=Clip(3))
+    summed(trust).check(grid_of(summing()))
+    assert {(r.unit, r.clip) for r in receipts()} == {("client", 3)}
+
+
+def test_a_check_that_hides_other_neighbours_costs_what_it_costs_the_protected(limits, receipts):
+    """Nine checks of 1.0 that hide additions cost a record that changes up to 18: two fit."""
+    limits(("max_epsilon = 1.0", "max_epsilon = 2.0"), ("max_epsilon = 3.0", "max_epsilon = 5.0"))
+    monitor = summed(Distributed(1.0, min_survivors=10, adjacency="add-remove"))
+    grid = grid_of(summing())
+    for _ in range(2):
+        assert monitor.check(grid).cohort.survivors == 20
+    with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 1 of 5"):
+        monitor.check(grid)
+    assert {(r.epsilon, r.adjacency) for r in receipts()} == {(10**9, "add-remove")}
 
 
 def test_receipts_hold_no_data(limits, receipts, tmp_path):

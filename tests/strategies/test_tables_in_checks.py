@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from federation import FAR, FRUIT, app_of, grid_of, keep_secrets
-from guard.files import guard_file
+from guard.files import guard_file, protecting
 from sealed_federation import KEY, federation
 from tables import FRUITS, REFERENCE, TABLE, rows, table_app
 
@@ -86,15 +86,16 @@ def test_a_table_is_one_release_of_all_its_columns(name, way, tmp_path):
     assert once < ledger.spent().epsilon <= 2 * EPSILON * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("unit", ["record", "client"])
-def test_a_guard_sees_one_check_of_one_epsilon(unit, tmp_path, monkeypatch):
+@pytest.mark.parametrize("hidden", ["record, replace-one", "client, add-remove"])
+def test_a_guard_sees_one_check_of_one_epsilon(hidden, tmp_path, monkeypatch):
     """Three columns, two checks of ε: a third one of them would be beyond the budget."""
     changes = [
         ("max_epsilon = 1.0", "max_epsilon = 8.0"),
         ("max_epsilon = 3.0", "max_epsilon = 17.0"),
+        protecting(hidden),
     ]
     monkeypatch.setenv("FLWR_KLD_GUARD", str(guard_file(tmp_path, *changes)))
-    monitor = KLDrift(REFERENCE, TRUSTS["Laplace" if unit == "record" else "clients"])
+    monitor = KLDrift(REFERENCE, TRUSTS["clients" if "client" in hidden else "Laplace"])
     grid = grid_of(table_app(), 5)
     for _ in range(2):
         assert monitor.check(grid).cohort.survivors == 5
