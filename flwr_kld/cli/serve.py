@@ -44,6 +44,7 @@ def serve(
     import uvicorn  # these take a second, which other commands need not wait for
 
     from flwr_kld.accounting.view import LedgerView
+    from flwr_kld.serve.connections import Patient
     from flwr_kld.serve.door import Door, is_loopback
     from flwr_kld.serve.pages import Pages
     from flwr_kld.serve.site import site
@@ -63,7 +64,7 @@ def serve(
 
     settings = uvicorn.Config(
         Door(site(pages), token=token), log_level="warning", access_log=False, lifespan="off",
-        ws="none", server_header=False, limit_concurrency=64, timeout_graceful_shutdown=3,
+        ws="none", server_header=False, http=Patient(), timeout_graceful_shutdown=3,
         ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
     with socket.create_server((address, port), family=_family(address)) as listening:
