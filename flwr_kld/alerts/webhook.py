@@ -75,7 +75,7 @@ class Webhook:
             deadline=real("deadline", self.deadline, above=0, most=_LONGEST, unit="seconds"),
         )
         parts = self._parts()
-        local = parts.scheme == "http" and is_this_machine(parts.hostname or "")
+        local = parts.scheme == "http" and self.stays_here
         if not parts.hostname or not (parts.scheme == "https" or local):
             raise ValueError(
                 "a webhook's URL starts with https:// (or http:// for localhost): notices name "
@@ -99,6 +99,11 @@ class Webhook:
         """Name in logs."""
         parts = self._parts()
         return f"webhook {parts.scheme}://{parts.hostname}"
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether what is posted never leaves this machine."""
+        return is_this_machine(self._parts().hostname or "")
 
     def post(self, body: bytes, key: str) -> Delivery:
         """Post some JSON, several times if need be.
@@ -168,15 +173,17 @@ class _Sending(Thread):
     def _post(self) -> tuple[int | None, str]:
         """Status and description of the answer. Errors are named: their texts quote the URL."""
         try:
-            with requests.post(
-                self._hook.url,
-                data=self._body,
-                headers=self._headers,
-                timeout=self._hook.timeout,
-                allow_redirects=False,
-                stream=True,  # what the receiver says beyond its status is not read
-            ) as response:
-                return response.status_code, f"status {response.status_code}"
+            with requests.Session() as session:
+                session.trust_env = not self._hook.stays_here  # a proxy would lead it away
+                answer = session.post(
+                    self._hook.url,
+                    data=self._body,
+                    headers=self._headers,
+                    timeout=self._hook.timeout,
+                    allow_redirects=False,
+                    stream=True,  # what the receiver says beyond its status is not read
+                )
+                return answer.status_code, f"status {answer.status_code}"
         except Exception as error:  # requests lets some of urllib3's through
             return None, f"no answer ({type(error).__name__})"
 

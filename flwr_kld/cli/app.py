@@ -37,8 +37,8 @@ from flwr_kld.cli.serve import serve
 from flwr_kld.cli.simulate import simulate
 from flwr_kld.cli.watch import watch
 
-_ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGTERM")]
-"""Signals that end a command; Windows has no SIGHUP."""
+_ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
+"""Signals that end a command; Windows lacks two of them."""
 
 
 _INTERRUPTED = 130
@@ -48,9 +48,9 @@ _EXPECTED = (ValueError, OSError, RuntimeError, ImportError)
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Turn the first SIGHUP, SIGINT or SIGTERM into ``SystemExit``, with 128 + its number.
+    """Turn the first SIGHUP, SIGINT, SIGQUIT or SIGTERM into ``SystemExit``, with 128 + its number.
 
-    By default SIGHUP and SIGTERM end a process without running its ``finally`` blocks, which stop
+    By default all but SIGINT end a process without running its ``finally`` blocks, which stop
     the runs and child processes of a command. Later signals have no effect, for nothing may
     interrupt those blocks; they take a minute at most. A signal that the process was started
     to ignore, as under ``nohup``, stays ignored.

@@ -136,7 +136,7 @@ def test_whatever_breaks_a_request_is_named_by_type(monkeypatch):
     def broken(*args: object, **options: object) -> None:
         raise RuntimeError("https://example.org/T0K3N")
 
-    monkeypatch.setattr("flwr_kld.alerts.webhook.requests.post", broken)
+    monkeypatch.setattr("flwr_kld.alerts.webhook.requests.Session.post", broken)
     delivery = Webhook("https://example.org", attempts=1).post(BODY, KEY)
     assert delivery.detail == "no answer (RuntimeError)"
 
@@ -165,3 +165,11 @@ def test_a_secret_that_has_gone_sends_nothing_unsigned(receiver, monkeypatch):
     with pytest.raises(ValueError, match="secret is missing"):
         hook.post(BODY, KEY)
     assert receiver.requests == []
+
+
+def test_what_stays_on_this_machine_passes_no_proxy(receiver, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody answers there
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert Webhook(receiver.url).post(BODY, KEY).delivered

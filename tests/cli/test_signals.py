@@ -21,7 +21,7 @@ from flwr_kld.cli.app import exit_on_signals, main
 from flwr_kld.schedule.loop import Slot
 from flwr_kld.simulations import local_superlink, progress
 
-SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGTERM]
+SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM]
 MID_RUN = "a line of the ServerApp's log"
 
 
