@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from flwr_kld.arguments import choice, keep, real, text
 from flwr_kld.privacy import Unit
-from flwr_kld.privacy.amounts import ATTO, NANO, UNBOUNDED, limit, shown
+from flwr_kld.privacy.amounts import ATTO, NANO, UNBOUNDED, in_days, limit, shown
 from flwr_kld.privacy.guarantee import Adjacency, Hidden, check_epsilon_delta
 
 DAY = 24 * 60 * 60
@@ -93,7 +93,7 @@ class Budget:
 
     def __str__(self) -> str:
         delta = f", delta {shown(self.atto_delta, ATTO)}" if self.delta else ""
-        return f"epsilon {self.epsilon:g}{delta} in {self.window_days:g} days"
+        return f"epsilon {self.epsilon:g}{delta} in {in_days(self.window_days)}"
 
 
 @dataclass(frozen=True)

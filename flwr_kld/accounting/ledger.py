@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Connection
@@ -14,7 +15,15 @@ from flwr_kld.accounting.budget import Budget, Spent
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.database import Database
-from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Entry, Failure, Kind
+from flwr_kld.accounting.entry import (
+    AlreadyChecked,
+    CheckUnfinished,
+    Entry,
+    Failure,
+    FailureKind,
+    Kind,
+)
+from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.parts import Charge, Everyone
 from flwr_kld.accounting.rotation import Rotation
@@ -25,6 +34,7 @@ from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
 from flwr_kld.arguments import choice
 from flwr_kld.messages.json_text import json_text
 
+_ENDED = "its process ended before it did"
 _PAGE = 64
 """Entries that are read at once, where not all are wanted."""
 
@@ -50,6 +60,7 @@ class Ledger:
 
     def __init__(self, url: str = "sqlite:///drift.db", *, patience: float = 30.0) -> None:
         self._database = Database(url, patience)
+        self._close_what_ended()
 
     # ---------------------------------------------------------------------------------- budgets
 
@@ -225,6 +236,14 @@ class Ledger:
             if before is None or before.refused:
                 refused = life.opened(connection, population, kind, key, seconds, (), before)
                 life.close(connection, refused, seconds, **_failed(why))
+
+    def _close_what_ended(self) -> None:
+        """Fail what is reserved by processes that have ended; it stays spent."""
+        with self._database.reading() as connection:
+            gone = life.left_behind(connection)
+        for reservation, started in gone:
+            with suppress(LedgerError):  # somebody else was first
+                self.fail(reservation, Failure(FailureKind.ERROR, _ENDED), now=started)
 
     def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
         """Close a check that asked and got no number. It has spent what it reserved."""

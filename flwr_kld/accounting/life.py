@@ -16,6 +16,7 @@ from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Kind
 from flwr_kld.accounting.errors import LedgerError
+from flwr_kld.accounting.holder import has_ended, this_process
 from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import change, tally
@@ -77,7 +78,7 @@ def opened(
         "state": "reserved",
         "report": None,
         "failure": None,
-        "words": None,
+        "words": this_process() or None,
     }
     if before is None:
         connection.execute(checks.insert().values(row))
@@ -137,6 +138,16 @@ def _take_back(connection: Connection, population: str, check: int) -> None:
     change(connection, population, check, counted)
 
 
+def left_behind(connection: Connection) -> list[tuple[Reservation, int]]:
+    """Return what processes have reserved that are known to have ended, and when they did so."""
+    query = select(checks).where(checks.c.state == "reserved")
+    return [
+        (Reservation(row.number, row.population, row.key, ()), row.started)
+        for row in connection.execute(query)
+        if has_ended(row.words)
+    ]
+
+
 def close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:
     """Put a reserved check into its last state.
 
@@ -148,7 +159,7 @@ def close(connection: Connection, reservation: Reservation, now: int, **columns:
     done = connection.execute(
         checks.update()
         .where(checks.c.number == reservation.number, checks.c.state == "reserved")
-        .values(ended=now, **columns)
+        .values({"ended": now, "words": None, **columns})
     )
     if done.rowcount != 1:
         raise LedgerError(f"check {reservation.key!r} is not open: it was closed before")

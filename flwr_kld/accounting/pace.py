@@ -10,7 +10,7 @@ import numpy as np
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.privacy.amounts import NANO
+from flwr_kld.privacy.amounts import NANO, in_days
 from flwr_kld.privacy.guarantee import Guarantee
 
 FEW = 40
@@ -108,7 +108,7 @@ class Pace:
 
     def __str__(self) -> str:
         return (
-            f"{_checks(self.checks)} in any {self.budget.window_days:g} days, each person in "
+            f"{_checks(self.checks)} in any {in_days(self.budget.window_days)}, each person in "
             f"{self.times} of them × ε {self.epsilon:g} = {self.needed:.3g}; the budget has "
             f"{self.budget.epsilon:g}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -90,7 +91,7 @@ def init(
     if rows.made_up and into is not None:
         raise ValueError("--into needs public rows: a schema alone gives no reference to check")
     terms = Terms(clients, most_in_window(Cron(at), days), budget, threshold, rows.made_up)
-    folder = (out or into or Path()).absolute()
+    folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
         _require_new(folder)
     ledger = ledger or f"sqlite:///{folder / 'drift.db'}"

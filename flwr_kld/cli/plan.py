@@ -27,7 +27,7 @@ _FORMATS = (".png", ".svg", ".csv", ".json")
 
 
 def plan(
-    reference: Annotated[Path, typer.Argument(help="Reference, .npz.")],
+    reference: Annotated[Path, typer.Argument(help="Reference that was saved, .npz or .json.")],
     *,
     clients: Annotated[
         list[int], typer.Option(min=2, help="Number of clients that answer; may be repeated.")

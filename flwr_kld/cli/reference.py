@@ -30,7 +30,7 @@ reference.command()(recommend)
 
 @reference.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="Reference, .npz.")],
+    file: Annotated[Path, typer.Argument(help="Reference that was saved, .npz or .json.")],
     *,
     top: Annotated[int, typer.Option(min=0, help="Number of heaviest symbols to show.")] = 10,
     picture: Annotated[

@@ -16,7 +16,7 @@ from flwr_kld.arguments import moment
 from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.errors import QueryRefused
 from flwr_kld.privacy import Unit
-from flwr_kld.privacy.amounts import ATTO, NANO, in_steps, shown
+from flwr_kld.privacy.amounts import ATTO, NANO, in_days, in_steps, shown
 from flwr_kld.privacy.guarantee import Adjacency, Hidden
 from flwr_kld.secure_aggregation import Identity
 
@@ -233,13 +233,13 @@ class Receipts:
                 raise QueryRefused(
                     f"epsilon {shown(asked, NANO)} is more than this client has left: "
                     f"{shown(max(epsilon - used, 0), NANO)} of {shown(epsilon, NANO)} "
-                    f"in {days:g} days"
+                    f"in {in_days(days)}"
                 )
             if used_delta + asked_delta > delta:
                 raise QueryRefused(
                     f"delta {shown(asked_delta, ATTO)} is more than this client has left: "
                     f"{shown(max(delta - used_delta, 0), ATTO)} of {shown(delta, ATTO)} "
-                    f"in {days:g} days"
+                    f"in {in_days(days)}"
                 )
             return self._append(db, last, spend, now)
 

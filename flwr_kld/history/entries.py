@@ -126,7 +126,7 @@ def _point(number: int, entry: Entry, report: R | None) -> Point[R]:
     return Point(
         number,
         report,
-        failure=None if report else why_no_report(entry),
+        failure=None if report else f"key {entry.key!r}: {why_no_report(entry)}",
         started=entry.started.isoformat(),
         ended=entry.state != "reserved",
     )
@@ -156,14 +156,21 @@ _HOW = {
     FailureKind.UNANSWERED: "nothing was released",
     FailureKind.ERROR: "the ServerApp broke",
 }
+_NEXT = {
+    FailureKind.COHORT: "flwr-kld doctor, then the same key again",
+    FailureKind.BUDGET: "flwr-kld budget; once it has room, the same key again",
+    FailureKind.UNANSWERED: "the nodes' logs, then another key",
+    FailureKind.ERROR: "the ServerApp's log (flwr log), then another key",
+}
 
 
 def why_no_report(entry: Entry) -> str:
-    """Say why a check or round has no report, in a clause."""
+    """Say why a check or round has no report, and what to do next."""
     if entry.state == "reserved":
         return "it has not ended: it runs, or was cut off; what it reserved is spent"
     if entry.failure is not None:
-        return f"{_HOW[entry.failure.kind]}: {entry.failure.words}"
+        words = entry.failure.words.rstrip(".")
+        return f"{_HOW[entry.failure.kind]}: {words}; next: {_NEXT[entry.failure.kind]}"
     if entry.kind in (Kind.REFERENCE, Kind.DRAWS):
         return f"it is not a drift check: {reference_report(entry) or entry.kind}"
     return "its report was written by another version of flwr-kld"

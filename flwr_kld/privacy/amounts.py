@@ -48,5 +48,10 @@ def shown(amount: int, digits: int) -> str:
     return f"{amount / 10**digits:.10g}"
 
 
+def in_days(days: float) -> str:
+    """Write a number of days for people."""
+    return f"{days:g} day{'' if days == 1 else 's'}"
+
+
 def _whole(value: Decimal, digits: int, rounding: str) -> int:
     return int(value.scaleb(digits, _EXACT).to_integral_value(rounding, _EXACT))

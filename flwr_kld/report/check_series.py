@@ -173,9 +173,9 @@ class CheckSeries(Series[Report]):
 def _cells(check: Point[Report]) -> tuple[str, ...]:
     report = check.report
     if report is None:
-        ended = "none" if check.ended else "not ended"
+        became = "failed" if check.ended else "not ended"
         truth = _nats(check.population_truth)
-        return (str(check.number), "", "", ended, "none", truth, "–", "none", "–", "–", "–")
+        return (str(check.number), "", "", became, "–", truth, "–", "–", "–", "–", "–")
     reading = report.reading
     return (
         str(check.number),

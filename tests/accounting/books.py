@@ -20,6 +20,7 @@ from flwr_kld.privacy.guarantee import Adjacency
 DAY = 86_400
 REPORT = {"schema": 1, "estimate": 0.1}
 SILENCE = Failure(FailureKind.UNANSWERED, "2 clients answered and 5 are needed")
+CRASHED = Failure(FailureKind.ERROR, "its process ended before it did")
 
 
 def pure(epsilon: float, adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD, delta=0.0) -> Cost:

@@ -76,5 +76,5 @@ def test_the_help_says_what_an_argument_is():
         for parameter in command.params
         if parameter.param_type_name == "argument"
     }
-    assert arguments["plan", "reference"] == "Reference, .npz."
+    assert arguments["plan", "reference"] == "Reference that was saved, .npz or .json."
     assert all(arguments.values())

@@ -72,9 +72,9 @@ def test_a_refusal_before_anybody_was_asked_is_in_the_ledger(cli, flwr, flower_a
     done = cli("check", flower_app, "--key", KEY, "--json")
     assert done.exit_code == 3
     why = "refused before anybody was asked: no room until [Sunday]"
-    assert json.loads(done.stdout)["message"] == why
+    assert json.loads(done.stdout)["message"].startswith(f"{why}; next: ")
     people = cli("check", flower_app, "--key", KEY)
-    assert people.stdout.splitlines() == [f"REFUSED  check {KEY}", why]
+    assert people.stdout.startswith(f"REFUSED  check {KEY}\n{why}; next: ")
     assert Ledger(flwr.ledger).spent().epsilon == 0
 
 
@@ -89,7 +89,7 @@ def test_an_unexpected_end_is_an_error_then_and_later(cli, flwr, flower_app):
         done = cli("check", flower_app, "--key", KEY, "--json")
         answer = json.loads(done.stdout)
         assert (done.exit_code, answer["ran"]) == (4, ran)
-        assert answer["message"] == "the ServerApp broke: ZeroDivisionError"
+        assert answer["message"].startswith("the ServerApp broke: ZeroDivisionError; next: ")
 
 
 def test_what_was_refused_before_anybody_was_asked_may_run_again(cli, flwr, flower_app):

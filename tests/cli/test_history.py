@@ -38,7 +38,7 @@ def test_history_for_machines_has_every_entry_in_full(cli, url):
 def test_history_for_people_has_a_line_a_check_and_the_reasons(cli, url):
     text = cli("history", "--ledger", url, COLUMNS="200").stdout
     assert "2026-11-03[red]" in text  # a key is not markup
-    assert "check 2: nothing was released: too few answered" in text
+    assert "check 2: key '2026-11-02': nothing was released: too few answered; next:" in text
     assert text.index("2026-11-01") < text.index("2026-11-03")
 
 
@@ -57,7 +57,7 @@ def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
     Ledger(url).reserve("now", [Charge(ONE, Everyone())])
     text = cli("history", "--ledger", url, COLUMNS="200").stdout
     assert "not ended" in text.split("2026-11-03")[1]
-    assert "check 4: it has not ended: it runs, or was cut off" in text
+    assert "check 4: key 'now': it has not ended: it runs, or was cut off" in text
     for name in ("r.html", "r.json"):
         assert cli("report", tmp_path / name, "--ledger", url).exit_code == 0
     assert "The last check has not ended" in (tmp_path / "r.html").read_text()

@@ -92,7 +92,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "check: ledger is another file": (
         lambda p: p.check(ledger=f"sqlite:///{p.folder / 'sample.csv'}"),
-        r"(not a database|give --ledger)",
+        r"give another --ledger",
     ),
     "check: ledger is no URL": (
         lambda p: p.check(ledger="drift.db"),

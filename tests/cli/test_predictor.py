@@ -116,9 +116,9 @@ def test_rounds_are_shown_by_name(cli, url):
         ["1", "usual"], ["2", "none"], ["3", "usual"], ["4", "usual"]
     ]  # fmt: skip
     assert rows[0] == ["1", "usual", "90.0%", "2.50", "2", "0.5", "3.5", "of", "4", "57/60"]
-    assert "round 2: nothing was released: 0 clients [red]reported" in text
+    assert "nothing was released: 0 clients [red]reported; next:" in text
     other = cli("history", "--ledger", url, "--predictor", "a/b", COLUMNS="200").stdout
-    assert "round 2: it has not ended" in other
+    assert "round 2: key" in other
 
 
 @pytest.mark.usefixtures("mixed")
@@ -207,7 +207,7 @@ def test_rounds_alone_are_no_checks(cli, url, tmp_path, asked):
 def test_a_round_of_another_version_is_not_lost_and_not_shown(cli, url, asked):
     asked("traffic", 1, report={"schema": "predictor 1", "name": "traffic"})
     text = cli("history", "--ledger", url, "--predictor", "traffic", COLUMNS="200").stdout
-    assert "round 1: its report was written by another version" in text
+    assert "its report was written by another version" in text
 
 
 def test_a_check_with_a_key_like_a_rounds_is_a_check(url, settled):

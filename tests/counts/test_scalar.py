@@ -289,7 +289,7 @@ def test_a_scalar_that_cannot_move_is_not_released(weights, symbols):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"smoothing": "none"}, "must be 'prior' or 'additive', got 'none'"),
+        ({"smoothing": "none"}, "must be one of 'prior', 'additive', got 'none'"),
         ({"amount": 0.0}, "amount must be a number above 0, got 0"),
         ({"amount": -1.0}, "amount must be a number above 0"),
         ({"amount": math.inf}, "amount must be a number above 0"),

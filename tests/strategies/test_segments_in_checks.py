@@ -38,7 +38,7 @@ def app_of(drifted):
 
 @cache
 def check(drifted, threshold):
-    """Simulated noise: what is found is the same in every run."""
+    """Simulated noise; clients round their sums at random."""
     asking = KLDrift(
         REFERENCE,
         Trusted(2.0, 1e-6),
@@ -56,7 +56,7 @@ def test_pooled_it_is_lost_and_by_segment_it_is_found():
     assert not age.segments
     assert by_site.segments[0].name == "site 7"
     assert by_site.segments[0].lower > 0.1
-    assert max(one.lower for one in by_site.segments[1:]) == 0
+    assert max(one.lower for one in by_site.segments[1:]) < 0.05  # what is tolerated
     assert len(by_site.segments) == 20
 
 
