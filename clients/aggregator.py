@@ -135,13 +135,15 @@ def _aggregate(
         raise QueryRefused(f"no noise serves these terms: {error}") from None
     use_once(context, _USED, question.check, limits.memory)  # before anything is opened
     opened = _Opened(key, question, plan, order.terms, context.run_id)
-    clear = ClearSum(opened.read(boxes), plan)
+    clear = ClearSum.of_clients(
+        opened.read(boxes), plan, agreed.guarantee, SystemBits(), most=question.clip
+    )
     why = "".join(f", {n}: {why}" for why, n in Counter(opened.rejected.values()).items())
     limits.require(clear.clients, least, f"are left{why}")
     if agreed.guarantee.total_is_public and clear.is_empty():
         raise QueryRefused("the cohort holds no records: nothing to compare")
     published = trusted.publish(clear, SystemBits())
-    return Published.of(question.check, published, clear.clients, opened.rejected)
+    return Published.of(question.check, published, clear.clients, opened.rejected, clear.limit)
 
 
 def _central(terms: ReleaseTerms) -> Trusted:
@@ -162,15 +164,18 @@ class _Opened:
         self._plan = plan
         self.rejected: dict[str, str] = {}
 
-    def read(self, boxes: Mapping[str, bytes]) -> Iterator[ClientVector]:
-        """Yield every client's valid counts. A sender is a key of `boxes`: nobody counts twice."""
+    def read(self, boxes: Mapping[str, bytes]) -> Iterator[tuple[str, ClientVector]]:
+        """Yield every client's name and valid counts.
+
+        A sender is a key of `boxes`: nobody counts twice.
+        """
         often = Counter(boxes.values())
         for sender, box in boxes.items():
             if often[box] > 1:
                 self.rejected[sender] = "Duplicated: the same sealed counts under two names"
                 continue
             try:
-                yield self._counts(sender, box)
+                yield sender, self._counts(sender, box)
             except InvalidReply as error:
                 name = "NotOpened: " if isinstance(error, NotOpened) else ""
                 self.rejected[sender] = f"{name}{error}"

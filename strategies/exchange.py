@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
+from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
@@ -19,6 +20,7 @@ from flwr_kld.messages.question import MODEL, NO_MODEL, Answer, Question, model_
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.privacy import Guarantee
+from flwr_kld.privacy.bits import BitSource, SystemBits
 from flwr_kld.query.plan import QueryPlan
 
 
@@ -52,6 +54,8 @@ class Exchange:
         Whether the same cohort is asked once more in this check.
     follows : str
         `check` of the exchange that was said to come again, if this is that one.
+    bits : BitSource
+        For samples of what a client counts too much.
     """
 
     grid: Grid
@@ -67,6 +71,7 @@ class Exchange:
     model: ArrayRecord | None = None
     again: bool = False
     follows: str = ""
+    bits: BitSource = field(default_factory=SystemBits)
 
     def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:
         """Return what a client is first sent: the records, and the model if it is shown one."""
@@ -127,12 +132,15 @@ class Collected:
         Why each participant that is not in the sum is not.
     bytes_down, bytes_up : float
         Payload for each participant asked, mean.
+    limit : ClientLimit or None
+        What one client counts, where whoever adds up sees it and it is public.
     """
 
     total: ClearSum | NoisySum
     left_out: dict[Participant, str]
     bytes_down: float
     bytes_up: float
+    limit: ClientLimit | None = None
 
 
 NO_REPLY = "no reply"

@@ -66,10 +66,12 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
     theta : float
         θ of D_θ, in [0, 1); 0 is plain KL, which is finite only where every symbol of Π was seen.
     most_records : int, optional
-        Records that one client may count when it is asked, a public number; by default any. A
-        client with more counts a uniform sample of them. `PlainSum` and `SealedSum` leave out a
-        client that reports more; under `SecureSum` only the total shows it. Needs replace-one
-        adjacency: where presence is hidden, whoever reaches the limit would show it.
+        Records that one client may count when it is asked, a public number. A client with more
+        counts a uniform sample of them. `PlainSum` and `SealedSum` leave out a client that reports
+        more; under `SecureSum` only the total shows it. Needs replace-one adjacency: where presence
+        is hidden, whoever reaches the limit would show it. By default `PlainSum` and `SealedSum`
+        count up to four times the mean of the other clients under replace-one adjacency, and
+        report whom that cut; otherwise the first half counts any number.
     min_clients : int
         With fewer clients in the sum, the check fails and nothing is released. At least 1.
     timeout : float
@@ -182,9 +184,8 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         self.counted = Part([], EVERYTHING)
         """Clients and records that the last check's estimate is about."""
         bits = SystemBits() if seed is None else SeededBits(seed)
-        limit = trust.most_records or most_records or 0
         self._conclusions = Conclusions(
-            reference, theta, estimator, tolerated, self.alarm, candidates, limit
+            reference, theta, estimator, tolerated, self.alarm, candidates
         )
         least = max(self.min_clients, trust.least_clients)
         self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)

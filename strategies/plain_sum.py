@@ -82,13 +82,20 @@ class PlainSum:
         down = sum(r.count_bytes() for m in asked.values() for r in contents[tuple(m)].values())
         taken = _Taken(asked, exchange)
         received = replies(exchange.grid, messages, exchange.timeout)
-        clear = ClearSum(taken.read(received), exchange.plan)
+        clear = ClearSum.of_clients(
+            taken.read(received),
+            exchange.plan,
+            exchange.guarantee,
+            exchange.bits,
+            most=exchange.clip,
+        )
         people = len(exchange.chosen)
         return Collected(
             clear,
             missing(exchange.chosen, taken.counted, taken.heard),
             bytes_down=down / people,
             bytes_up=taken.bytes / people,
+            limit=clear.limit,
         )
 
 
@@ -108,8 +115,8 @@ class _Taken:
         """What was wrong with the latest that came of a participant."""
         self.bytes = 0
 
-    def read(self, received: Iterable[Message]) -> Iterable[ClientVector]:
-        """Yield the counts of every participant that answered properly."""
+    def read(self, received: Iterable[Message]) -> Iterable[tuple[str, ClientVector]]:
+        """Yield the name and the counts of every participant that answered properly."""
         for reply in received:
             node = reply.metadata.src_node_id
             if node not in self._open:
@@ -122,7 +129,7 @@ class _Taken:
             except InvalidReply as error:
                 self._leave_out(node, f"invalid reply: {error}")
 
-    def _rows(self, node: int, content: RecordDict) -> Iterable[ClientVector]:
+    def _rows(self, node: int, content: RecordDict) -> Iterable[tuple[str, ClientVector]]:
         record = content.get(ANSWER)
         config = record if isinstance(record, ConfigRecord) else {}
         answer = Answer.from_config(config)
@@ -145,7 +152,7 @@ class _Taken:
                 self.heard[participant] = f"invalid reply: {error}"
             else:
                 self.counted.add(participant)
-                yield counts
+                yield str(participant), counts
 
     def _leave_out(self, node: int, reason: str) -> None:
         self.heard.update(dict.fromkeys(self._open[node].values(), reason))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from flwr_kld.check.measured import Measured, Released
 from flwr_kld.check.tracing import phase
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.cohort.halves import Part
+from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
@@ -28,6 +30,8 @@ from flwr_kld.query.scores import MOST_RECORDS
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.exchange import Exchange, NoisySum, by_reason
 from flwr_kld.trust import Trust
+
+logger = logging.getLogger("flwr_kld")
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Publisher:
     bits : BitSource
         For noise that the server adds.
     most_records : int
-        Records that a client may count, whatever is hidden; 0 for no limit but the trust model's.
+        Records that a client may count, whatever is hidden; 0 for no limit but the trust model's,
+        or what follows from the sizes of all clients where they are public.
     """
 
     trust: Trust
@@ -105,11 +110,15 @@ class Publisher:
             model=model,
             again=again,
             follows=follows,
+            bits=self.bits,
         )
         with phase("publish", asked=len(chosen)):
             collected = self.aggregation.collect(exchange, trust.terms_of(plan), self.least)
         why = by_reason(collected.left_out)
         require_clients(collected.total.clients, self.least, "answered", why)
+        limit = collected.limit
+        if limit is not None:
+            _log(limit)
         return Released(
             self._released(collected.total),
             asked=len(chosen),
@@ -117,6 +126,8 @@ class Publisher:
             left_out=collected.left_out,
             bytes_down=collected.bytes_down,
             bytes_up=collected.bytes_up,
+            most_records=limit.most_records if limit is not None and limit.over else exchange.clip,
+            limit=limit,
         )
 
     def measure(
@@ -220,13 +231,17 @@ class Publisher:
     def _most_records(self, first: Released, second: Part) -> int:
         """Return what a client counts at most in the deciding half: public, fixed beforehand.
 
-        Clients of equal sizes count all they have. No test of a mean holds for clients that may
-        hold any number of records.
+        What it counted at most in the first half, where that is known: both halves then tell of one
+        population. Clients of equal sizes count all they have. No test of a mean holds for clients
+        that may hold any number of records.
         """
-        limit = min(self._limit or MOST_RECORDS, MOST_RECORDS)
-        if second.by == "record":
-            return limit
-        return min(default_most_records(first.values.records, first.survivors), limit)
+        limit = self._limit or MOST_RECORDS
+        if first.limit is not None:
+            known = first.limit
+            limit = known.most_records if second.by == "record" else known.largest
+        elif second.by == "client":
+            limit = min(default_most_records(first.values.records, first.survivors), limit)
+        return min(limit, MOST_RECORDS)
 
     def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar | ClientSums:
         if isinstance(total, NoisySum):
@@ -240,3 +255,14 @@ class Publisher:
         if self.trust.noise_terms is not None:
             return clear.records is not None and clear.records <= 0
         return self.trust.guarantee.total_is_public and clear.is_empty()
+
+
+def _log(limit: ClientLimit) -> None:
+    """Name the clients that claim more than they count."""
+    for name, size in limit.over.items():
+        logger.warning(
+            "client %s claims %s records: a sample of %s of them is counted",
+            name,
+            f"{size:,}",
+            f"{limit.most_records:,}",
+        )

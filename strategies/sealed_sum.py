@@ -94,6 +94,7 @@ class SealedSum:
             boxes.left_out | rejected,
             bytes_down=boxes.bytes_down / people,
             bytes_up=boxes.bytes_up / people,
+            limit=told.limit,
         )
 
     def _aggregator(self, exchange: Exchange, terms: ReleaseTerms) -> int:

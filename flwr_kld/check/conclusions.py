@@ -76,8 +76,6 @@ class Conclusions:
         How sure decisions are, over all columns.
     candidates : Mapping[str, Reference] or None
         What clients might have drifted to.
-    most_records : int
-        That a client counts at most; 0 for all.
     """
 
     reference: Reference
@@ -86,7 +84,6 @@ class Conclusions:
     tolerated: dict[str, Tolerated] | None
     alarm: Alarm
     candidates: Mapping[str, Reference] | None
-    most_records: int
     _deciders: dict[str, Decider] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +112,7 @@ class Conclusions:
 
         Numbers that contradict each other decide nothing, in any column.
         """
-        why = measured.contradiction(self.most_records)
+        why = measured.contradiction()
         references = columns_of(self.reference)
         measured_of = dict(zip(references, measured.columns, strict=True))
         found = {name: self._column(name, one, budget, why) for name, one in measured_of.items()}
@@ -169,7 +166,7 @@ class Conclusions:
             candidates=own,
             design_effect=decided.design_effect,
         )
-        drawn_from, counted = measured.estimated(self.most_records)
+        drawn_from, counted = measured.estimated
         decided, note = self._doubt(decided, reading, contradiction)
         return replace(reading, note=note, drawn_from=drawn_from, counted=counted), decided
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
+from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
@@ -30,6 +31,10 @@ class Released:
         Why each client that is not in the sum is not.
     bytes_down, bytes_up : float
         Payload for each client asked, mean.
+    most_records : int
+        That a client counted at most, where that was agreed or left records out; 0 for all.
+    limit : ClientLimit or None
+        What one client counts, where whoever adds up sees it and it is public.
     """
 
     values: NoisyCounts | NoisyScalar | ClientSums
@@ -38,6 +43,8 @@ class Released:
     left_out: dict[Participant, str]
     bytes_down: float
     bytes_up: float
+    most_records: int = 0
+    limit: ClientLimit | None = None
 
 
 @dataclass(frozen=True)
@@ -104,15 +111,15 @@ class Measured:
         """Clients that answered everything that they were asked."""
         return self.asked - len(self.left_out)
 
-    def contradiction(self, most_records: int) -> str | None:
-        """Say what cannot be in the published counts, if clients have at most this many records."""
+    def contradiction(self) -> str | None:
+        """Say what cannot be in the published counts, if clients count what they agreed to."""
         for exchange in self._done:
             values: Sequence[NoisyCounts | ClientSums] = ()
             if not isinstance(exchange.values, NoisyScalar):
                 values = exchange.values.columns
             for column in values:
                 found = (
-                    contradiction(column, exchange.survivors, most_records)
+                    contradiction(column, exchange.survivors, exchange.most_records)
                     if isinstance(column, NoisyCounts)
                     else contradiction_of_sums(column)
                 )
@@ -141,23 +148,18 @@ class Measured:
         """Whose divergence the second half tells of."""
         if self.second is None or not self.witnesses:
             raise ValueError("no second half tells of anybody")
-        by_record = self.parts[-1].by == "record"
-        clients = self.second.survivors if by_record else self.survivors
-        return _population(clients, by_record, self.witnesses[0].deciding.most_records)
+        if self.parts[-1].by == "record":
+            return _population(self.second.survivors, True, self.first.most_records)
+        return _population(self.survivors, False, self.witnesses[0].deciding.most_records)
 
-    def estimated(self, most_records: int) -> tuple[str, str]:
-        """Say whose divergences the first exchange tells of: a population's, and the cohort's own.
-
-        Parameters
-        ----------
-        most_records : int
-            That a client counts at most; 0 for all.
-        """
+    @property
+    def estimated(self) -> tuple[str, str]:
+        """Whose divergences the first exchange tells of: a population's, and the cohort's own."""
         part, clients = self.parts[0], self.first.survivors
         cohort = f"these {clients} clients"
         if part.by == "record":
             cohort = f"half of the records of {cohort}"
-        return _population(clients, part.by == "record", most_records), cohort
+        return _population(clients, part.by == "record", self.first.most_records), cohort
 
     @property
     def traffic(self) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.counts.client_limit import ClientLimit, fair_limit, sampled
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import InvalidReply
@@ -32,6 +34,9 @@ _T = TypeVar("_T")
 
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
+_HELD = 256
+"""Largest vectors of a sum that are held until the limit of a client is known. Any other is below
+one 257th of the records."""
 
 
 class ClientVector(Private):
@@ -258,7 +263,7 @@ class ClearSum(Private):
         What was asked.
     """
 
-    __slots__ = ("_plan", "_values", "clients", "records")
+    __slots__ = ("_plan", "_values", "clients", "limit", "records")
 
     def __init__(self, clients: Iterable[ClientVector | SumVector], plan: QueryPlan) -> None:
         self._values = np.zeros(plan.length, dtype=np.int64)
@@ -266,12 +271,69 @@ class ClearSum(Private):
         """Number of clients in the sum. Public."""
         self.records: int | None = None
         """Number of records, where it is public and came by itself."""
-        for client in clients:
-            if client._values.shape != self._values.shape:  # numpy would spread one cell over all
-                raise InvalidReply("an answer has the wrong shape: one number each is expected")
-            self._values += client._values
-            self.clients += 1
+        self.limit: ClientLimit | None = None
+        """What one client counts, where it is known and public."""
         self._plan = plan
+        for client in clients:
+            self._add(client)
+
+    def _add(self, client: ClientVector | SumVector) -> None:
+        if client._values.shape != self._values.shape:  # numpy would spread one cell over all
+            raise InvalidReply("an answer has the wrong shape: one number each is expected")
+        self._values += client._values
+        self.clients += 1
+
+    @classmethod
+    def of_clients(
+        cls,
+        clients: Iterable[tuple[str, ClientVector]],
+        plan: QueryPlan,
+        guarantee: Guarantee,
+        bits: BitSource,
+        *,
+        most: int = 0,
+    ) -> ClearSum:
+        """Add up vectors one by one; where sizes are public, each client's counts up to a limit.
+
+        A client beyond it counts a uniform sample of its records.
+
+        Parameters
+        ----------
+        clients : Iterable[tuple[str, ClientVector]]
+            Name and vector of each.
+        guarantee : Guarantee
+            Says whether the number of a client's records is public.
+        bits : BitSource
+            For samples.
+        most : int
+            Records of a client that vectors were held to; 0 for none: then it is `fair_limit`.
+        """
+        total = cls((), plan)
+        public = plan.scores is None and guarantee.total_is_public
+        sizes: list[int] = []
+        held: list[tuple[int, int, str, ClientVector]] = []
+        added = 0  # the largest that is held no longer
+        for name, client in clients:
+            total._add(client)
+            if not public:
+                continue
+            size = int(client._values[plan.parts[0]].sum(dtype=np.int64))
+            heapq.heappush(held, (size, len(sizes), name, client))
+            sizes.append(size)
+            if len(held) > _HELD:
+                added = max(added, heapq.heappop(held)[0])
+        if not any(sizes):
+            return total
+        most = most or max(fair_limit(sizes), added)
+        over = {}
+        for size, _, name, client in sorted(held, key=lambda one: one[1]):
+            if size > most:
+                over[name] = size
+                for part in plan.parts:
+                    counts = client._values[part]
+                    total._values[part] += sampled(counts, most, bits) - counts
+        total.limit = ClientLimit(most, min(max(sizes), most), sum(sizes), over)
+        return total
 
     @classmethod
     def of_total(

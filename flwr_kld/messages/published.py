@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, Json
 
 from flwr_kld.codec.model import Model
+from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
@@ -38,6 +39,8 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
         were sealed under.
     private : bool
         False if the noise came from a seed.
+    limit : ClientLimit or None
+        What one client counts, where that is public.
     """
 
     check: str
@@ -46,6 +49,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     values: bytes
     rejected: Json[dict[str, str]]
     private: bool
+    limit: Json[ClientLimit | None]
 
     @classmethod
     def of(
@@ -54,6 +58,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
         published: NoisyCounts | NoisyScalar | ClientSums,
         clients: int,
         rejected: Mapping[str, str],
+        limit: ClientLimit | None,
     ) -> Published:
         """Take what was published."""
         if isinstance(published, NoisyScalar):
@@ -63,7 +68,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
         else:
             values = published.values.astype("<i8").tobytes()
         records = float(published.records)
-        return cls(check, clients, records, values, dict(rejected), published.private)
+        return cls(check, clients, records, values, dict(rejected), published.private, limit)
 
     def counts(self, cells: int) -> NDArray[np.int64]:
         """Return noised counts, shape [cells]."""

@@ -126,14 +126,11 @@ def test_a_lie_in_a_secure_sum_without_shares_decides_nothing(lie, name, shows):
 
 
 @pytest.mark.parametrize("share", [1, 0.5, -1])
-def test_a_client_of_a_plain_sum_that_holds_the_world_decides_nothing(lie, share):
+def test_a_client_of_a_plain_sum_that_claims_the_world_is_one_of_twenty(lie, share):
     lie(counts=of_all(share))
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of())
-    assert report.outcome is Outcome.INCONCLUSIVE
-    reason = report.verdict.reason
-    assert any(
-        words in reason for words in ("the estimate of ", "only known to be at most", "not only")
-    )
+    assert report.outcome is Outcome.DRIFT
+    assert 0.1 < report.reading.estimate < 0.8  # .46 without it, and 2.4 if it were everybody
     limited = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, most_records=100)
     report = limited.check(grid_of())
     assert report.cohort.survivors == 19

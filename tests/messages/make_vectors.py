@@ -14,6 +14,7 @@ from typing import Any
 from messages.vector_forms import GONE, Kind
 
 from flwr_kld.codec.model import Model
+from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.scalar import Scalar
 from flwr_kld.domain.labels import Labels
 from flwr_kld.messages.plan_wire import PlanMessage
@@ -261,6 +262,12 @@ KINDS = {
                 "00f1e2d3c4b5a697", 19, 1900.0,
                 b"".join(n.to_bytes(8, "little", signed=True) for n in (190, 381, -2, 1331)),
                 {"7:0": "NotOpened: the sealed counts are cut short"}, True,
+                ClientLimit(400, 400, 31_800, {"3:0": 30_000}),
+            ),
+            "sums of scores, of which no limit is told": Published(
+                "00f1e2d3c4b5a697", 19, 1900.0,
+                b"".join(n.to_bytes(8, "little", signed=True) for n in (9, 20, 1900, 0, 0)),
+                {}, True, None,
             ),
         },
         {
@@ -271,6 +278,10 @@ KINDS = {
             "reasons as a list": {"rejected": "[]"},
             "a reason that is a number": {"rejected": '{"why":-3}'},
             "counts as a list": {"values": [190, 381, -2, 1331]},
+            "a limit of no records": {
+                "limit": '{"claimed":1,"largest":1,"most_records":0,"over":{}}'
+            },
+            "no word of a limit": {"limit": GONE},
         },
     ),
 }  # fmt: skip
