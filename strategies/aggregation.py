@@ -30,6 +30,11 @@ class Aggregation(Protocol):
         ...
 
     @property
+    def holds_to_limits(self) -> bool:
+        """Whether somebody sees each client's numbers, and holds them to what one may answer."""
+        ...
+
+    @property
     def adds_noise(self) -> bool:
         """Whether sums reach the server with their noise, from an aggregator."""
         ...

@@ -292,6 +292,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             verdict=found.verdict,
             column=found.column,
             columns=found.columns,
+            one_client=measured.one_client,
         )
         costs = delivered(self.trust, parts, measured.summed)
         return Settled(report, report, found.states, costs)

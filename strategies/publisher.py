@@ -14,7 +14,6 @@ from flwr_kld.check.measured import Measured, Released
 from flwr_kld.check.tracing import phase
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.cohort.halves import Part
-from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
@@ -117,9 +116,7 @@ class Publisher:
         why = by_reason(collected.left_out)
         require_clients(collected.total.clients, self.least, "answered", why)
         limit = collected.limit
-        if limit is not None:
-            _log(limit)
-        return Released(
+        released = Released(
             self._released(collected.total),
             asked=len(chosen),
             survivors=collected.total.clients,
@@ -128,7 +125,11 @@ class Publisher:
             bytes_up=collected.bytes_up,
             most_records=limit.most_records if limit is not None and limit.over else exchange.clip,
             limit=limit,
+            holds_to_limits=self.aggregation.holds_to_limits,
         )
+        if (cut := released.one_client.cut) is not None:
+            logger.warning("%s", cut)
+        return released
 
     def measure(
         self,
@@ -255,14 +256,3 @@ class Publisher:
         if self.trust.noise_terms is not None:
             return clear.records is not None and clear.records <= 0
         return self.trust.guarantee.total_is_public and clear.is_empty()
-
-
-def _log(limit: ClientLimit) -> None:
-    """Name the clients that claim more than they count."""
-    for name, size in limit.over.items():
-        logger.warning(
-            "client %s claims %s records: a sample of %s of them is counted",
-            name,
-            f"{size:,}",
-            f"{limit.most_records:,}",
-        )

@@ -149,6 +149,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
                 self.aggregation.name,
                 hides_parts=self.aggregation.hides_parts,
             ),
+            one_client=published.one_client,
             cohort=self._seen(published.asked, published.survivors, by_reason(published.left_out)),
             cost=self._cost(
                 opening,

@@ -177,7 +177,7 @@ class Decider:
         sums = measured.second.values
         if not isinstance(sums, ClientSums):
             raise TypeError("a bound needs sums over clients")
-        return self._by_sums(first, witnesses[0], sums, budget, measured.population)
+        return self._by_sums(first, witnesses[0], sums, budget, measured)
 
     def _by_sums(
         self,
@@ -185,7 +185,7 @@ class Decider:
         witness: Witness,
         sums: ClientSums,
         budget: str,
-        population: str,
+        measured: Measured,
     ) -> Decided:
         """Decide on sums over clients."""
         level, at_once = self.alarm.level, self.alarm.level_at_once
@@ -205,10 +205,13 @@ class Decider:
             ),
             threshold=self.threshold,
             resolution=self.alarm.resolution,
-            population=population,
+            population=measured.population,
+            held=measured.first.holds_to_limits,
         )
         deciding = witness.deciding
-        holds = how_guarantees_hold(deciding.by, deciding.most_records)
+        holds = how_guarantees_hold(
+            deciding.by, deciding.most_records, held=measured.first.holds_to_limits
+        )
         verdict = replace(verdict, holds=holds)
         self._recent = self._recent.with_check(first, bound.spread)
         return Decided(verdict, (self._remembered(budget),), effect)

@@ -15,6 +15,7 @@ from flwr_kld.inference.contradictions import contradiction, contradiction_of_su
 from flwr_kld.inference.witness import Witness
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.scores import MOST_RECORDS
+from flwr_kld.report.one_client import OneClient
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Released:
         That a client counted at most, where that was agreed or left records out; 0 for all.
     limit : ClientLimit or None
         What one client counts, where whoever adds up sees it and it is public.
+    holds_to_limits : bool
+        Whether somebody saw each client's numbers, and held them to what one may answer.
     """
 
     values: NoisyCounts | NoisyScalar | ClientSums
@@ -45,6 +48,28 @@ class Released:
     bytes_up: float
     most_records: int = 0
     limit: ClientLimit | None = None
+    holds_to_limits: bool = True
+
+    @property
+    def one_client(self) -> OneClient:
+        """What a single client may do to these numbers."""
+        limit, held = self.limit, self.holds_to_limits
+        if limit is not None:
+            return OneClient(
+                most_records=limit.most_records,
+                over=limit.over,
+                left_out=1 - limit.counted / limit.claimed,
+                share=limit.largest / limit.counted,
+                held=held,
+            )
+        most = self.most_records
+        share = self.share_of(most, self.survivors) if most and held else None
+        return OneClient(most or None, share=share, held=held)
+
+    def share_of(self, most: int, clients: int) -> float:
+        """Return what fraction a client of so many records holds among usual ones."""
+        others = self.values.records / self.survivors * (clients - 1)
+        return most / (others + most)
 
 
 @dataclass(frozen=True)
@@ -160,6 +185,16 @@ class Measured:
         if part.by == "record":
             cohort = f"half of the records of {cohort}"
         return _population(clients, part.by == "record", self.first.most_records), cohort
+
+    @property
+    def one_client(self) -> OneClient:
+        """What a single client may do to these numbers."""
+        found = self.first.one_client
+        if found.share is None or not self.witnesses or self.second is None:
+            return found
+        most = self.witnesses[0].deciding.most_records
+        deciding = self.first.share_of(most, self.second.survivors)
+        return replace(found, share=max(found.share, deciding))
 
     @property
     def traffic(self) -> tuple[float, float]:

@@ -101,6 +101,10 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     )
     if missing := left_out(cohort.dropouts):
         yield f"left out: {missing}"
+    if report.one_client is not None:
+        yield str(report.one_client)
+        if report.one_client.note:
+            yield report.one_client.note
 
 
 def _limits(report: Report, verdict: Verdict) -> Iterator[str]:

@@ -65,6 +65,7 @@ def decide(
     threshold: float,
     resolution: float,
     population: str,
+    held: bool = True,
 ) -> Verdict:
     """Decide a check.
 
@@ -84,6 +85,8 @@ def decide(
         Nats beyond it that "no drift" has to exclude.
     population : str
         Whose divergence the second half tells of.
+    held : bool
+        Whether clients were held to what one may answer; otherwise all holds if none lies.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def decide(
     limits = outside.limits
     return Verdict(
         outcome=outcome,
-        reason=f"{reason}; this is about {population}",
+        reason=f"{reason}; this is about {population}{'' if held else ', if no client lies'}",
         resolve=resolve,
         threshold=threshold,
         lower_bound=bound.lower,

@@ -118,7 +118,9 @@ class Verdict:
     alarm: OperatingCharacteristic | None = None
 
 
-def how_guarantees_hold(by: Literal["client", "record"], most_records: int) -> dict[str, str]:
+def how_guarantees_hold(
+    by: Literal["client", "record"], most_records: int, *, held: bool = True
+) -> dict[str, str]:
     """Say of each number of a verdict whether it is proven; ``Verdict.holds``.
 
     Parameters
@@ -127,6 +129,8 @@ def how_guarantees_hold(by: Literal["client", "record"], most_records: int) -> d
         What was taken for a draw from the population.
     most_records : int
         That a client counted at most.
+    held : bool
+        Whether clients were held to what one may answer; otherwise all holds if none lies.
     """
     what = "clients" if by == "client" else "records"
     limits = f"asymptotic, nearly exact for many {what} and not proven for few"
@@ -136,6 +140,8 @@ def how_guarantees_hold(by: Literal["client", "record"], most_records: int) -> d
         if by == "client"
         else "proven for records of these clients that are independent draws"
     )
+    if not held:
+        limits, evidence = f"{limits}, if no client lies", f"{evidence}, and if no client lies"
     return {
         **dict.fromkeys(("lower_bound", "upper_limit", "outside", "single_check"), limits),
         "evidence": evidence,

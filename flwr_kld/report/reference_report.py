@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from flwr_kld.report.envelope import Envelope, Protection
+from flwr_kld.report.one_client import OneClient
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class ReferenceReport(Envelope):
         What the reference is made of.
     protection : Protection
         How counts were protected.
+    one_client : OneClient or None
+        How much of the reference a single client can be; None in reports of earlier versions.
     started, guarantee, cohort, cost
         As in `Envelope`.
     """
@@ -43,6 +46,7 @@ class ReferenceReport(Envelope):
 
     reading: Made
     protection: Protection
+    one_client: OneClient | None = None
 
     def __str__(self) -> str:
         promise, made = self.guarantee, self.reading
@@ -50,4 +54,5 @@ class ReferenceReport(Envelope):
             f"reference {made.reference[:12]} from {made.records:.0f} records of {self.cohort}; "
             f"ε = {self.cost.epsilon:.3g} per {promise.unit} ({promise.adjacency}, "
             f"{self.protection.trust})"
+            f"{'; ' + note if (note := self.one_client and self.one_client.note) else ''}"
         )

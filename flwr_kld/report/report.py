@@ -11,6 +11,7 @@ from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.column_report import ColumnReport, in_rank
 from flwr_kld.report.columns_table import columns_text
 from flwr_kld.report.envelope import Envelope, Protection
+from flwr_kld.report.one_client import OneClient
 from flwr_kld.report.reading import Reading
 
 
@@ -54,6 +55,8 @@ class Report(Envelope):
         Of a table: the column that `reading` shows, which moved most.
     columns : dict[str, ColumnReport]
         Of a table: each column, those that moved most first.
+    one_client : OneClient or None
+        How much of the result a single client can be; None in reports of earlier versions.
     started, guarantee, cohort, cost
         As in `Envelope`.
     """
@@ -69,6 +72,7 @@ class Report(Envelope):
     verdict: Verdict | None = None
     column: str | None = None
     columns: dict[str, ColumnReport] = field(default_factory=dict)
+    one_client: OneClient | None = None
 
     def __post_init__(self) -> None:  # files and databases keep no order of names
         object.__setattr__(self, "columns", in_rank(self.columns))
@@ -121,4 +125,5 @@ class Report(Envelope):
             f"{decided}{said}{privacy} per {promise.unit} ({promise.adjacency}, {trust})"
             f"{'' if self.protection.private else ', SEEDED NOISE: NOT PRIVATE'}; "
             f"{self.cohort}, {self.reading.records:.0f} records"
+            f"{'; ' + note if (note := self.one_client and self.one_client.note) else ''}"
         )

@@ -131,6 +131,7 @@ def test_a_client_of_a_plain_sum_that_claims_the_world_is_one_of_twenty(lie, sha
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of())
     assert report.outcome is Outcome.DRIFT
     assert 0.1 < report.reading.estimate < 0.8  # .46 without it, and 2.4 if it were everybody
+    assert report.one_client.over == {f"{LIAR}:0": int(abs(share) * MOST)}
     limited = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, most_records=100)
     report = limited.check(grid_of())
     assert report.cohort.survivors == 19
