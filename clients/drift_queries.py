@@ -6,7 +6,7 @@ only sentences that are free of data values leave the client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from flwr_kld.clients.admission import admit, answering, hold_to_channel
 from flwr_kld.clients.own_records import Loader, OwnRecords, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
-from flwr_kld.clients.sealed_counts import answer_sealed
+from flwr_kld.clients.sealed_counts import CountMember, answer_sealed
 from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.shown_model import hold_to_model, keep_model, model_of
 from flwr_kld.clients.split_counts import answer_split
@@ -115,7 +115,7 @@ def answer_drift_queries(
 def host_drift_queries(
     app: ClientApp,
     records: Loader,
-    hosted: Callable[[Context], Sequence[int]],
+    hosted: Callable[[Context], Iterable[int]],
     domain: Callable[[Context], Domain],
     reference: Reference | str | None = None,
     record_ids: Loader | None = None,
@@ -133,9 +133,9 @@ def host_drift_queries(
     ----------
     records : Callable[[Context, int], Any]
         Loads the raw records of one member.
-    hosted : Callable[[Context], Sequence[int]]
-        The members on this node: numbers that differ between nodes if members are to be told
-        apart across the federation.
+    hosted : Callable[[Context], Iterable[int]]
+        The members on this node, called once a message: numbers that differ between nodes if
+        members are to be told apart across the federation.
     domain : Callable[[Context], Domain]
         What the records of this node's members mean.
     secret : Callable[[Context, int, Selection], bytes], optional
@@ -145,20 +145,25 @@ def host_drift_queries(
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
     own = OwnRecords(records, domain, record_ids, secret)
 
-    def present(context: Context) -> Sequence[int]:
-        return [] if is_aggregator(context) else hosted(context)
-
-    def count(
-        context: Context, member: int, question: Question, cell_of: NDArray[np.int32]
-    ) -> ClientVector:
-        if member not in present(context):
-            raise QueryRefused("this node does not host the client that is asked")
-        admit(context, question, member)
-        return own.count(context, member, question, cell_of)
+    def present(context: Context) -> frozenset[int]:
+        here = () if is_aggregator(context) else hosted(context)
+        return frozenset(map(int, here))
 
     def meant(question: Question, context: Context) -> NDArray[np.int32]:
         hold_to_model(question, context)
         return _agree(question, domain(context), agreed)
+
+    def agree_to_count(trust: str, question: Question, context: Context) -> CountMember:
+        hold_to_channel(question, None, trust)
+        cell_of, here = meant(question, context), present(context)
+
+        def count(member: int) -> ClientVector:
+            if member not in here:
+                raise QueryRefused("this node does not host the client that is asked")
+            admit(context, question, member)
+            return own.count(context, member, question, cell_of)
+
+        return count
 
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
@@ -167,21 +172,22 @@ def host_drift_queries(
             record = message.content.get(QUESTION)
             question = Question.from_config(record if isinstance(record, ConfigRecord) else {})
             keep_model(message.content, context)
-            cell_of = meant(question, context)
-            hold_to_channel(question, None, "trusted")
+            count = agree_to_count("trusted", question, context)
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), [], 0)
         answer = Answer(question.check, question.plan, [], [])
         rows = []
         for member in question.members:
             with answering(answer, member):
-                rows.append(count(context, member, question, cell_of))
+                rows.append(count(member))
         return _reply(message, answer, rows, question.length)
 
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:
         """Say which clients this node hosts."""
-        content = RecordDict({ANSWER: ConfigRecord(Hosted(tuple(present(context))).to_config())})
+        content = RecordDict(
+            {ANSWER: ConfigRecord(Hosted(tuple(sorted(present(context)))).to_config())}
+        )
         return Message(content, reply_to=message)
 
     def agree(terms: SumTerms, context: Context) -> None:
@@ -206,16 +212,12 @@ def host_drift_queries(
     if secure_sum is not None:
         answer_secure_sums(app, agree, contribution, present, secure_sum)
 
-    def agree_to_seal(trust: str, question: Question, context: Context) -> NDArray[np.int32]:
-        hold_to_channel(question, None, trust)
-        return meant(question, context)
-
     if aggregator is not None:
-        answer_sealed(app, partial(agree_to_seal, TRUSTED), count, aggregator)
+        answer_sealed(app, partial(agree_to_count, TRUSTED), aggregator)
     if aggregators is not None:
         if secure_sum is None:
             raise ValueError("aggregators= needs secure_sum=, whose key signs: PinnedByNode()")
-        answer_split(app, partial(agree_to_seal, TWO), count, secure_sum, aggregators)
+        answer_split(app, partial(agree_to_count, TWO), secure_sum, aggregators)
 
 
 def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np.int32]:

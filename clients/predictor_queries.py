@@ -94,7 +94,7 @@ def host_predictor_queries(
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), symbols)
         answer = Answer(question.check, question.plan, [], [])
-        present = [] if is_aggregator(context) else hosted(context)
+        present = frozenset(() if is_aggregator(context) else map(int, hosted(context)))
         for member in dict.fromkeys(question.members):
             with answering(answer, member):
                 if member not in present or member not in queries:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import answering
 from flwr_kld.clients.check_memory import claims_file, use_once
@@ -29,10 +27,10 @@ from flwr_kld.messages.sealing import SealContext, check_public, seal
 
 _USED = "flwr_kld.sealed"
 
-Agree = Callable[[Question, Context], NDArray[np.int32]]
-"""Refuses a question that this node does not mean; returns the cell of each symbol."""
-Count = Callable[[Context, int, Question, NDArray[np.int32]], ClientVector]
+CountMember = Callable[[int], ClientVector]
 """One member's counts, or its refusal."""
+Agree = Callable[[Question, Context], CountMember]
+"""Refuses a question that this node does not mean; returns what counts a member for it."""
 
 
 def sender_name(node: int, member: int) -> str:
@@ -40,15 +38,13 @@ def sender_name(node: int, member: int) -> str:
     return f"{node}:{member}"
 
 
-def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes) -> None:
+def answer_sealed(app: ClientApp, agree: Agree, aggregator: bytes) -> None:
     """Register the handler that seals counts.
 
     Parameters
     ----------
     agree : Agree
         Called before anything is counted.
-    count : Count
-        Called for each member that is asked.
     aggregator : bytes
         The pinned public key; counts are sealed to no other.
 
@@ -69,7 +65,7 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
                 raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
             terms.hold_to(question)
             keep_model(message.content, context)
-            cell_of = agree(question, context)
+            count = agree(question, context)
             # Two boxes of one client would count twice in the sum.
             use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:
@@ -77,7 +73,7 @@ def answer_sealed(app: ClientApp, agree: Agree, count: Count, aggregator: bytes)
         answer, boxes = Answer(question.check, question.plan, [], []), ConfigRecord()
         for member in dict.fromkeys(question.members):
             with answering(answer, member):
-                counts = count(context, member, question, cell_of)
+                counts = count(member)
                 sender = sender_name(context.node_id, member)
                 sealed_for = SealContext.of(question, terms.to_json(), context.run_id, sender)
                 boxes[str(member)] = counts.sealed(partial(seal, pinned, context=sealed_for))

@@ -6,7 +6,7 @@ Between phases a client's secrets rest in the node's own ``Context.state``, whic
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def answer_secure_sums(
     app: ClientApp,
     agree: Callable[[SumTerms, Context], None],
     contribution: Contribution,
-    hosted: Callable[[Context], Sequence[int]],
+    hosted: Callable[[Context], frozenset[int]],
     members: SumMembers,
 ) -> None:
     """Register the two handlers of a secure sum.
@@ -70,7 +70,7 @@ def answer_secure_sums(
         Refuses terms that this node does not mean, before it takes part.
     contribution : Contribution
         Called in the phase in which vectors are masked, and only once a sum.
-    hosted : Callable[[Context], Sequence[int]]
+    hosted : Callable[[Context], frozenset[int]]
         The members on this node.
     members : SumMembers
         How they sign.
@@ -80,7 +80,7 @@ def answer_secure_sums(
     def drift_identity(message: Message, context: Context) -> Message:
         """Say under which names and public keys this node's clients sign, or why not."""
         signers, refused = {}, []
-        for m in hosted(context):
+        for m in sorted(hosted(context)):
             try:
                 name, key = members.name(context, m), members.identity(context, m).public
             except QueryRefused as error:
@@ -154,7 +154,7 @@ class _Turn:
         members: SumMembers,
         agree: Callable[[SumTerms, Context], None],
         contribution: Contribution,
-        hosted: Callable[[Context], Sequence[int]],
+        hosted: Callable[[Context], frozenset[int]],
     ) -> None:
         self._context, self._members = context, members
         self._agree, self._contribution = agree, contribution
@@ -248,7 +248,7 @@ class _Turn:
 
     @cached_property
     def _hosts(self) -> frozenset[int]:
-        return frozenset(self._hosted(self._context))
+        return self._hosted(self._context)
 
     def _begin(self, terms: SumTerms, *, again: bool) -> None:
         """Keep the terms; a sum under other terms is over, for its members answer by these.

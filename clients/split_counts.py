@@ -9,7 +9,7 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.admission import answering
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.clients.sealed_counts import Agree, Count, answered, asked
+from flwr_kld.clients.sealed_counts import Agree, answered, asked
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import QueryRefused
@@ -27,7 +27,6 @@ _USED = "flwr_kld.split"
 def answer_split(
     app: ClientApp,
     agree: Agree,
-    count: Count,
     members: SumMembers,
     aggregators: tuple[bytes, bytes],
 ) -> None:
@@ -37,8 +36,6 @@ def answer_split(
     ----------
     agree : Agree
         Called before anything is counted.
-    count : Count
-        Called for each member that is asked.
     members : SumMembers
         Under which name and key each of them signs.
     aggregators : tuple[bytes, bytes]
@@ -61,7 +58,7 @@ def answer_split(
                 raise QueryRefused("WrongAggregator: the keys to seal to are not those pinned here")
             terms.hold_to(question)
             keep_model(message.content, context)
-            cell_of = agree(question, context)
+            count = agree(question, context)
             # Two parcels of one client would count twice in the sum.
             use_once(context, _USED, question.check, claims_file(context))
         except QueryRefused as error:
@@ -74,7 +71,7 @@ def answer_split(
                 except SecureSumError as error:
                     raise QueryRefused(str(error)) from None
                 sealed_for = SealContext.of(question, terms.to_json(), context.run_id, name)
-                counts = count(context, member, question, cell_of)
+                counts = count(member)
                 vector = counts.noised(
                     None, SystemBits(), counted=terms.counted, columns=question.columns
                 )

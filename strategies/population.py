@@ -48,18 +48,16 @@ class Nodes:
 class HostedClients:
     """Each node hosts many virtual clients: large simulations on few Flower nodes.
 
-    Nodes are asked once which clients they host, and believed: a node that invents clients is none
-    of this simulation's.
+    Nodes are asked in every round which clients they host, and believed: a node that invents
+    clients is none of this simulation's.
 
     Attributes
     ----------
     left_out : dict[int, str]
-        Why nodes are left out that do not say which clients they host, by node; each is asked
-        again when the next round begins.
+        Why nodes are left out that do not say which clients they host, by node.
     """
 
     def __init__(self) -> None:
-        self._hosted: dict[int, tuple[int, ...]] = {}
         self.left_out: dict[int, str] = {}
 
     def present(self, grid: Grid, timeout: float) -> list[Participant]:
@@ -72,9 +70,7 @@ class HostedClients:
         """
         nodes = sorted(grid.get_node_ids())
         self.left_out = {}
-        unknown = [node for node in nodes if node not in self._hosted]
-        if unknown:
-            self._ask(grid, unknown, timeout)
+        hosted = self._ask(grid, nodes, timeout)
         if self.left_out and self.left_out.keys() == set(nodes):
             raise CheckFailed(
                 "no node says which clients it hosts: does its app call host_drift_queries? "
@@ -82,10 +78,11 @@ class HostedClients:
             )
         for node, why in self.left_out.items():
             logger.warning("node %s is left out: %s", node, why)
-        return [Participant(node, m) for node in nodes for m in self._hosted.get(node, ())]
+        return [Participant(node, m) for node in nodes for m in hosted.get(node, ())]
 
-    def _ask(self, grid: Grid, nodes: list[int], timeout: float) -> None:
-        """Learn from each node once; the first reply of a node stands."""
+    def _ask(self, grid: Grid, nodes: list[int], timeout: float) -> dict[int, tuple[int, ...]]:
+        """Learn from each node; the first reply of a node stands."""
+        hosted: dict[int, tuple[int, ...]] = {}
         content = RecordDict({QUESTION: ConfigRecord()})
         asked = [Message(content, node, f"query.{HOSTED_ACTION}", ttl=timeout) for node in nodes]
         silent = set(nodes)
@@ -98,7 +95,8 @@ class HostedClients:
                 self.left_out[node] = failure(reply.error)
                 continue
             try:
-                self._hosted[node] = Hosted.from_config(reply.content.get(ANSWER)).members
+                hosted[node] = Hosted.from_config(reply.content.get(ANSWER)).members
             except InvalidReply as error:
                 self.left_out[node] = f"invalid reply: {error}"
         self.left_out |= dict.fromkeys(sorted(silent), NO_REPLY)
+        return hosted
