@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 from threading import Thread
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,6 +14,9 @@ from flwr_kld._extras import require
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, require_ledger
 from flwr_kld.cli.options import Ledger
 from flwr_kld.cli.output import say
+
+if TYPE_CHECKING:
+    from asyncio import Protocol
 
 TOKEN = "FLWR_KLD_SERVE_TOKEN"
 _STOPPED = (130, 143)
@@ -64,8 +67,8 @@ def serve(
 
     settings = uvicorn.Config(
         Door(site(pages), token=token), log_level="warning", access_log=False, lifespan="off",
-        ws="none", server_header=False, http=Patient(), timeout_graceful_shutdown=3,
-        ssl_certfile=certificate, ssl_keyfile=key,
+        ws="none", server_header=False, http=cast("type[Protocol]", Patient()),
+        timeout_graceful_shutdown=3, ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
     with socket.create_server((address, port), family=_family(address)) as listening:
         Thread(target=pages.warm_up, daemon=True).start()  # the first composition takes seconds
