@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from flwr.serverapp import Grid
@@ -41,6 +42,27 @@ class Aggregation(Protocol):
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Leave out nodes that are connected but are not clients."""
+        ...
+
+    def prepare(
+        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
+    ) -> None:
+        """Find out, before anything is paid for, whether the cohort can be asked.
+
+        Parameters
+        ----------
+        chosen : list[Participant]
+            The cohort.
+        least : int
+            Fewest clients in a sum.
+        keys : Sequence[str]
+            Public keys of the trust model's aggregators, hexadecimal.
+
+        Raises
+        ------
+        CheckFailed
+            If it cannot be.
+        """
         ...
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:

@@ -1,4 +1,4 @@
-"""Which nodes are aggregators: each is asked once, and answers with its public key."""
+"""Which nodes are aggregators: each is asked until it answers, with its public key."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ class Roles:
         self._keys.update(_ask_roles(grid, unknown, timeout))
         return [p for p in present if not self._keys.get(p.node)]
 
+    def require(self, grid: Grid, keys: Iterable[str]) -> None:
+        """Refuse a check if nobody connected holds one of these keys; the error is `holder`'s."""
+        for key in keys:
+            self.holder(grid, key)
+
     def holder(self, grid: Grid, key: str) -> int:
         """Return the connected node that holds a public key, hexadecimal.
 
@@ -45,12 +50,16 @@ class Roles:
 
 
 def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:
-    """Ask nodes for their role; an aggregator's public key, another's empty text."""
+    """Ask nodes for their role; an aggregator's public key, another's empty text.
+
+    An error or silence is no role: such a node is asked again at the next check.
+    """
     content = RecordDict({QUESTION: ConfigRecord()})
     messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
     keys = {}
     for reply in replies(grid, messages, timeout):
         record = reply.content.get(ANSWER) if reply.has_content() else None
         key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
-        keys[reply.metadata.src_node_id] = key if isinstance(key, str) else ""
+        if isinstance(key, str):
+            keys[reply.metadata.src_node_id] = key
     return keys

@@ -229,6 +229,10 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
     def _present(self, grid: Grid) -> list[Participant]:
         return self.aggregation.clients(super()._present(grid), grid, self.timeout)
 
+    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
+        keys = self.trust.aggregator_keys
+        self.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
+
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         super()._recall(ledger, present)
         self._conclusions.recall(ledger, self.budget)

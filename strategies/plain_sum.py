@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
@@ -53,6 +53,11 @@ class PlainSum:
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody: no node has another role."""
         return present
+
+    def prepare(
+        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
+    ) -> None:
+        """Need nobody but the cohort."""
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
         """Send the question, wait, and sum every valid row of counts.

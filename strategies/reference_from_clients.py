@@ -115,6 +115,10 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
     def _present(self, grid: Grid) -> list[Participant]:
         return self.aggregation.clients(super()._present(grid), grid, self.timeout)
 
+    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
+        keys = self.trust.aggregator_keys
+        self.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
+
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
         part = Part(chosen, self.cohort.select())
         flat = Reference.from_counts(self.domain, np.ones(self.domain.size))

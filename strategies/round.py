@@ -191,6 +191,7 @@ class Round(ABC, Generic[Asked, R]):
             self._recall(self.ledger, present)
         chosen = self.cohort.draw(present, self._generator)
         require_clients(len(chosen), self._least, "were drawn into the cohort")
+        self._prepare(grid, chosen)
         return self._draw(chosen, present)
 
     # ------------------------------------------------------------ what differs between rounds
@@ -203,6 +204,15 @@ class Round(ABC, Generic[Asked, R]):
     def _present(self, grid: Grid) -> list[Participant]:
         """Return the clients that are there."""
         return self.population.present(grid, self.timeout)
+
+    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
+        """Find out, before anything is paid for, whether the cohort can be asked.
+
+        Raises
+        ------
+        CheckFailed
+            If it cannot be.
+        """
 
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         """Take up what a ledger remembers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from flwr.app import ConfigRecord, RecordDict
@@ -53,6 +54,15 @@ class SealedSum:
         if self.node is not None:
             return [p for p in present if p.node != self.node]
         return self._roles.clients(present, grid, timeout)
+
+    def prepare(
+        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
+    ) -> None:
+        """Refuse a check whose aggregator is not there."""
+        if self.node is None:
+            self._roles.require(grid, keys)
+        elif self.node not in set(grid.get_node_ids()):
+            raise CheckFailed(f"the aggregator, node {self.node}, is not connected")
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -63,6 +64,7 @@ class SecureSum:
     bits: int = 32
     tolerance: Tolerance = field(default_factory=Tolerance)
     _names: dict[Participant, str] = field(default_factory=dict, repr=False)
+    _refused: dict[Participant, str] = field(default_factory=dict, repr=False)
     _first_use: Roster | None = field(default=None, repr=False)
     _first: _FirstSum | None = field(default=None, repr=False)
 
@@ -80,6 +82,22 @@ class SecureSum:
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody: no node has another role."""
         return present
+
+    def prepare(
+        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
+    ) -> None:
+        """Learn under which names the cohort signs, of those who have not said so yet.
+
+        Raises
+        ------
+        CheckFailed
+            If too few say so.
+        """
+        roster = self._learn(chosen, grid, timeout)
+        known = [p for p in chosen if self._names.get(p) in roster.names]
+        require_clients(
+            len(known), max(least, 2), "can take part in a secure sum", by_reason(self._refused)
+        )
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
         """Run one sum over the cohort.
@@ -102,7 +120,9 @@ class SecureSum:
         first, self._first = self._first, None
         if first is not None and first.check != exchange.follows:
             first = None
-        roster, refused = self._known(exchange) if first is None else (first.roster, first.left_out)
+        roster = self._listed if first is None else first.roster
+        heard = self._refused if first is None else first.left_out
+        refused = {p: heard[p] for p in exchange.chosen if p in heard}
         people = {name: p for p in exchange.chosen if (name := self._names.get(p)) is not None}
         strangers = people.keys() - set(roster.names)
         for name in strangers:
@@ -150,49 +170,50 @@ class SecureSum:
             bytes_up=run.bytes_up / cohort,
         )
 
-    def _known(self, exchange: Exchange) -> tuple[Roster, dict[Participant, str]]:
-        """Learn the names of participants not asked before.
+    @property
+    def _listed(self) -> Roster:
+        """The list of clients.
 
-        Returns
-        -------
-        tuple[Roster, dict[Participant, str]]
-            The list of clients, and why participants would not say how they sign.
+        Raises
+        ------
+        CheckFailed
+            If nobody has said how it signs.
         """
+        if (roster := self.roster or self._first_use) is not None:
+            return roster
+        why = "; ".join(f"{n}: {reason}" for reason, n in by_reason(self._refused).items())
+        raise CheckFailed(
+            "no client takes part in secure sums: "
+            + (why or "give answer_drift_queries(…, secure_sum=…)")
+        )
+
+    def _learn(self, chosen: list[Participant], grid: Grid, timeout: float) -> Roster:
+        """Learn the names of participants that have not said theirs; return the list of clients."""
         self._names, offered = dict(self._names), {}
-        found, refused = _signers(exchange, set(self._names))
+        unknown = [p for p in chosen if p not in self._names]
+        found, self._refused = _signers(unknown, grid, timeout)
         for participant, name, key in found:
             self._names[participant] = name
             offered[name] = key
-        if self.roster is not None:
-            return self.roster, refused
-        if offered:
+        if offered and self.roster is None:
             new = Roster(offered)
             self._first_use = new if self._first_use is None else self._first_use.extended(new)
-        if self._first_use is None:
-            reasons = by_reason(refused).items()
-            why = "; ".join(f"{clients}: {reason}" for reason, clients in reasons)
-            raise CheckFailed(
-                "no client takes part in secure sums: "
-                + (why or "give answer_drift_queries(…, secure_sum=…)")
-            )
-        return self._first_use, refused
+        return self._listed
 
 
 def _signers(
-    exchange: Exchange, known: set[Participant]
+    unknown: list[Participant], grid: Grid, timeout: float
 ) -> tuple[list[tuple[Participant, str, bytes]], dict[Participant, str]]:
     """Ask nodes with unknown participants under which names and keys those sign."""
     asked: dict[int, list[Participant]] = defaultdict(list)
-    for participant in exchange.chosen:
-        if participant not in known:
-            asked[participant.node].append(participant)
+    for participant in unknown:
+        asked[participant.node].append(participant)
     content = RecordDict({QUESTION: ConfigRecord()})
     messages = [
-        Message(content, node, f"query.{IDENTITY_ACTION}", ttl=exchange.timeout)
-        for node in sorted(asked)
+        Message(content, node, f"query.{IDENTITY_ACTION}", ttl=timeout) for node in sorted(asked)
     ]
     found, refused = [], dict[Participant, str]()
-    for reply in replies(exchange.grid, messages, exchange.timeout):
+    for reply in replies(grid, messages, timeout):
         node = reply.metadata.src_node_id
         try:
             told = Signers.from_config(reply.content.get(ANSWER) if reply.has_content() else None)

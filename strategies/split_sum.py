@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +44,12 @@ class SplitSum:
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Leave out aggregators, ours or another's."""
         return self._roles.clients(present, grid, timeout)
+
+    def prepare(
+        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
+    ) -> None:
+        """Refuse a check of which an aggregator is not there."""
+        self._roles.require(grid, keys)
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
         """Ask the cohort for parcels, hand each aggregator its part, and add up their answers.

@@ -127,6 +127,11 @@ class Trust(ABC):
         return self.release_terms
 
     @property
+    def aggregator_keys(self) -> tuple[str, ...]:
+        """Public keys of the aggregators, hexadecimal; none where there are none."""
+        return ()
+
+    @property
     def least_clients(self) -> int:
         """Fewest clients in a sum."""
         return 1

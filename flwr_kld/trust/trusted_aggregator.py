@@ -69,6 +69,11 @@ class TrustedAggregator(CentralNoise):
         """Whether counts are published, not a single number."""
         return not isinstance(self.release, Scalar)
 
+    @property
+    def aggregator_keys(self) -> tuple[str, ...]:
+        """The aggregator's public key, hexadecimal."""
+        return (self.aggregator.hex(),)
+
     def event(self, clients: int) -> PrivacyEvent:
         """Return the aggregator's release of counts; how many clients there are changes nothing.
 

@@ -72,7 +72,7 @@ class TwoAggregators(CentralNoise):
 
     def release_of(self, plan: QueryPlan) -> SplitTerms:
         """Return what clients seal their parts for, and both aggregators are told to do."""
-        seeds, vectors = (key.hex() for key in self.aggregators)
+        seeds, vectors = self.aggregator_keys
         return SplitTerms(
             seeds=seeds,
             vectors=vectors,
@@ -83,6 +83,11 @@ class TwoAggregators(CentralNoise):
             numbers=plan.length,
             scored=plan.scores is not None,
         )
+
+    @property
+    def aggregator_keys(self) -> tuple[str, ...]:
+        """Both aggregators' public keys, hexadecimal."""
+        return tuple(key.hex() for key in self.aggregators)
 
     def event(self, clients: int) -> PrivacyEvent:
         """Return the release of counts: the noise of both, of which one has to suffice."""

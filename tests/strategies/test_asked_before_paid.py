@@ -1,0 +1,130 @@
+"""Who can take part is known before anything is paid for; a failure is forgotten afterwards."""
+
+import pytest
+import sealed_federation
+import split_federation
+from federation import REFERENCE, app_of, grid_of
+from flwr.clientapp import ClientApp
+
+from flwr_kld import Binned, Reference
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.clients import AggregatorKey, FirstUse, host_drift_queries
+from flwr_kld.errors import CheckFailed
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import (
+    Distributed,
+    HostedClients,
+    KLDrift,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+    TwoAggregators,
+)
+
+NODES = 20
+OTHER = AggregatorKey.generate().public
+CLIENTS = set(range(1000, 1000 + NODES))
+SEALER, SPLITTER = sealed_federation.AGGREGATOR, split_federation.SECOND
+
+
+def summed(lose):
+    return grid_of(app_of(secure_sum=FirstUse()), NODES, lose=lose)
+
+
+WAYS = {
+    "plain": (Trusted(0.5), None, lambda lose: grid_of(app_of(), NODES, lose=lose)),
+    "sum": (Trusted(0.5), SecureSum, summed),
+    "shares": (Distributed(0.5, min_survivors=4), SecureSum, summed),
+    "sealed": (
+        TrustedAggregator(0.5, aggregator=sealed_federation.KEY.public),
+        None,
+        lambda lose: sealed_federation.federation(lose=lose),
+    ),
+    "split": (
+        TwoAggregators(0.5, aggregators=split_federation.PAIR),
+        None,
+        lambda lose: split_federation.federation(lose=lose),
+    ),
+}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/l.db")
+    ledger.set_budget(Budget(3.0, 1e-5, 30))
+    return ledger
+
+
+def monitor(way, ledger, **options):
+    trust, kind, _ = WAYS[way]
+    return KLDrift(REFERENCE, trust, aggregation=kind and kind(), ledger=ledger, **options)
+
+
+@pytest.mark.parametrize(
+    ("way", "down"),
+    [
+        ("sum", CLIENTS),
+        ("sum", CLIENTS - {1000}),
+        ("shares", CLIENTS),
+        ("shares", CLIENTS - {1000, 1001, 1002}),
+        ("sealed", {SEALER}),
+        ("split", {SPLITTER}),
+        ("split", {SPLITTER - 1, SPLITTER}),
+    ],
+)
+def test_what_nobody_could_be_asked_costs_nothing_and_may_run_again(way, down, ledger):
+    away = [True]
+    grid = WAYS[way][2](lambda m: away[0] and m.metadata.dst_node_id in down)
+    checks = monitor(way, ledger, timeout=20)
+    with pytest.raises(CheckFailed):
+        checks.check(grid, key="night")
+    entry = ledger.check("night")
+    assert (entry.refused, entry.releases, ledger.spent().epsilon) == (True, (), 0)
+    away[0] = False
+    assert checks.check(grid, key="night").cohort.survivors == NODES
+    assert 0.3 < ledger.spent().epsilon < 0.51  # clients who add more noise than is needed pay less
+
+
+@pytest.mark.parametrize("way", ["sealed", "split"])
+def test_an_aggregator_that_is_not_there_or_holds_another_key_costs_nothing(way, ledger):
+    trust = {
+        "sealed": TrustedAggregator(0.5, aggregator=OTHER),
+        "split": TwoAggregators(0.5, aggregators=(OTHER, split_federation.PAIR[1])),
+    }[way]
+    checks = KLDrift(REFERENCE, trust, ledger=ledger, timeout=20)
+    for grid in (WAYS[way][2](None), InProcessGrid(app_of(), NODES)):
+        with pytest.raises(CheckFailed, match="no connected node holds the aggregator's key"):
+            checks.check(grid, key="night")
+        assert ledger.check("night").refused
+    assert ledger.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_too_few_clients_cost_nothing(way, ledger):
+    checks = monitor(way, ledger, min_clients=NODES + 1)
+    with pytest.raises(CheckFailed):
+        checks.check(WAYS[way][2](None), key="night")
+    assert (ledger.check("night").refused, ledger.spent().epsilon) == (True, 0)
+
+
+DOMAIN = Binned([0.5])
+HOSTS = Reference.from_counts(DOMAIN, [1, 1])
+FORMS = [list, tuple, set, iter, dict.fromkeys, lambda ids: range(len(ids))]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_who_is_hosted_is_looked_at_in_every_check_and_once_a_message(form):
+    members, calls = {node: list(range(3)) for node in (1000, 1001)}, []
+
+    def hosted(context):
+        calls.append(context.node_id)
+        return form(members[context.node_id])
+
+    app = ClientApp()
+    host_drift_queries(app, lambda context, member: [0.1] * 20, hosted, lambda context: DOMAIN)
+    checks, grid = KLDrift(HOSTS, Trusted(1.0), population=HostedClients()), InProcessGrid(app, 2)
+    report = checks.check(grid)
+    assert (report.cohort.asked, report.cohort.survivors, len(calls)) == (6, 6, 4)
+    members[1000], members[1001] = list(range(5)), []
+    report = checks.check(grid)
+    assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (5, 5, {})
