@@ -70,14 +70,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """Risk of one learner in one repeat (or a bound on it), in nats."""
+    """Risk of one learner in one repeat (or a bound on it, which has no mean TV), in nats."""
 
     setting: Setting
     horizon: int
     repeat: int
     method: str
     risk: float
-    mean_tv: float
+    mean_tv: float | None
     uniform: float
 
 
@@ -112,7 +112,7 @@ def risks(setting: Setting, repeat: int, horizons: tuple[int, ...]) -> Iterator[
     longest = max(horizons)
     uniform = float(law @ np.log(law / laws.mean))
 
-    def row(horizon: int, method: str, risk: float, tv: float = math.nan) -> Row:
+    def row(horizon: int, method: str, risk: float, tv: float | None = None) -> Row:
         return Row(setting, horizon, repeat, method, risk, tv, horizon * uniform)
 
     def generator(method: str) -> np.random.Generator:
@@ -156,7 +156,7 @@ def measure(shared: None, task: Configuration) -> Arrays:
     setting = Setting(task["family"], task["K"], task["M"], task["epsilon"])
     return {
         f"{row.horizon} {row.method}": np.array(
-            [row.risk, row.uniform, *([] if math.isnan(row.mean_tv) else [row.mean_tv])]
+            [row.risk, row.uniform, *([] if row.mean_tv is None else [row.mean_tv])]
         )
         for row in risks(setting, task["repeat"], tuple(task["horizons"]))
     }
@@ -169,7 +169,7 @@ def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
         setting = Setting(task["family"], task["K"], task["M"], task["epsilon"])
         for name, (risk, uniform, *tv) in (kept.load(task) or {}).items():
             horizon, method = name.split(maxsplit=1)
-            mean_tv = float(tv[0]) if tv else math.nan
+            mean_tv = float(tv[0]) if tv else None
             rows.append(Row(setting, int(horizon), task["repeat"], method, risk, mean_tv, uniform))
     return rows
 
