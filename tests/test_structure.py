@@ -3,6 +3,7 @@
 import ast
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,13 @@ def test_a_reading_is_found():
 def test_few_modules_are_loose():
     loose = {path.stem for path in PACKAGES["flwr_kld"].glob("*.py")} - {"__init__"}
     assert len(loose) <= LOOSE, sorted(loose)
+
+
+def test_a_folder_of_tests_is_found_before_one_of_the_root_that_has_its_name():
+    """`python -m pytest` has the root on the path as well, behind the tests."""
+    tests = ROOT / "tests"
+    shared = [folder.name for folder in PACKAGES.values() if (tests / folder.name).is_dir()]
+    assert shared
+    for name in shared:
+        found = PathFinder.find_spec(name, [str(tests), str(ROOT)])
+        assert found.submodule_search_locations == [str(tests / name)]

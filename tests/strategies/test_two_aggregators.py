@@ -21,7 +21,6 @@ from split_federation import (
     parts,
     people,
 )
-from strategies.test_server_blindness import ROW, SUMS, appears
 from tables import REFERENCE as OF_TABLE
 from tables import table_app
 
@@ -42,6 +41,7 @@ from flwr_kld.strategies import (
 )
 from flwr_kld.strategies.split_sum import SplitSum
 from flwr_kld.trust.two_aggregators import central_of
+from strategies.test_server_blindness import ROW, SUMS, appears
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
 MODELS = [
