@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -12,6 +13,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.counts.private_counts import (
     LARGEST_CLIENT,
     ClearSum,
+    ClientCounts,
     ClientVector,
     vector_from_wire,
 )
@@ -36,6 +38,9 @@ from flwr_kld.strategies.exchange import (
 )
 from flwr_kld.strategies.replies import replies
 
+logger = logging.getLogger("flwr_kld")
+
+NO_RECORDS = "it has no records"
 _TYPE = f"query.{DRIFT_ACTION}"
 
 
@@ -116,6 +121,8 @@ class _Taken:
         }
         self._check, self._plan = exchange.check, exchange.plan
         self._guarantee = exchange.guarantee
+        # Of a part of its records a small client may well have none.
+        self._tells_sizes = exchange.guarantee.total_is_public and exchange.plan.selection.takes_all
         self._most = exchange.clip or LARGEST_CLIENT
         self.counted: set[Participant] = set()
         self.heard: dict[Participant, str] = {}
@@ -157,6 +164,10 @@ class _Taken:
                 counts = vector_from_wire(row, self._plan, self._guarantee, most=self._most)
             except InvalidReply as error:
                 self.heard[participant] = f"invalid reply: {error}"
+                continue
+            if self._tells_sizes and isinstance(counts, ClientCounts) and counts.is_empty():
+                self.heard[participant] = NO_RECORDS
+                logger.warning("client %s has no records", participant)
             else:
                 self.counted.add(participant)
                 yield str(participant), counts

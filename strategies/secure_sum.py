@@ -120,6 +120,8 @@ class SecureSum:
         first, self._first = self._first, None
         if first is not None and first.check != exchange.follows:
             first = None
+        if first is None and not any(p in self._names for p in exchange.chosen):
+            self._learn(exchange.chosen, exchange.grid, exchange.timeout)
         roster = self._listed if first is None else first.roster
         heard = self._refused if first is None else first.left_out
         refused = {p: heard[p] for p in exchange.chosen if p in heard}

@@ -179,6 +179,10 @@ class ClientCounts(ClientVector):
         values = np.frombuffer(row, dtype="<i4").astype(np.int32)
         return cls(values, cells=cells, most=most, parts=parts)
 
+    def is_empty(self) -> bool:
+        """Whether there is no record; says something only where their number is public."""
+        return not self._values.any()
+
     def scored(
         self, scores: tuple[Scores, ...], guarantee: Guarantee, bits: BitSource
     ) -> ClientScores:

@@ -1,0 +1,32 @@
+"""A client without records, such as a file of a header only, has not answered."""
+
+import pytest
+from federation import REFERENCE, app_of, basket, grid_of
+
+from flwr_kld.errors import CheckFailed
+from flwr_kld.strategies import KLDrift, Trusted
+
+
+def some_without(*nodes):
+    def records(context):
+        return [] if context.node_id in nodes else basket(context)
+
+    return grid_of(app_of(records), 4)
+
+
+def test_it_is_left_out_and_said(caplog):
+    report = KLDrift(REFERENCE, Trusted(1.0)).check(some_without(1002))
+    assert (report.cohort.asked, report.cohort.survivors) == (4, 3)
+    assert report.cohort.dropouts == {"it has no records": 1}
+    assert "client 1002:0 has no records" in caplog.text
+
+
+def test_it_does_not_count_among_the_fewest():
+    with pytest.raises(CheckFailed, match="it has no records"):
+        KLDrift(REFERENCE, Trusted(1.0), min_clients=4).check(some_without(1002))
+
+
+def test_where_sizes_are_hidden_nothing_is_said_of_it():
+    trust = Trusted(1.0, adjacency="add-remove")
+    report = KLDrift(REFERENCE, trust).check(some_without(1002))
+    assert (report.cohort.survivors, report.cohort.dropouts) == (4, {})
