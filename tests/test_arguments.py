@@ -9,7 +9,18 @@ import pytest
 
 from flwr_kld.arguments import real, several, text, whole
 
-NO_NUMBERS = [None, "1", b"1", True, np.True_, 1j, Decimal(1), [1], np.ones(1), np.timedelta64(1)]
+NO_NUMBERS = [
+    None,
+    "1",
+    b"1",
+    True,
+    np.True_,
+    1j,
+    Decimal(1),
+    [1],
+    np.ones(1),
+    np.timedelta64(1, "s"),
+]
 NOT_FINITE = [math.nan, math.inf, -math.inf, np.float32("nan"), np.float64("inf")]
 
 

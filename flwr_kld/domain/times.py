@@ -27,8 +27,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _HOUR = 3_600_000_000
 """Microseconds."""
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-"""0001-01-01 and 9999-12-31, in days from 1970."""
+_FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
+"""Units of times, of which so many make a microsecond."""
+_YEARS = "0001-01-01", "9999-12-31T23:59:59.999999"
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +144,9 @@ def _times_in(column: Column) -> NDArray[np.datetime64]:
     """Read values as times, NaT where they are none; datetime64 [us], shape [records]."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "M":
         held = np.ma.getdata(column)
-        days = held.astype("M8[D]").astype(np.int64)
-        known = (days >= _FIRST_DAY) & (days <= _LAST_DAY) & ~masked_in(column)
-        return np.where(known, held, np.datetime64("NaT")).astype("M8[us]")
+        times = _in_microseconds(held)
+        times[masked_in(column)] = "NaT"
+        return times
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         distinct, place = np.unique(np.ma.getdata(column), return_inverse=True)
         times = _from_values(distinct.tolist())[place]
@@ -153,6 +154,19 @@ def _times_in(column: Column) -> NDArray[np.datetime64]:
         times = _from_values(values_in(column))
     times[masked_in(column)] = "NaT"
     return times
+
+
+def _in_microseconds(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Convert times, NaT outside of the years 1 to 9999: NumPy may raise for those."""
+    (unit, count), number = np.datetime_data(times.dtype), times.view(np.int64)
+    there, found = ~np.isnat(times), np.full(len(times), "NaT", dtype="M8[us]")
+    if unit in _FINER:  # all of them are in some centuries around 1970
+        found[there] = (number[there] // (_FINER[unit] // count)).view("M8[us]")
+    elif unit != "generic":  # which is NaT and nothing else
+        first, last = (np.datetime64(end).astype(times.dtype).astype(np.int64) for end in _YEARS)
+        there &= (number >= first) & (number <= last)
+        found[there] = times[there].astype("M8[us]")
+    return found
 
 
 def _from_values(values: list[Any]) -> NDArray[np.datetime64]:

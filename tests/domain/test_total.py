@@ -76,7 +76,7 @@ class _Names(enum.StrEnum):
 ODD: list[Any] = [
     np.str_("red"), np.int8(-3), np.uint64(2**64 - 1), np.float16(7), np.longdouble(1) / 3,
     np.float32("nan"), np.complex64(7), np.datetime64("NaT"), np.datetime64("2024-01-01"),
-    np.timedelta64(7, "s"), np.timedelta64("NaT"), np.bool_(True), np.ma.masked,
+    np.timedelta64(7, "s"), np.timedelta64("NaT", "s"), np.bool_(True), np.ma.masked,
     np.array(7), np.array([7]), np.array([[1, 2], [3, 4]]), np.array([], dtype="U1"),
     _Hostile(), _Infinite(), _OddFloat(7), _OddFloat("nan"), NAType(), _Names.RED,
     Decimal("sNaN"), Decimal("1e999999"), Decimal(7), fractions.Fraction(10**400, 3),
@@ -162,7 +162,7 @@ def test_one_odd_record_may_change_the_columns_type_but_no_other_symbol(
 def test_what_is_missing_and_what_is_merely_other() -> None:
     missing = [
         None, float("nan"), np.float32("nan"), complex("nan"), Decimal("nan"), Decimal("sNaN"),
-        np.datetime64("NaT"), np.timedelta64("NaT"), np.ma.masked, NAType(),
+        np.datetime64("NaT"), np.timedelta64("NaT", "s"), np.ma.masked, NAType(),
     ]  # fmt: skip
     other = ["blue", "", 8, 7.5, [7], {}, b"blue", _Hostile(), object(), np.array([7]), ("red",)]
     assert COLOURS.encode([b"red", b"\xff"]).tolist() == [0, 4]
