@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo study studies bench test test-slow test-deployment test-postgres fuzz check docs release test-lowest clean
+.PHONY: demo study studies bench test test-portable test-slow test-deployment test-postgres fuzz check docs release test-lowest clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -35,6 +35,17 @@ studies: study
 # minutes is marked slow.
 test: $(VENV)/ready
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+# The same on other processors: without AVX-512, without AVX2, and with other kernels of linear algebra. An hour.
+test-portable: $(VENV)/ready
+	for processor in no-avx512 no-avx2 Prescott Haswell; do \
+		case $$processor in \
+			no-avx512) setting="NPY_DISABLE_CPU_FEATURES=X86_V4 AVX512_ICL AVX512_SPR" ;; \
+			no-avx2) setting="NPY_DISABLE_CPU_FEATURES=X86_V3 X86_V4 AVX512_ICL AVX512_SPR" ;; \
+			*) setting="OPENBLAS_CORETYPE=$$processor" ;; \
+		esac; \
+		echo "$$setting"; env "$$setting" $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS) || exit; \
+	done
 
 # What `make test` leaves out: long Monte Carlo, every pattern of dropouts, real deployments.
 test-slow: $(VENV)/ready
