@@ -8,6 +8,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,7 +40,7 @@ def in_processes(
 ) -> Iterator[Result]:
     """Do the work for each item, in so many processes, and yield the results in order."""
     threads = {"initializer": threadpool_limits, "initargs": (1,)}  # processes share the cores
-    with ProcessPoolExecutor(workers, **threads) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), **threads) as pool:
         jobs = [pool.submit(work, item) for item in items]
         for job in track(jobs, description=what):
             yield job.result()

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -270,7 +271,8 @@ def main() -> None:
     for name, part in PARTS.items():
         console.print(f"{name}: {part:.1%} drifted, {world().divergence(part):.3f} nats")
     years, found = range(1, options.years + 1), []
-    with ProcessPoolExecutor(options.workers) as pool, Progress(console=console) as progress:
+    pool = ProcessPoolExecutor(options.workers, get_context("spawn"))
+    with pool, Progress(console=console) as progress:
         jobs = [pool.submit(year_with_and_without, year) for year in years]
         half = years[: max(options.years // 2, 1)]
         jobs += [pool.submit(year_at_the_threshold, year, boundary) for year in half]
