@@ -1,10 +1,6 @@
 """Shorthands for charges and spends in tests."""
 
 import json
-import os
-import sys
-import traceback
-from collections.abc import Callable
 
 import sqlalchemy as sa
 from accounting.conftest import NOW
@@ -64,27 +60,6 @@ def stored(connection):
     """The sums as they are kept."""
     rows = connection.execute(sa.select(sums.sums)).all()
     return {row[:4]: sums.unpack_tally(row.packed).tolist() for row in rows}
-
-
-def forked(work: Callable[[], None]) -> int:
-    """Run `work` in a process of its own; it inherits what is imported."""
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        work()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
-def joined(*pids: int) -> list[int]:
-    """Exit codes; a negative one is a signal."""
-    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
 
 
 def spent(ledger, now=NOW):

@@ -12,8 +12,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from accounting.books import REPORT, alter, ask, forked, joined
+from accounting.books import REPORT, alter, ask
 from accounting.conftest import NOW
+from forks import forked, joined
 
 from flwr_kld.accounting import Budget, Ledger, database
 from flwr_kld.accounting.errors import LedgerUnavailable

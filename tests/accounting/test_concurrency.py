@@ -4,8 +4,9 @@ import os
 import time
 from collections import Counter
 
-from accounting.books import REPORT, ask, forked, joined
+from accounting.books import REPORT, ask
 from accounting.conftest import NOW
+from forks import forked, joined
 
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished

@@ -8,8 +8,9 @@ from collections import Counter
 
 import pytest
 import sqlalchemy as sa
-from accounting.books import CRASHED, REPORT, SILENCE, ask, forked, joined, stored
+from accounting.books import CRASHED, REPORT, SILENCE, ask, stored
 from accounting.conftest import NOW
+from forks import forked, joined
 
 from flwr_kld.accounting import Ledger, sums
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished

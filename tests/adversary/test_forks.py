@@ -2,7 +2,7 @@
 
 import pytest
 from federation import REFERENCE, app_of, grid_of
-from privacy.forks import in_a_fork
+from forks import in_a_fork
 from sealed_federation import KEY, federation
 
 from flwr_kld.clients import FirstUse

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from federation import REFERENCE, grid_of
-from privacy.forks import in_a_fork
+from forks import in_a_fork
 
 from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.strategies import KLDrift, Trusted

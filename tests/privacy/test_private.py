@@ -12,9 +12,9 @@ import pprint
 import numpy as np
 import pytest
 import rich
+from forks import in_a_fork
 from integral.laws import finite_base
 from numbered import Numbered
-from privacy.forks import in_a_fork
 from rich.console import Console
 from secure_aggregation.summing import EASY, Sum, people, session_of
 from splitting import Actors

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from accounting.books import forked, joined
+from forks import forked, joined
 from killed_predictor import NODES, REMEMBERED, mixture, run
 
 from flwr_kld.accounting import Budget, Ledger

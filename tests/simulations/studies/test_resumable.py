@@ -1,11 +1,13 @@
 """A study that is stopped, killed or disturbed ends with the results of one that was not."""
 
 import json
-import multiprocessing
+import os
+import signal
 import time
 
 import numpy as np
 import pytest
+from forks import forked, joined
 from rich.console import Console
 
 from flwr_kld.simulations.studies import resumable
@@ -125,14 +127,12 @@ def slow(folder):
 def test_a_run_that_is_killed_ten_times_ends_as_one_that_is_not(tmp_path):
     """With SIGKILL, after 1 to 19 further results: in the lock, while it computes or writes."""
     tasks = [{"study": "sums", "size": n} for n in range(1, 40)]
-    start = multiprocessing.get_context("fork").Process
     rng = np.random.default_rng(0)
     for _ in range(10):
-        process = start(target=slow, args=(tmp_path / "killed",))
-        process.start()
+        process = forked(lambda: slow(tmp_path / "killed"))
         time.sleep(float(rng.uniform(0.005, 0.1)))
-        process.kill()
-        process.join()
+        os.kill(process, signal.SIGKILL)
+        joined(process)
     with Kept(tmp_path / "killed").held():  # the lock died with its holder
         assert run(tmp_path / "killed", tasks) == run(tmp_path / "whole", tasks)
 

@@ -2,13 +2,15 @@
 
 import csv
 import json
-import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from forks import forked, joined
 
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.simulations.studies.priest_kld import study
@@ -141,11 +143,10 @@ def test_a_study_that_is_killed_ten_times_ends_with_the_same_tables(tmp_path, sm
     rng = np.random.default_rng(0)
     arguments = [*SMOKE, "--out", str(tmp_path)]
     for _ in range(10):
-        process = multiprocessing.get_context("fork").Process(target=study.main, args=[arguments])
-        process.start()
+        process = forked(lambda: study.main(arguments))
         time.sleep(float(rng.uniform(0.2, 8)))
-        process.kill()
-        process.join()
+        os.kill(process, signal.SIGKILL)
+        joined(process)
     study.main(arguments)
     assert tables(tmp_path) == tables(smoke)
 
