@@ -1,4 +1,4 @@
-"""Which nodes are aggregators: each is asked until it answers, with its public key."""
+"""Which nodes are aggregators: each is asked once, and again if an aggregator is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Roles:
     """What nodes said of themselves. A wrong answer costs a check, no more."""
 
     def __init__(self) -> None:
-        self._keys: dict[int, str] = {}
+        self._keys: dict[int, str | None] = {}
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Leave out aggregators, ours or another's; ask nodes that were not asked before."""
@@ -26,9 +26,17 @@ class Roles:
         return [p for p in present if not self._keys.get(p.node)]
 
     def require(self, grid: Grid, keys: Iterable[str]) -> None:
-        """Refuse a check if nobody connected holds one of these keys; the error is `holder`'s."""
-        for key in keys:
-            self.holder(grid, key)
+        """Refuse a check if nobody connected holds one of these keys; the error is `holder`'s.
+
+        Nodes that answered with an error are asked again at the next check then: most are clients,
+        whose apps know of no roles, but one may be the aggregator that is missing.
+        """
+        try:
+            for key in keys:
+                self.holder(grid, key)
+        except CheckFailed:
+            self._keys = {node: key for node, key in self._keys.items() if key is not None}
+            raise
 
     def holder(self, grid: Grid, key: str) -> int:
         """Return the connected node that holds a public key, hexadecimal.
@@ -49,17 +57,13 @@ class Roles:
         return ours[-1]  # a node that came back under a new id was heard last
 
 
-def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:
-    """Ask nodes for their role; an aggregator's public key, another's empty text.
-
-    An error or silence is no role: such a node is asked again at the next check.
-    """
+def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str | None]:
+    """Ask nodes for their role: an aggregator's public key, empty for another, None for errors."""
     content = RecordDict({QUESTION: ConfigRecord()})
     messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
-    keys = {}
+    keys: dict[int, str | None] = {}
     for reply in replies(grid, messages, timeout):
         record = reply.content.get(ANSWER) if reply.has_content() else None
         key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
-        if isinstance(key, str):
-            keys[reply.metadata.src_node_id] = key
+        keys[reply.metadata.src_node_id] = key if isinstance(key, str) else None
     return keys

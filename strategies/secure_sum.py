@@ -39,6 +39,9 @@ class _FirstSum:
     left_out: dict[Participant, str]
 
 
+_STRANGER = "not in the server's roster"
+
+
 @dataclass
 class SecureSum:
     """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020: ``secure_aggregation``.
@@ -94,10 +97,11 @@ class SecureSum:
             If too few say so.
         """
         roster = self._learn(chosen, grid, timeout)
-        known = [p for p in chosen if self._names.get(p) in roster.names]
-        require_clients(
-            len(known), max(least, 2), "can take part in a secure sum", by_reason(self._refused)
-        )
+        signs = [p for p in chosen if p in self._names]
+        strangers = [p for p in signs if self._names[p] not in roster.names]
+        why = self._refused | dict.fromkeys(strangers, _STRANGER)
+        able = len(signs) - len(strangers)
+        require_clients(able, max(least, 2), "can take part in a secure sum", by_reason(why))
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
         """Run one sum over the cohort.
@@ -128,7 +132,7 @@ class SecureSum:
         people = {name: p for p in exchange.chosen if (name := self._names.get(p)) is not None}
         strangers = people.keys() - set(roster.names)
         for name in strangers:
-            refused[people.pop(name)] = "not in the server's roster"
+            refused[people.pop(name)] = _STRANGER
         counts = exchange.plan.scores is None
         counted = counts and noise is not None and noise.guarantee.total_is_public
         # A pinned list is known to clients: some 100 bytes a client are not sent to each of them.
