@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,7 +64,7 @@ class Reference:
         if not np.isfinite(p).all() or (p < 0).any():
             raise ValueError("reference probabilities must be finite and non-negative")
         for name, part in self._parts.items():
-            total = p[part].sum()
+            total = _sum(p[part])
             if abs(total - 1) > 1e-6:
                 raise ValueError(
                     f"reference probabilities{name} sum to {total:.6g}, not 1: "
@@ -265,10 +266,19 @@ def _normalised(domain: Domain, counts: NDArray[np.float64]) -> NDArray[np.float
         return counts  # refused by its shape
     parts = counts.copy()
     for part in domain.parts:
-        if not parts[part].sum() > 0:
+        total = _sum(parts[part])
+        if not total > 0:
             raise ValueError(_BAD_COUNTS)
-        parts[part] /= parts[part].sum()
+        parts[part] /= total
     return parts
+
+
+def _sum(numbers: NDArray[np.float64]) -> float:
+    """Return the exact sum, rounded once: the same on every processor, as fingerprints are."""
+    try:
+        return math.fsum(numbers.tolist())
+    except OverflowError:
+        return math.inf
 
 
 def _joined(table: Table, counts: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
