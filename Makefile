@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo study studies bench test test-portable test-slow test-deployment test-postgres fuzz check docs release test-lowest clean
+.PHONY: demo study studies bench test test-portable test-slow test-deployment test-postgres fuzz check docs release test-lowest test-flower clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -36,15 +36,15 @@ studies: study
 test: $(VENV)/ready
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-# The same on other processors: without AVX-512, without AVX2, and with other kernels of linear algebra. An hour.
+# The same as other processors compute: NumPy without AVX-512 and without AVX2, OpenBLAS's kernels for the
+# oldest and for most processors. `make test-portable TESTS=tests/domain` for fewer tests.
+PROCESSORS := 'NPY_DISABLE_CPU_FEATURES=X86_V4 AVX512_ICL AVX512_SPR' \
+	'NPY_DISABLE_CPU_FEATURES=X86_V3 X86_V4 AVX512_ICL AVX512_SPR' \
+	OPENBLAS_CORETYPE=Prescott OPENBLAS_CORETYPE=Haswell
 test-portable: $(VENV)/ready
-	for processor in no-avx512 no-avx2 Prescott Haswell; do \
-		case $$processor in \
-			no-avx512) setting="NPY_DISABLE_CPU_FEATURES=X86_V4 AVX512_ICL AVX512_SPR" ;; \
-			no-avx2) setting="NPY_DISABLE_CPU_FEATURES=X86_V3 X86_V4 AVX512_ICL AVX512_SPR" ;; \
-			*) setting="OPENBLAS_CORETYPE=$$processor" ;; \
-		esac; \
-		echo "$$setting"; env "$$setting" $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS) || exit; \
+	for processor in $(PROCESSORS); do \
+		echo "$$processor"; \
+		env "$$processor" $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS) || exit; \
 	done
 
 # What `make test` leaves out: long Monte Carlo, every pattern of dropouts, real deployments.
@@ -98,6 +98,14 @@ test-lowest: $(VENV)/ready
 		$(BIN)/uv pip install --quiet --python $$environment/bin/python --resolution $$versions --editable '.[dev]' && \
 		$$environment/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS) || exit; \
 	done
+
+# The fast tests with another Flower. It alone is exchanged: an index may not have what it asks for.
+FLOWER ?= 1.42.0
+test-flower: $(VENV)/ready
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) build/flower
+	$(BIN)/uv pip install --quiet --python build/flower/bin/python --editable '.[dev]'
+	$(BIN)/uv pip install --quiet --python build/flower/bin/python --no-deps flwr==$(FLOWER)
+	build/flower/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .
