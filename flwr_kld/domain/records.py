@@ -97,8 +97,8 @@ def _on_own_clock(series: nw.Series[Any], utc: NDArray[Any]) -> NDArray[Any]:
 
     polars panics at such a time, and takes the process with it.
     """
-    tick = np.timedelta64(1, np.datetime_data(utc.dtype)[0])
-    days = utc.view(np.int64) // int(np.timedelta64(1, "D") / tick)  # NumPy may raise for some
+    ticks = np.timedelta64(1, "D") // np.array(1, f"m8[{np.datetime_data(utc.dtype)[0]}]")
+    days = utc.view(np.int64) // ticks  # NumPy may raise for some
     sound = (days > -_TIME_ZONE_DAYS) & (days < _TIME_ZONE_DAYS)
     local = series.filter(sound.tolist()).dt.replace_time_zone(None).to_numpy()
     times = np.full(len(utc), "NaT", dtype=local.dtype)

@@ -161,7 +161,8 @@ def _in_microseconds(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     (unit, count), number = np.datetime_data(times.dtype), times.view(np.int64)
     there, found = ~np.isnat(times), np.full(len(times), "NaT", dtype="M8[us]")
     if unit in _FINER:  # all of them are in some centuries around 1970
-        found[there] = (number[there] // (_FINER[unit] // count)).view("M8[us]")
+        whole, rest = np.divmod(number[there], _FINER[unit])
+        found[there] = (whole * count + rest * count // _FINER[unit]).view("M8[us]")
     elif unit != "generic":  # which is NaT and nothing else
         first, last = (np.datetime64(end).astype(times.dtype).astype(np.int64) for end in _YEARS)
         there &= (number >= first) & (number <= last)
