@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,8 @@ from flwr_kld.report.reading import Reading
 
 Tolerated = tuple[float, float]
 """Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
+
+logger = logging.getLogger("flwr_kld")
 
 
 @dataclass(frozen=True)
@@ -102,9 +105,13 @@ class Conclusions:
         return tuple(decider.recent for decider in self._deciders.values())
 
     def recall(self, ledger: Ledger, budget: str) -> None:
-        """Take up what a ledger remembers."""
-        for decider in self._deciders.values():
-            decider.recall(ledger, budget)
+        """Take up what a ledger remembers; say so if it does not count any more."""
+        counts = [decider.recall(ledger, budget) for decider in self._deciders.values()]
+        if not all(counts):
+            logger.warning(
+                "evidence over checks begins anew: another version of flwr-kld gathered what the "
+                "ledger keeps. Single checks decide as before."
+            )
 
     @one_thread()
     def conclude(self, measured: Measured, budget: str) -> Concluded:

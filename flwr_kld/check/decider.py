@@ -34,9 +34,8 @@ again for the fraction outside the reference; the rest is the detector's. A chec
 has little use for that."""
 _ALIKE = 0.1
 """Part by which cohorts may differ in size without another forecast."""
-_EVIDENCE = 3
-"""Version of the fields that evidence is remembered under. A new field of `Alarm` joins them, and
-restarts all evidence, only if evidence that was gathered without it does not count with it."""
+_EVIDENCE = 1
+"""Version of what is remembered. Another begins evidence anew: what was gathered does not count."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +154,17 @@ class Decider:
         """What the last checks published."""
         return self._recent
 
-    def recall(self, ledger: Ledger, budget: str) -> None:
-        """Take up the evidence and the checks that a ledger remembers."""
+    def recall(self, ledger: Ledger, budget: str) -> bool:
+        """Take up what a ledger remembers; False if another version gathered it: it is dropped."""
         found = ledger.state(self._name(budget))
-        if found is not None:
-            self._version = found.version
-            self._detector = EDetector.restore(found.value["evidence"])
-            self._recent = RecentChecks.from_json(found.value["recent"])
+        if found is None:
+            return True
+        self._version = found.version
+        if found.value["version"] != _EVIDENCE:
+            return False
+        self._detector = EDetector.restore(found.value["evidence"])
+        self._recent = RecentChecks.from_json(found.value["recent"])
+        return True
 
     def decide(self, measured: Measured, budget: str, contradiction: str | None) -> Decided:
         """Return the verdict of one check, and the evidence after it.
@@ -252,7 +255,11 @@ class Decider:
         return self._known[1]
 
     def _remembered(self, budget: str) -> Remembered:
-        kept = {"evidence": self._detector.state(), "recent": self._recent.to_json()}
+        kept = {
+            "version": _EVIDENCE,
+            "evidence": self._detector.state(),
+            "recent": self._recent.to_json(),
+        }
         remembered = Remembered(self._name(budget), kept, self._version)
         self._version += 1
         return remembered
@@ -260,7 +267,6 @@ class Decider:
     def _name(self, budget: str) -> str:
         """Evidence adds up under one reference, θ, threshold and alarm."""
         against = {
-            "version": _EVIDENCE,
             "reference": self.reference.fingerprint,
             "theta": self.theta,
             "threshold": self.threshold,

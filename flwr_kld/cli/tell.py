@@ -69,7 +69,7 @@ class Listeners:
         if self.alerts is not None:
             try:
                 tell_people(self.alerts, self.ledger, self.population, self.slots)
-            except (LedgerError, ValueError) as error:
+            except (LedgerError, ValueError, ImportError) as error:
                 complain(f"nobody was told: {error}")
 
 
@@ -78,7 +78,7 @@ def latest_state(ledger: str, population: str) -> MonitorState:
     try:
         reports = map(report_of, existing_ledger(ledger).newest_first(population))
         return MonitorState(population, next(filter(None, reports), None))
-    except (LedgerError, ValueError):
+    except (LedgerError, ValueError, ImportError):
         return MonitorState(population)
 
 

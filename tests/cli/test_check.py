@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -297,3 +298,10 @@ def test_people_read_the_decision_first(cli, url, flower_app, settled):
     assert "what would resolve it: ask twice as many clients" in text
     assert "lower bound: the population's is at least 0.050, with probability 95 %" in text
     assert "0.5 of 1 left in the window" in text
+
+
+def test_a_driver_that_is_missing_is_said_once(cli, flower_app, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    result = cli("check", flower_app, "--ledger", "postgresql://localhost/drift")
+    assert result.exit_code == 4
+    assert result.output.count("flwr-kld[postgres]") == 1

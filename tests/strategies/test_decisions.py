@@ -12,6 +12,7 @@ from flwr.app import ArrayRecord
 from flwr_kld import Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
+from flwr_kld.check import decider
 from flwr_kld.check.decider import Decider
 from flwr_kld.clients import AggregatorKey, FirstUse, aggregate_drift_checks
 from flwr_kld.errors import CheckFailed
@@ -161,7 +162,7 @@ def remembered_as(alarm=ALONE, **changed):
 def test_evidence_outlives_a_new_field_of_the_alarm():
     assert remembered_as(Later(horizon=1)) == remembered_as(Alarm(horizon=1))
     # What this version keeps, the next ones find.
-    assert remembered_as(Alarm()) == "default/alarm/221689bb9de4fb01"
+    assert remembered_as(Alarm()) == "default/alarm/e1ef44c0e42b9749"
 
 
 def test_evidence_adds_up_only_under_what_it_was_gathered_for():
@@ -346,3 +347,18 @@ def test_what_checks_published_outlives_a_restart(ledger):
     again._conclusions.recall(ledger, "default")
     assert len(again._conclusions.recent[0].checks) == 1
     assert again._conclusions.recent == first._conclusions.recent
+
+
+def test_evidence_that_another_version_gathered_is_dropped_and_said_once(
+    ledger, monkeypatch, caplog
+):
+    def night():
+        monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
+        monitor.check(grid())
+        return monitor
+
+    night()
+    monkeypatch.setattr(decider, "_EVIDENCE", 2)
+    for nights in (1, 2):
+        assert len(night()._conclusions.recent[0].checks) == nights
+        assert caplog.text.count("evidence over checks begins anew") == 1
