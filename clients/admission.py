@@ -38,17 +38,6 @@ def admit(
 
     To be called once for each member and check, after the question was understood and before
     anything is counted or any key is made.
-
-    Parameters
-    ----------
-    noise : NoiseTerms or None
-        The share that the client adds, with its clip of the vector.
-
-    Raises
-    ------
-    QueryRefused
-        The guard's reason, or that its file cannot be used; or that the run is a simulation, and
-        must not spend what real checks need.
     """
     require_no_sample(context)
     guard = guard_of(context)
@@ -67,13 +56,7 @@ def stricter(context: Context, policy: ClientPolicy) -> ClientPolicy:
 
 
 def guard_of(context: Context) -> Guard | None:
-    """Return the node's guard, or None if its operator configured none.
-
-    Raises
-    ------
-    QueryRefused
-        If a guard is configured and cannot be used: without its limits nothing is answered.
-    """
+    """Return the node's guard, or None if its operator configured none."""
     place = context.node_config.get(NODE_CONFIG, os.environ.get(ENVIRONMENT))
     if place is None:
         return None
@@ -96,20 +79,7 @@ def account(context: Context, member: int) -> str:
 
 
 def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) -> None:
-    """Refuse a question whose claims are not what this way of answering delivers.
-
-    Parameters
-    ----------
-    noise : NoiseTerms or None
-        What the client itself will add to its counts.
-    trusts : str
-        Trust models that this way of answering serves.
-
-    Raises
-    ------
-    QueryRefused
-        Which claim.
-    """
+    """Refuse a question whose claims are not what this way of answering delivers."""
     if question.trust not in trusts:
         raise QueryRefused(
             f"the server claims trust model {question.trust!r}, but its question fits only "

@@ -17,13 +17,7 @@ logger = logging.getLogger("flwr_kld")
 
 
 def key_of(context: Context, given: AggregatorKey | None) -> AggregatorKey:
-    """Return the aggregator's key: the one that the app was given, or the node's own.
-
-    Raises
-    ------
-    QueryRefused
-        If the node is not an aggregator, or its key cannot be read.
-    """
+    """Return the aggregator's key: the one that the app was given, or the node's own."""
     if given is not None:
         return given
     if not is_aggregator(context):
@@ -32,13 +26,7 @@ def key_of(context: Context, given: AggregatorKey | None) -> AggregatorKey:
 
 
 def default_memory(key: AggregatorKey) -> Path:
-    """Return this machine's file of answered checks for a key, in Flower's own folder.
-
-    Raises
-    ------
-    QueryRefused
-        If there can be none.
-    """
+    """Return this machine's file of answered checks for a key, in Flower's own folder."""
     # Imported here: clients do without.
     from flwr.supercore.utils import get_flwr_home
 
@@ -60,13 +48,7 @@ def record_of(content: RecordDict, name: str) -> ConfigRecord:
 
 
 def boxes_of(record: ConfigRecord) -> dict[str, bytes]:
-    """Return boxes by sender.
-
-    Raises
-    ------
-    QueryRefused
-        If any is not bytes.
-    """
+    """Return boxes by sender."""
     boxes = {sender: box for sender, box in record.items() if isinstance(box, bytes)}
     if len(boxes) != len(record):
         raise QueryRefused("sealed counts are bytes")

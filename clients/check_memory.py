@@ -33,24 +33,7 @@ _claiming = threading.Lock()
 
 
 def use_once(context: Context, use: str, check: str, file: Path | None) -> None:
-    """Claim a node's one answer to a check; of nodes that share a file, each has its own.
-
-    Parameters
-    ----------
-    context : Context
-        Whose state remembers ids for the run.
-    use : str
-        What is answered, and the place in that state.
-    check : str
-        Random id.
-    file : Path or None
-        File of claims.
-
-    Raises
-    ------
-    QueryRefused
-        If it was claimed before, or no claim can be written.
-    """
+    """Claim a node's one answer to a check; of nodes that share a file, each has its own."""
     used = context.state.get(use)
     used = used if isinstance(used, ConfigRecord) else ConfigRecord()
     if check in used:
@@ -61,22 +44,7 @@ def use_once(context: Context, use: str, check: str, file: Path | None) -> None:
 
 
 def claim(context: Context, answer: str, file: Path | None) -> None:
-    """Claim one answer: whoever comes second, at whatever time, is refused.
-
-    Parameters
-    ----------
-    context : Context
-        Says which node and run it is.
-    answer : str
-        Which answer, among all that are claimed in `file`.
-    file : Path or None
-        File of claims; None to remember in this process only.
-
-    Raises
-    ------
-    QueryRefused
-        If it was claimed before, or no claim can be written.
-    """
+    """Claim one answer: whoever comes second, at whatever time, is refused."""
     text = f"{context.run_id} {context.node_id} {answer}"
     key = hashlib.blake2b(text.encode(), digest_size=16).digest()
     with _claiming:
@@ -90,13 +58,7 @@ def claim(context: Context, answer: str, file: Path | None) -> None:
 
 
 def claims_file(context: Context) -> Path | None:
-    """Return the node's file of claims: the one that its config names, or one by its receipts.
-
-    Raises
-    ------
-    QueryRefused
-        If one is configured and cannot be used.
-    """
+    """Return the node's file of claims: the one that its config names, or one by its receipts."""
     place = context.node_config.get(MEMORY)
     if place is None:
         guard = guard_of(context)

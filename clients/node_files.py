@@ -22,27 +22,7 @@ _T = TypeVar("_T")
 def read_named(
     context: Context, key: str, what: str, read: Callable[[bytes], _T], *, secret: bool
 ) -> _T:
-    """Read a file that the node config names.
-
-    Parameters
-    ----------
-    context : Context
-        Context of the node.
-    key : str
-        Key of the node config; its value is an absolute path.
-    what : str
-        What the file is, for the refusal.
-    read : Callable[[bytes], T]
-        Reads the file's content; a ValueError or SecureSumError says that it is none.
-    secret : bool
-        Whether only the file's owner may be able to read it.
-
-    Raises
-    ------
-    QueryRefused
-        If there is no such file, or it is not as it must be. The operator's log says where and
-        why; the server learns neither.
-    """
+    """Read a file that the node config names."""
     place = context.node_config.get(key)
     # A relative path could lead into the app's own folder, which the server fills.
     if not isinstance(place, str) or not Path(place).is_absolute():

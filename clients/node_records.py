@@ -74,25 +74,13 @@ def node_records(context: Context) -> Any:
 
 
 def require_no_sample(context: Context) -> None:
-    """Refuse a run on a public sample where a node has records of its own.
-
-    Raises
-    ------
-    QueryRefused
-        What to run instead.
-    """
+    """Refuse a run on a public sample where a node has records of its own."""
     if context.run_config.get(SAMPLE) and RECORDS in context.node_config:
         raise _is_real()
 
 
 def _part_of(sample: str, context: Context) -> dict[str, Any]:
-    """Return the public rows of a simulated node.
-
-    Raises
-    ------
-    QueryRefused
-        If the node is none of a simulation: a server must not name the file that a real node reads.
-    """
+    """Return the public rows of a simulated node."""
     require_no_sample(context)
     number, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
     if number is None or nodes is None or not _is_simulated():
@@ -205,13 +193,7 @@ def _of_csv(place: str) -> dict[str, list[Any]]:
 
 
 def _names(head: bytes) -> list[str]:
-    """Read the header, which is public: other kinds of files are recognised by it.
-
-    Raises
-    ------
-    RecordsError
-        If it is none.
-    """
+    """Read the header, which is public: other kinds of files are recognised by it."""
     try:
         header = head.decode("utf-8-sig")
         if not header or _BINARY.search(header):

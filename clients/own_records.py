@@ -32,24 +32,12 @@ RecordSecret = Callable[[Context, int, Selection], bytes]
 
 @dataclass(frozen=True)
 class OwnRecords:
-    """The records of a node's members.
+    """The records of a node's members."""
 
-    Parameters
-    ----------
-    records : Loader
-        Raw records, in a form that ``domain.encode`` takes.
-    domain : Callable[[Context], Domain]
-        Domain of the records.
-    ids : Loader or None
-        One id a record; by default its position.
-    secret : Callable[[Context, int, Selection], bytes]
-        Salts the ids of a member for a selection.
-    """
-
-    records: Loader
-    domain: Callable[[Context], Domain]
-    ids: Loader | None = None
-    secret: RecordSecret = record_secret
+    records: Loader  # Raw records, in a form that ``domain.encode`` takes
+    domain: Callable[[Context], Domain]  # Domain of the records
+    ids: Loader | None = None  # One id a record; by default its position
+    secret: RecordSecret = record_secret  # Salts the ids of a member for a selection
 
     def count(
         self,
@@ -60,18 +48,7 @@ class OwnRecords:
         *,
         most: int = LARGEST_CLIENT,
     ) -> ClientVector:
-        """Count one member's records as the question selects them, or add up scores.
-
-        Parameters
-        ----------
-        most : int
-            Records that are counted whatever limit the question says, a uniform sample.
-
-        Raises
-        ------
-        DomainError, InvalidReply, QueryRefused
-            What is wrong with the records, without saying any.
-        """
+        """Count one member's records as the question selects them, or add up scores."""
         positions_shift = (
             question.guarantee.adjacency is Adjacency.ADD_REMOVE
         )  # as records come and go
@@ -91,13 +68,7 @@ class OwnRecords:
         return counts.scored(question.scores, question.guarantee, SystemBits())
 
     def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
-        """Load and encode one member's records, shape [records].
-
-        Raises
-        ------
-        DomainError, QueryRefused
-            What is wrong with the records, without saying any.
-        """
+        """Load and encode one member's records, shape [records]."""
         try:
             raw = Held(self.records(context, member))
         except QueryRefused:  # in words of its own
@@ -125,13 +96,7 @@ class OwnRecords:
 
 
 class Records(Private):
-    """One member's encoded records, on their way to its counts. Private: shows no value.
-
-    Parameters
-    ----------
-    symbols : Held[NDArray[np.int64]]
-        Shape [records].
-    """
+    """One member's encoded records, on their way to its counts. Private: shows no value."""
 
     __slots__ = ("_ids", "_kept", "_symbols")
 

@@ -32,21 +32,6 @@ def record_secret(context: Context, member: int, selection: Selection) -> bytes:
     It comes from the key of the node's guard, or from the file that ``drift-salt`` names. A node
     that has neither keeps one in its ``Context.state``, for the run: enough for the halves
     of a check, which ask for every record at most once.
-
-    Parameters
-    ----------
-    context : Context
-        Context of the node.
-    member : int
-        Which of its clients: two have nothing in common.
-    selection : Selection
-        What is asked.
-
-    Raises
-    ------
-    QueryRefused
-        If buckets have to outlast the run and nothing that does is configured, or it cannot be
-        used.
     """
     kept = _kept(context)
     if kept is None:

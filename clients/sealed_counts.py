@@ -39,20 +39,7 @@ def sender_name(node: int, member: int) -> str:
 
 
 def answer_sealed(app: ClientApp, agree: Agree, aggregator: bytes) -> None:
-    """Register the handler that seals counts.
-
-    Parameters
-    ----------
-    agree : Agree
-        Called before anything is counted.
-    aggregator : bytes
-        The pinned public key; counts are sealed to no other.
-
-    Raises
-    ------
-    ValueError
-        If nothing can be sealed to that key.
-    """
+    """Register the handler that seals counts."""
     pinned = check_public(aggregator)
 
     @app.query(SEAL_ACTION)
@@ -81,13 +68,7 @@ def answer_sealed(app: ClientApp, agree: Agree, aggregator: bytes) -> None:
 
 
 def asked(content: RecordDict) -> tuple[Question, str]:
-    """Read the question, and the text of the terms to seal for; empty where there is none.
-
-    Raises
-    ------
-    QueryRefused
-        If there is no valid question.
-    """
+    """Read the question, and the text of the terms to seal for; empty where there is none."""
     question, terms = content.get(QUESTION), content.get(TERMS)
     text = terms.get(TERMS) if isinstance(terms, ConfigRecord) else None
     return (

@@ -62,19 +62,7 @@ def answer_secure_sums(
     hosted: Callable[[Context], frozenset[int]],
     members: SumMembers,
 ) -> None:
-    """Register the two handlers of a secure sum.
-
-    Parameters
-    ----------
-    agree : Callable[[SumTerms, Context], None]
-        Refuses terms that this node does not mean, before it takes part.
-    contribution : Contribution
-        Called in the phase in which vectors are masked, and only once a sum.
-    hosted : Callable[[Context], frozenset[int]]
-        The members on this node.
-    members : SumMembers
-        How they sign.
-    """
+    """Register the two handlers of a secure sum."""
 
     @app.query(IDENTITY_ACTION)
     def drift_identity(message: Message, context: Context) -> Message:
@@ -127,14 +115,7 @@ def answer_secure_sums(
 
 
 def _requests(content: RecordDict) -> dict[int, bytes]:
-    """Read the request to each member.
-
-    Raises
-    ------
-    QueryRefused
-        If one is not bytes, or not for a member's number in the one way it is written: under two
-        spellings a member could be asked again for what it refused.
-    """
+    """Read the request to each member."""
     record = content.get(PHASE)
     found = dict(record) if isinstance(record, ConfigRecord) else {}
     requests = {

@@ -30,11 +30,6 @@ def hold_to_model(question: Question, context: Context) -> None:
 
     Clients of one sum hide among each other only if all of them count the same: a server that shows
     all but one a model that always answers alike would read that one.
-
-    Raises
-    ------
-    QueryRefused
-        If it does.
     """
     kept = context.state.get(_FINGERPRINT)
     if question.model != (kept[MODEL] if isinstance(kept, ConfigRecord) else NO_MODEL):
@@ -42,13 +37,7 @@ def hold_to_model(question: Question, context: Context) -> None:
 
 
 def model_of(context: Context) -> ArrayRecord:
-    """Return the model of the question that is being answered.
-
-    Raises
-    ------
-    QueryRefused
-        If the server showed none.
-    """
+    """Return the model of the question that is being answered."""
     model = context.state.get(_SHOWN)
     if not isinstance(model, ArrayRecord):
         raise QueryRefused(

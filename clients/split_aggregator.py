@@ -37,19 +37,7 @@ def answer_parts(
     given: bool,
     roster: Roster | None,
 ) -> None:
-    """Register the handler of an aggregator that is one of two.
-
-    Parameters
-    ----------
-    key_of : Callable[[Context], AggregatorKey]
-        The node's key, or its refusal.
-    own_limits : AggregatorLimits
-        Its minimums, as in `aggregate_drift_checks`.
-    given : bool
-        Whether the key came with the app, so that no file remembers checks by default.
-    roster : Roster or None
-        The clients that it knows; by default those of the file that its node config names.
-    """
+    """Register the handler of an aggregator that is one of two."""
 
     @app.query(PART_ACTION)
     def drift_part(message: Message, context: Context) -> Message:

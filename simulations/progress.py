@@ -20,21 +20,7 @@ _POLL = 0.2
 def follow(
     run: subprocess.Popen[bytes], file: Path, total: int, *, timeout: float, console: Console
 ) -> list[Point[Report]]:
-    """Show progress until a run ends, or takes more than `timeout` seconds; return its checks.
-
-    Parameters
-    ----------
-    run : subprocess.Popen
-        ``flwr run``.
-    file : Path
-        Where its app writes a line for each check.
-    total : int
-        Checks to come.
-    timeout : float
-        Seconds.
-    console : Console
-        For the progress bar.
-    """
+    """Show progress until a run ends, or takes more than `timeout` seconds; return its checks."""
     checks: list[Point[Report]] = []
     give_up = time.monotonic() + timeout
     columns = (

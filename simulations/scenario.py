@@ -37,45 +37,24 @@ _OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
 
 @dataclass(frozen=True)
 class Scenario:
-    """Who the clients are and how their data drift.
+    """Who the clients are and how their data drift."""
 
-    Parameters
-    ----------
-    source : str
-        ``"digits"`` (scikit-learn's, offline), ``"femnist"`` (needs a network), or the path of an
-        ``.npz`` file or a LEAF folder.
-    writers : int
-        Number of virtual writers resampled from the source, each a client with a hand of its own;
-        0 for the source's real writers, one half as clients and the other half as reference.
-    records : int
-        Images of each virtual writer.
-    reference_writers : int
-        Virtual writers that make the reference.
-    drift : {"none", "digits", "writers"}
-        From check `drift_from` on, clients write mostly 1 and 7 ("digits"), or are writers with
-        another hand, slanted and thick ("writers"; virtual writers only).
-    drift_from : int
-        Number of the first check with drift; checks count from 1.
-    fresh : bool
-        Whether virtual writers write new records for each check; if not, they keep their records
-        (and their memory is kept, for speed).
-    seed : int
-        Simulation randomness.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
-
+    # ``"digits"`` (scikit-learn's, offline), ``"femnist"`` (needs a network), or the path of an
+    # ``.npz`` file or a LEAF folder
     source: str = "digits"
+    # Number of virtual writers resampled from the source, each a client with a hand of its own; 0
+    # for the source's real writers, one half as clients and the other half as reference
     writers: int = 400
-    records: int = 100
-    reference_writers: int = 1000
+    records: int = 100  # Images of each virtual writer
+    reference_writers: int = 1000  # Virtual writers that make the reference
+    # From check `drift_from` on, clients write mostly 1 and 7 ("digits"), or are writers with
+    # another hand, slanted and thick ("writers"; virtual writers only)
     drift: Drift = "digits"
-    drift_from: int = 5
+    drift_from: int = 5  # Number of the first check with drift; checks count from 1
+    # Whether virtual writers write new records for each check; if not, they keep their records (and
+    # their memory is kept, for speed)
     fresh: bool = True
-    seed: int = 1
+    seed: int = 1  # Simulation randomness
 
     def __post_init__(self) -> None:
         if self.drift not in get_args(Drift):
@@ -104,13 +83,7 @@ class Scenario:
         return [int(w) for w in self._halves[1].writers]
 
     def require(self, cohort: int) -> None:
-        """Refuse a cohort that the clients cannot fill.
-
-        Raises
-        ------
-        ValueError
-            Says how many clients there are.
-        """
+        """Refuse a cohort that the clients cannot fill."""
         if cohort > len(self.members):
             kind = "writers" if self.writers else "real writers (the other half is the reference)"
             raise ValueError(

@@ -53,15 +53,7 @@ def simulated_monitor() -> ServerApp:
 
 
 def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
-    """Run all checks of a simulation on any grid.
-
-    Parameters
-    ----------
-    config : dict[str, Any]
-        The run config: the scenario, ``checks``, ``cohort``, ``cells``, ``epsilon``,
-        ``estimator``, ``theta``, ``threshold``, ``predictor`` and ``out``, the folder for
-        `CHECKS_FILE`.
-    """
+    """Run all checks of a simulation on any grid."""
     scenario = Scenario.from_run_config(config)
     scenario.require(int(config["cohort"]))
     predictor = _predictor(scenario, config) if config["predictor"] else None

@@ -40,15 +40,7 @@ def trust_models(epsilon: float, cohort: int) -> Iterator[tuple[Trust, Aggregati
 
 
 def compare_models(grid: Grid, config: dict[str, Any], at_check: int) -> None:
-    """Run one check in each model and write `MODELS_FILE`.
-
-    Parameters
-    ----------
-    config : dict[str, Any]
-        The run config of `run_monitor`.
-    at_check : int
-        Simulated time: clients hold what they held at that check.
-    """
+    """Run one check in each model and write `MODELS_FILE`."""
     scenario = Scenario.from_run_config(config)
     # As many as a check's estimate is about: half of them where it decides.
     size = int(config["cohort"]) // (2 if float(config["threshold"]) else 1)

@@ -47,22 +47,7 @@ class Aggregation(Protocol):
     def prepare(
         self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
     ) -> None:
-        """Find out, before anything is paid for, whether the cohort can be asked.
-
-        Parameters
-        ----------
-        chosen : list[Participant]
-            The cohort.
-        least : int
-            Fewest clients in a sum.
-        keys : Sequence[str]
-            Public keys of the trust model's aggregators, hexadecimal.
-
-        Raises
-        ------
-        CheckFailed
-            If it cannot be.
-        """
+        """Find out, before anything is paid for, whether the cohort can be asked."""
         ...
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
@@ -74,14 +59,7 @@ _BY_AGGREGATORS = {kind.name: kind for kind in (SealedSum, SplitSum)}
 
 
 def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
-    """Return the aggregation that is given, or else the usual one of a trust model.
-
-    Raises
-    ------
-    ValueError
-        If the promise would not hold under it, and which one to take; or if the trust model
-        promises more than its own release keeps.
-    """
+    """Return the aggregation that is given, or else the usual one of a trust model."""
     require_kept(trust)
     usual = _BY_AGGREGATORS.get(trust.aggregations[0], PlainSum)()
     aggregation = aggregation or usual

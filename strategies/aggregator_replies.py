@@ -20,27 +20,7 @@ _T = TypeVar("_T", Published, PartMessage)
 def ask_aggregators(
     exchange: Exchange, action: str, orders: Mapping[int, RecordDict], answers: type[_T]
 ) -> list[_T]:
-    """Hand aggregators their boxes at once, and wait for all of them.
-
-    Parameters
-    ----------
-    action : str
-        The query that an aggregator answers.
-    orders : Mapping[int, RecordDict]
-        What each aggregator is sent, by its Flower node id.
-    answers : type
-        Message that an aggregator answers with.
-
-    Returns
-    -------
-    list
-        What they published, in the order of `orders`.
-
-    Raises
-    ------
-    CheckFailed
-        If one of them does not answer, fails or refuses, or its answer cannot be used.
-    """
+    """Hand aggregators their boxes at once, and wait for all of them."""
     who = "the aggregator" if len(orders) == 1 else "an aggregator"
     messages = [
         Message(content, node, f"query.{action}", ttl=exchange.timeout, group_id=exchange.group)

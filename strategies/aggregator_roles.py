@@ -39,13 +39,7 @@ class Roles:
             raise
 
     def holder(self, grid: Grid, key: str) -> int:
-        """Return the connected node that holds a public key, hexadecimal.
-
-        Raises
-        ------
-        CheckFailed
-            If there is none.
-        """
+        """Return the connected node that holds a public key, hexadecimal."""
         connected = set(grid.get_node_ids())
         ours = [n for n, k in self._keys.items() if k == key and n in connected]
         if not ours:

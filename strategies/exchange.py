@@ -26,51 +26,23 @@ from flwr_kld.query.plan import QueryPlan
 
 @dataclass(frozen=True)
 class Exchange:
-    """What is asked, and of whom.
+    """What is asked, and of whom."""
 
-    Parameters
-    ----------
-    grid : Grid
-        Flower's grid.
-    chosen : list[Participant]
-        The cohort.
-    plan : QueryPlan
-        The cells.
-    check, group : str
-        Random id of the check, which replies repeat; Flower group id of its messages.
-    clip : int
-        Most records one participant may count; 0 for no limit.
-    trust : str
-        Who adds the noise, `Trust.noise_source`.
-    guarantee : Guarantee
-        What the check promises.
-    timeout : float
-        Seconds to wait for the replies to each message.
-    release : ReleaseTerms or SplitTerms, optional
-        What an aggregator, or two, are to do with the sum, where there are any.
-    model : ArrayRecord, optional
-        Shown to clients beside the question.
-    again : bool
-        Whether the same cohort is asked once more in this check.
-    follows : str
-        `check` of the exchange that was said to come again, if this is that one.
-    bits : BitSource
-        For samples of what a client counts too much.
-    """
-
-    grid: Grid
-    chosen: list[Participant]
-    plan: QueryPlan
-    check: str
+    grid: Grid  # Flower's grid
+    chosen: list[Participant]  # The cohort
+    plan: QueryPlan  # The cells
+    check: str  # Random id of the check, which replies repeat; Flower group id of its messages
     group: str
-    clip: int
-    trust: str
-    guarantee: Guarantee
-    timeout: float
+    clip: int  # Most records one participant may count; 0 for no limit
+    trust: str  # Who adds the noise, `Trust.noise_source`
+    guarantee: Guarantee  # What the check promises
+    timeout: float  # Seconds to wait for the replies to each message
+    # What an aggregator, or two, are to do with the sum, where there are any
     release: ReleaseTerms | SplitTerms | None = None
-    model: ArrayRecord | None = None
-    again: bool = False
-    follows: str = ""
+    model: ArrayRecord | None = None  # Shown to clients beside the question
+    again: bool = False  # Whether the same cohort is asked once more in this check
+    follows: str = ""  # `check` of the exchange that was said to come again, if this is that one
+    # For samples of what a client counts too much
     bits: BitSource = field(default_factory=SystemBits)
 
     def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:
@@ -106,40 +78,22 @@ class Exchange:
 
 @dataclass(frozen=True)
 class NoisySum:
-    """Public: a sum that reached the server with its noise.
+    """Public: a sum that reached the server with its noise."""
 
-    Parameters
-    ----------
-    clients : int
-        Number of clients in the sum.
-    published : NoisyCounts, NoisyScalar or ClientSums
-        What an aggregator published.
-    """
-
-    clients: int
-    published: NoisyCounts | NoisyScalar | ClientSums
+    clients: int  # Number of clients in the sum
+    published: NoisyCounts | NoisyScalar | ClientSums  # What an aggregator published
 
 
 @dataclass(frozen=True)
 class Collected:
-    """What came back from a cohort.
+    """What came back from a cohort."""
 
-    Parameters
-    ----------
-    total : ClearSum or NoisySum
-        Sum over the survivors: private until the trust model publishes it, or noised already.
-    left_out : dict[Participant, str]
-        Why each participant that is not in the sum is not.
-    bytes_down, bytes_up : float
-        Payload for each participant asked, mean.
-    limit : ClientLimit or None
-        What one client counts, where whoever adds up sees it and it is public.
-    """
-
+    # Sum over the survivors: private until the trust model publishes it, or noised already
     total: ClearSum | NoisySum
-    left_out: dict[Participant, str]
-    bytes_down: float
+    left_out: dict[Participant, str]  # Why each participant that is not in the sum is not
+    bytes_down: float  # Payload for each participant asked, mean
     bytes_up: float
+    # What one client counts, where whoever adds up sees it and it is public
     limit: ClientLimit | None = None
 
 

@@ -37,15 +37,7 @@ class Monitor(Round[Asked, R], Strategy):
 
     @abstractmethod
     def ask(self, grid: Grid) -> R:
-        """Run one round now.
-
-        Raises
-        ------
-        CheckFailed
-            If too few clients are there or reply.
-        LedgerError
-            If the ledger does not let it start. Nothing was asked.
-        """
+        """Run one round now."""
 
     @abstractmethod
     def metrics(self, report: R) -> MetricRecord:
@@ -66,26 +58,7 @@ class Monitor(Round[Asked, R], Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Ask once a round.
-
-        Parameters
-        ----------
-        initial_arrays : ArrayRecord, optional
-            Ignored: a monitor has no model.
-        num_rounds : int
-            Number of rounds.
-        timeout : float, optional
-            Seconds to wait for replies, in place of the constructor's.
-        train_config, evaluate_config, evaluate_fn
-            As in Flower; a monitor makes no use of the two configs.
-
-        Returns
-        -------
-        Result
-            With metrics of each round under ``evaluate_metrics_clientapp``. A round that failed has
-            ``kld.failed = 1`` (or ``predictor.failed``) and no number, and does not stop the
-            others.
-        """
+        """Ask once a round."""
         if timeout is not None:
             self.timeout = check_timeout(timeout)
         arrays = initial_arrays or ArrayRecord()

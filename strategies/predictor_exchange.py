@@ -31,19 +31,7 @@ _TYPE = f"query.{PREDICT_ACTION}"
 
 
 class PredictorExchange:
-    """One round.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        Whose queries are asked.
-    number : int
-        Number of the round.
-    context : str
-        Public context of the labels.
-    domain : str
-        Fingerprint of what labels mean.
-    """
+    """One round."""
 
     def __init__(self, predictor: Predictor, number: int, context: str, domain: str) -> None:
         self._predictor, self._number, self._context = predictor, number, context

@@ -35,27 +35,14 @@ logger = logging.getLogger("flwr_kld")
 
 @dataclass(frozen=True)
 class Publisher:
-    """Asks cohorts and publishes their noised counts.
+    """Asks cohorts and publishes their noised counts."""
 
-    Parameters
-    ----------
-    trust : Trust
-        Who adds the noise, and how much.
-    aggregation : Aggregation
-        How counts become a sum.
-    least : int
-        Fewest clients in a sum.
-    bits : BitSource
-        For noise that the server adds.
-    most_records : int
-        Records that a client may count, whatever is hidden; 0 for no limit but the trust model's,
-        or what follows from the sizes of all clients where they are public.
-    """
-
-    trust: Trust
-    aggregation: Aggregation
-    least: int
-    bits: BitSource
+    trust: Trust  # Who adds the noise, and how much
+    aggregation: Aggregation  # How counts become a sum
+    least: int  # Fewest clients in a sum
+    bits: BitSource  # For noise that the server adds
+    # Records that a client may count, whatever is hidden; 0 for no limit but the trust model's, or
+    # what follows from the sizes of all clients where they are public
     most_records: int = 0
 
     def publish(
@@ -71,28 +58,7 @@ class Publisher:
         again: bool = False,
         follows: str = "",
     ) -> Released:
-        """Ask a cohort once and publish its noised counts.
-
-        Parameters
-        ----------
-        chosen : list[Participant]
-            The cohort; too small a one is not asked.
-        check : str
-            Random id, never used before.
-        group : str
-            Flower group id of the messages.
-        timeout : float
-            Seconds to wait for each round of replies.
-        model : ArrayRecord, optional
-            Shown to clients beside the question.
-        again, follows
-            As in `Exchange`: whether, and after which check id, the same cohort is asked twice.
-
-        Raises
-        ------
-        CheckFailed
-            If too few clients answer, or they hold no records.
-        """
+        """Ask a cohort once and publish its noised counts."""
         trust = self.trust
         require_clients(len(chosen), self.least, "were drawn into the cohort")
         exchange = Exchange(
@@ -145,29 +111,7 @@ class Publisher:
         recent: Sequence[RecentChecks],
         model: ArrayRecord | None = None,
     ) -> Measured:
-        """Ask one part, or two: then the second is asked what the first one's answers suggest.
-
-        Parameters
-        ----------
-        parts : Sequence[Part]
-            Whom, and for which records.
-        plan : QueryPlan
-            What the first part is asked.
-        theta : float
-            θ of D_θ.
-        tolerated : Mapping[str, tuple[float, float]]
-            What the second part decides on: the nats of D_θ, and the fraction of records outside
-            the reference, that are tolerated in each column.
-        recent : Sequence[RecentChecks]
-            What checks before this one published, of each column.
-
-        The other parameters are those of `publish`.
-
-        Raises
-        ------
-        CheckFailed
-            If the first exchange fails. If the second does, the first one's numbers stand.
-        """
+        """Ask one part, or two: then the second is asked what the first one's answers suggest."""
         first, *others = parts
         same = bool(others) and others[0].participants == first.participants
         found = self.publish(

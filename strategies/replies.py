@@ -22,15 +22,7 @@ _SHARE = 0.05
 
 
 def replies(grid: Grid, messages: Sequence[Message], timeout: float) -> Iterator[Message]:
-    """Send messages, and yield the replies as they come.
-
-    Parameters
-    ----------
-    messages : Sequence[Message]
-        One for each node that is asked.
-    timeout : float
-        Seconds to wait; whoever has not answered by then is not waited for.
-    """
+    """Send messages, and yield the replies as they come."""
     if not messages:
         return
     with phase(ASKING, messages=len(messages)):

@@ -40,20 +40,11 @@ def check_timeout(timeout: float) -> float:
 
 @dataclass(frozen=True)
 class Opening:
-    """How a round begins.
+    """How a round begins."""
 
-    Parameters
-    ----------
-    key : str or None
-        Idempotency key, if one was given.
-    check : str
-        Random id.
-    started : str
-        UTC, ISO 8601.
-    """
-
-    key: str | None
-    check: str = field(default_factory=lambda: secrets.token_hex(8))
+    key: str | None  # Idempotency key, if one was given
+    check: str = field(default_factory=lambda: secrets.token_hex(8))  # Random id
+    # UTC, ISO 8601
     started: str = field(
         default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), init=False
     )
@@ -74,53 +65,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Settled(Generic[R]):
-    """What a round ends with.
+    """What a round ends with."""
 
-    Parameters
-    ----------
-    result : R
-        What the caller gets.
-    report : Envelope
-        What the ledger keeps.
-    states : Sequence[Remembered]
-        What is to be remembered, written together with the report.
-    delivered : Sequence[Cost], optional
-        What each charge cost in the end; by default, what was reserved.
-    """
-
-    result: R
-    report: Envelope
-    states: Sequence[Remembered] = ()
+    result: R  # What the caller gets
+    report: Envelope  # What the ledger keeps
+    states: Sequence[Remembered] = ()  # What is to be remembered, written together with the report
+    # What each charge cost in the end; by default, what was reserved
     delivered: Sequence[Cost] | None = None
 
 
 class Round(ABC, Generic[Asked, R]):
-    """Whatever asks a cohort once, and pays for it.
-
-    Parameters
-    ----------
-    cohort : Cohort or None
-        Whom to ask; by default everybody present.
-    population : Population or None
-        Who there is; by default each Flower node is a client.
-    min_clients : int
-        With fewer, a round fails.
-    timeout : float
-        Seconds to wait for replies.
-    ledger : Ledger or str or None
-        Keeps reports, and refuses what is too much.
-    budget : str
-        Name of the population whose budget is charged.
-    seed : int, optional
-        Simulations only: makes cohorts reproducible.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    LedgerError
-        If the ledger has no such budget.
-    """
+    """Whatever asks a cohort once, and pays for it."""
 
     entry: ClassVar[Kind]
     """What it is in a ledger."""
@@ -150,13 +105,6 @@ class Round(ABC, Generic[Asked, R]):
         """Run one round: present, require, recall, draw, reserve, ask, settle.
 
         A round that is refused before it asks is in the ledger, too, and may run again.
-
-        Raises
-        ------
-        CheckFailed
-            If too few clients are there or reply. What was reserved by then is spent.
-        LedgerError
-            If the ledger does not let it start. Nothing was asked.
         """
         opening = Opening(key)
         about = {"key": opening.name, "population": self.budget, "kind": str(self.entry)}
@@ -206,13 +154,7 @@ class Round(ABC, Generic[Asked, R]):
         return self.population.present(grid, self.timeout)
 
     def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
-        """Find out, before anything is paid for, whether the cohort can be asked.
-
-        Raises
-        ------
-        CheckFailed
-            If it cannot be.
-        """
+        """Find out, before anything is paid for, whether the cohort can be asked."""
 
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         """Take up what a ledger remembers."""
@@ -220,13 +162,7 @@ class Round(ABC, Generic[Asked, R]):
 
     @abstractmethod
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> Asked:
-        """Decide what the cohort is asked.
-
-        Raises
-        ------
-        CheckFailed, ValueError
-            If it cannot be; nothing was asked.
-        """
+        """Decide what the cohort is asked."""
 
     @abstractmethod
     def _charges(self, asked: Asked) -> list[Charge]:
@@ -234,13 +170,7 @@ class Round(ABC, Generic[Asked, R]):
 
     @abstractmethod
     def _ask(self, grid: Grid, opening: Opening, asked: Asked, spent: Spent | None) -> Settled[R]:
-        """Ask, wait, and make the report; it is paid for.
-
-        Parameters
-        ----------
-        spent : Spent or None
-            By the most-charged person, this round included; None without a ledger.
-        """
+        """Ask, wait, and make the report; it is paid for."""
 
     def _seen(self, asked: int, survivors: int, left_out: Mapping[str, int]) -> CohortSeen:
         """Return what a report says of its cohort; `left_out` counts clients by reason."""
@@ -292,13 +222,7 @@ class Round(ABC, Generic[Asked, R]):
             self.ledger.fail(reservation, Failure.of(error))
 
     def _settle(self, reservation: Reservation | None, settled: Settled[R]) -> None:
-        """Write the report, what was delivered, and what is remembered.
-
-        Raises
-        ------
-        LedgerError
-            If the ledger cannot be written. The report is in the log then: it was paid for.
-        """
+        """Write the report, what was delivered, and what is remembered."""
         if self.ledger is None or reservation is None:
             return
         report = settled.report.to_dict()

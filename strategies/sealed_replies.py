@@ -16,13 +16,7 @@ from flwr_kld.strategies.replies import replies
 
 
 class Boxes:
-    """What came back; each participant counts at most once.
-
-    Parameters
-    ----------
-    exchange : Exchange
-        What was asked, and of whom.
-    """
+    """What came back; each participant counts at most once."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.sealed: dict[Participant, bytes] = {}

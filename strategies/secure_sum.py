@@ -178,13 +178,7 @@ class SecureSum:
 
     @property
     def _listed(self) -> Roster:
-        """The list of clients.
-
-        Raises
-        ------
-        CheckFailed
-            If nobody has said how it signs.
-        """
+        """The list of clients."""
         if (roster := self.roster or self._first_use) is not None:
             return roster
         why = "; ".join(f"{n}: {reason}" for reason, n in by_reason(self._refused).items())

@@ -52,14 +52,7 @@ class SplitSum:
         self._roles.require(grid, keys)
 
     def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
-        """Ask the cohort for parcels, hand each aggregator its part, and add up their answers.
-
-        Raises
-        ------
-        CheckFailed
-            If fewer than `least` clients sent theirs, or an aggregator does not answer, or refuses,
-            or the two did not add up the same.
-        """
+        """Ask the cohort for parcels, hand each aggregator its part, and add up their answers."""
         terms = exchange.release
         if not isinstance(terms, SplitTerms):
             raise CheckFailed("counts can be split for TwoAggregators only")

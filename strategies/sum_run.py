@@ -27,15 +27,7 @@ _TYPE = f"query.{SUM_ACTION}"
 
 
 class SumRun:
-    """One sum over the participants of an exchange.
-
-    Parameters
-    ----------
-    exchange : Exchange
-        Whom to ask, and how.
-    people : Mapping[str, Participant]
-        The cohort by name in the roster.
-    """
+    """One sum over the participants of an exchange."""
 
     def __init__(self, exchange: Exchange, people: Mapping[str, Participant]) -> None:
         self._exchange, self._people = exchange, people
@@ -44,13 +36,7 @@ class SumRun:
         self.bytes_down = self.bytes_up = 0
 
     def sum(self, server: SumServer, terms: SumTerms) -> SumResult:
-        """Run all phases that the server has before it.
-
-        Raises
-        ------
-        SecureSumError
-            If the sum had to be given up; there is no value.
-        """
+        """Run all phases that the server has before it."""
         opening: ConfigRecord | None = ConfigRecord(terms.to_config())
         requests = dict.fromkeys(server.asked_first, server.session.to_bytes())
         while requests:

@@ -33,22 +33,7 @@ def spent_by(window: Window, budget: Budget) -> Spent:
 
 
 def afford(window: Window, new: Sequence[Spend], budget: Budget) -> None:
-    """Refuse what would charge anybody whom it asks more than the budget.
-
-    Parameters
-    ----------
-    window : Window
-        What counts now, for those whom `new` touches.
-    new : Sequence[Spend]
-        What a check asks for.
-    budget : Budget
-        In whose terms both are.
-
-    Raises
-    ------
-    BudgetExhausted
-        What is short, and when it frees.
-    """
+    """Refuse what would charge anybody whom it asks more than the budget."""
     most, past = budget.nano_epsilon, window.spends
     needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon
     if needed <= most:
@@ -100,15 +85,6 @@ def _crossing(
 
     Each value may take a composition, and falls almost evenly over the sizes: guess by that, and
     halve what is left where a few guesses were not enough.
-
-    Parameters
-    ----------
-    value : Callable[[int], int]
-        Falls from `before`, which is above `most`, to `after` at the last index, which is not.
-    sizes : Sequence[int]
-        Size of each step.
-    before, after, most
-        In the unit of the values.
     """
     ends = np.cumsum([0, *sizes])  # of the step before each
     low, high = -1, len(sizes) - 1

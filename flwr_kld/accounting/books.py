@@ -40,15 +40,7 @@ _NAMES = 5_000
 
 
 def time_seen(connection: Connection, now: float) -> int:
-    """Return the time in seconds; a clock that runs backwards stands still.
-
-    Raises
-    ------
-    ValueError
-        If `now` is not a time.
-    LedgerUnavailable
-        If the latest time that was seen is gone.
-    """
+    """Return the time in seconds; a clock that runs backwards stands still."""
     seen = connection.execute(select(clock.c.seen)).scalar()
     if seen is None:
         raise damaged("the clock")
@@ -66,13 +58,7 @@ def tick(connection: Connection, now: float) -> int:
 
 
 def budget_of(connection: Connection, population: str) -> Budget:
-    """Return the budget in force.
-
-    Raises
-    ------
-    NoBudget
-        If none was set.
-    """
+    """Return the budget in force."""
     row = _last_budget(connection, population)
     if row is None:
         raise NoBudget(population)
@@ -163,13 +149,7 @@ def keep_cost(connection: Connection, cost: Cost) -> int:
 
 
 def read_costs(connection: Connection, ids: Iterable[int]) -> dict[int, Cost]:
-    """Return costs by their rows' ids.
-
-    Raises
-    ------
-    LedgerUnavailable
-        If one is damaged, or gone.
-    """
+    """Return costs by their rows' ids."""
     wanted = set(ids)
     rows = connection.execute(select(costs).where(costs.c.id.in_(sorted(wanted))))
     found = {row.id: Cost.from_row(row) for row in rows}
@@ -195,13 +175,7 @@ def entry_of(
 
 
 def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
-    """Return the entries that a query of `checks` finds.
-
-    Raises
-    ------
-    LedgerUnavailable
-        If a row is damaged.
-    """
+    """Return the entries that a query of `checks` finds."""
     rows = connection.execute(query).all()
     numbers = [row.number for row in rows]
     released: list[Row[Any]] = []
@@ -250,13 +224,7 @@ def count_before(
 
 
 def to_json(value: Any, what: str) -> str:
-    """Write a JSON column.
-
-    Raises
-    ------
-    ValueError
-        If it holds a number that JSON does not have.
-    """
+    """Write a JSON column."""
     try:
         return json.dumps(value, allow_nan=False)
     except ValueError as error:
@@ -266,13 +234,7 @@ def to_json(value: Any, what: str) -> str:
 
 
 def read_json(text: str, what: str) -> Any:
-    """Read a JSON column; NaN and infinities, which JSON does not have, become null.
-
-    Raises
-    ------
-    LedgerUnavailable
-        If it is damaged.
-    """
+    """Read a JSON column; NaN and infinities, which JSON does not have, become null."""
     try:
         return json.loads(text, parse_constant=lambda _: None)
     except (ValueError, RecursionError):

@@ -98,26 +98,14 @@ class Budget:
 
 @dataclass(frozen=True)
 class Spent:
-    """What the most-charged person has spent in the window that ends now.
+    """What the most-charged person has spent in the window that ends now."""
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        A guarantee for everything that person was asked; epsilon in nats, infinite if nothing can
-        be guaranteed at the budget's delta.
-    left : float
-        Epsilon up to the budget, >= 0.
-    composition : {"pld", "sum"}
-        Which bound is the tighter one.
-    frees_at : datetime or None
-        UTC; when the oldest of the window's spends leaves it. None if nothing is spent.
-    budget : Budget
-        What it is held against.
-    """
-
+    # A guarantee for everything that person was asked; epsilon in nats, infinite if nothing can be
+    # guaranteed at the budget's delta
     epsilon: float
     delta: float
-    left: float
-    composition: Composition
+    left: float  # Epsilon up to the budget, >= 0
+    composition: Composition  # Which bound is the tighter one
+    # UTC; when the oldest of the window's spends leaves it. None if nothing is spent.
     frees_at: datetime | None
-    budget: Budget
+    budget: Budget  # What it is held against

@@ -29,24 +29,12 @@ _MOST_PROFILES = 64
 
 @dataclass(frozen=True, eq=False)
 class Spend:
-    """Releases of one kind: one that is asked for, or all of some checks of the past.
+    """Releases of one kind: one that is asked for, or all of some checks of the past."""
 
-    Parameters
-    ----------
-    cost : Cost
-        Of each, in the budget's own adjacency and unit.
-    family : str
-        Family of parts: clients, everyone, or one hash's buckets.
-    members : NDArray[np.int64]
-        Numbers of the parts that they touch, sorted, shape [parts].
-    times : NDArray[np.int64] or int
-        How many of the releases touch each part, shape [parts].
-    """
-
-    cost: Cost
-    family: str
-    members: NDArray[np.int64]
-    times: NDArray[np.int64] | int = 1
+    cost: Cost  # Of each, in the budget's own adjacency and unit
+    family: str  # Family of parts: clients, everyone, or one hash's buckets
+    members: NDArray[np.int64]  # Numbers of the parts that they touch, sorted, shape [parts]
+    times: NDArray[np.int64] | int = 1  # How many of the releases touch each part, shape [parts]
 
     def among(self, members: NDArray[np.int64]) -> Spend:
         """Return what touches some of the parts, given by their sorted numbers."""
@@ -72,19 +60,7 @@ def worst(
     touched: Sequence[Spend] | None = None,
     at_least: int = 0,
 ) -> Composed:
-    """Return the largest guarantee that any one person needs.
-
-    Parameters
-    ----------
-    spends : Sequence[Spend]
-        Spends of the window.
-    budget : Budget
-        Whose delta and composition count.
-    touched : Sequence[Spend], optional
-        Only people whom one of these touches count. By default, all.
-    at_least : int
-        Whoever needs no more by adding up, in 10**-9 nats, is not looked at any further.
-    """
+    """Return the largest guarantee that any one person needs."""
     found = Composed(at_least, 0, "sum")
     if not spends:
         return found

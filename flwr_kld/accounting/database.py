@@ -26,25 +26,7 @@ _NEW = Schema(0, [])
 
 
 class Database:
-    """Short transactions on connections of their own: nothing is shared by forks and threads.
-
-    Parameters
-    ----------
-    url : str
-        ``sqlite:///file.db`` or ``postgresql://user@host/name``.
-    patience : float
-        Seconds to wait for another process that writes, from 0.001 to 86,400.
-    read_only : bool
-        Whether it is only looked at: it is not made, not written and not brought up to date, and
-        its schema is looked at in every transaction, as others may bring it up to date meanwhile.
-
-    Raises
-    ------
-    ValueError
-        If the URL is of no such database, or `patience` is out of range.
-    LedgerUnavailable
-        If it cannot be opened and written, or another version of the package wrote it.
-    """
+    """Short transactions on connections of their own: nothing is shared by forks and threads."""
 
     def __init__(self, url: str, patience: float, *, read_only: bool = False) -> None:
         # Not 0, which PostgreSQL takes for "for ever".

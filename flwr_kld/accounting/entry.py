@@ -50,18 +50,10 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an entry has no report.
+    """Why an entry has no report."""
 
-    Parameters
-    ----------
-    kind : FailureKind
-        Kind of failure, for programs.
-    words : str
-        What happened, for human readers; public.
-    """
-
-    kind: FailureKind
-    words: str
+    kind: FailureKind  # Kind of failure, for programs
+    words: str  # What happened, for human readers; public
 
     def __post_init__(self) -> None:
         keep(self, kind=choice("kind", self.kind, FailureKind))
@@ -82,60 +74,29 @@ class Failure:
 
 @dataclass(frozen=True)
 class Release:
-    """One release of a check.
+    """One release of a check."""
 
-    Parameters
-    ----------
-    asked : Cost
-        What was reserved.
-    delivered : Cost or None
-        What was settled; None for as much as was asked.
-    family : str
-        Of parts: ``"clients"``, ``"everyone"``, or one hash's buckets.
-    parts : int
-        How many parts it touches.
-    """
-
-    asked: Cost
-    delivered: Cost | None
-    family: str
-    parts: int
+    asked: Cost  # What was reserved
+    delivered: Cost | None  # What was settled; None for as much as was asked
+    family: str  # Of parts: ``"clients"``, ``"everyone"``, or one hash's buckets
+    parts: int  # How many parts it touches
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What the ledger knows of one key.
+    """What the ledger knows of one key."""
 
-    Parameters
-    ----------
-    number : int
-        From 1, in the order of reservation.
-    population, key : str
-        Whose budget; the idempotency key.
-    kind : Kind
-        What it is of.
-    started, ended : datetime
-        UTC, by the ledger's clock; `ended` is None for what was never settled.
-    state : {"reserved", "settled", "failed"}
-        Reserved: it runs, or was cut off. Failed: no number came out; it has spent if it asked.
-    report : dict or None
-        ``Report.to_dict()``.
-    failure : Failure or None
-        Why it failed.
-    releases : tuple[Release, ...]
-        What it cost; none if nobody was asked.
-    """
-
-    number: int
-    population: str
-    kind: Kind
+    number: int  # From 1, in the order of reservation
+    population: str  # Whose budget; the idempotency key
+    kind: Kind  # What it is of
     key: str
-    started: datetime
+    started: datetime  # UTC, by the ledger's clock; `ended` is None for what was never settled
     ended: datetime | None
+    # Reserved: it runs, or was cut off. Failed: no number came out; it has spent if it asked.
     state: Stage
-    report: dict[str, Any] | None
-    failure: Failure | None
-    releases: tuple[Release, ...]
+    report: dict[str, Any] | None  # ``Report.to_dict()``
+    failure: Failure | None  # Why it failed
+    releases: tuple[Release, ...]  # What it cost; none if nobody was asked
 
     @property
     def refused(self) -> bool:

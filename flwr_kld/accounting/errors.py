@@ -14,13 +14,7 @@ class LedgerUnavailable(LedgerError):
 
 
 class NoBudget(LedgerError):
-    """A population has no budget, so that nothing may be spent.
-
-    Parameters
-    ----------
-    population : str
-        Population whose budget it is.
-    """
+    """A population has no budget, so that nothing may be spent."""
 
     def __init__(self, population: str) -> None:
         super().__init__(

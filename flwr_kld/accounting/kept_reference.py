@@ -26,36 +26,13 @@ class _Kept(Model, what="the kept reference"):
 
 
 def kept_as(reference: Reference, key: str, population: str = "default") -> Remembered:
-    """Return what to settle together with a reference's report.
-
-    Parameters
-    ----------
-    reference : Reference
-        The new reference.
-    key : str
-        Under which it was made.
-    population : str
-        Whose budget paid for it.
-    """
+    """Return what to settle together with a reference's report."""
     kept = _Kept(reference.domain.spec(), reference.probabilities.tolist())
     return Remembered(_name(key, population), vars(kept))
 
 
 def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> Reference:
-    """Read the reference that was made under a key.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Of the strategy that made it.
-    key, population : str
-        As of `kept_as`.
-
-    Raises
-    ------
-    ValueError
-        If the ledger keeps none under this key, or what is there is damaged.
-    """
+    """Read the reference that was made under a key."""
     state = ledger.state(_name(key, population))
     if state is None:
         raise ValueError(f"the ledger keeps no reference under key {key!r} of {population!r}")

@@ -26,22 +26,12 @@ from flwr_kld.arguments import choice
 
 @dataclass(frozen=True)
 class Reservation:
-    """A check that may ask now. What it reserved is spent, whatever becomes of it.
+    """A check that may ask now. What it reserved is spent, whatever becomes of it."""
 
-    Parameters
-    ----------
-    number : int
-        Number of its entry.
-    population, key : str
-        Whose budget; the idempotency key.
-    spends : tuple[int, ...]
-        Ids of its releases' rows, in the order of its charges.
-    """
-
-    number: int
-    population: str
+    number: int  # Number of its entry
+    population: str  # Whose budget; the idempotency key
     key: str
-    spends: tuple[int, ...]
+    spends: tuple[int, ...]  # Ids of its releases' rows, in the order of its charges
 
 
 def opened(
@@ -53,20 +43,7 @@ def opened(
     asked: Iterable[tuple[Cost, Spend]],
     before: Entry | None = None,
 ) -> Reservation:
-    """Open an entry under a number that none ever had, and charge what it asks for.
-
-    Parameters
-    ----------
-    population, kind, key
-        Of the entry.
-    now : int
-        Seconds since 1970.
-    asked : Iterable[tuple[Cost, Spend]]
-        Releases that were asked for, and whom each touches.
-    before : Entry or None
-        What the key was before, a training or a refusal: its row is used again, under the new
-        number, so that the largest number that was ever given stays in the table.
-    """
+    """Open an entry under a number that none ever had, and charge what it asks for."""
     number = 1 + (connection.execute(select(func.max(checks.c.number))).scalar() or 0)
     row = {
         "number": number,
@@ -111,13 +88,7 @@ def _charge(
 
 
 def deliver(connection: Connection, budget: Budget, delivered: Mapping[int, Cost]) -> None:
-    """Write what an open check's releases cost in the end, by the ids of their rows.
-
-    Raises
-    ------
-    ValueError
-        If one hides less than the budget promises: no budget could be charged for it.
-    """
+    """Write what an open check's releases cost in the end, by the ids of their rows."""
     for row_id, cost in delivered.items():
         kept = keep_cost(connection, cost)
         row = connection.execute(select(spends).where(spends.c.id == row_id)).one()
@@ -149,13 +120,7 @@ def left_behind(connection: Connection) -> list[tuple[Reservation, int]]:
 
 
 def close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:
-    """Put a reserved check into its last state.
-
-    Raises
-    ------
-    LedgerError
-        If it is not reserved.
-    """
+    """Put a reserved check into its last state."""
     done = connection.execute(
         checks.update()
         .where(checks.c.number == reservation.number, checks.c.state == "reserved")

@@ -21,17 +21,10 @@ _MOST_COMPOSED = 10_000
 
 @dataclass(frozen=True)
 class Turns:
-    """Whom a check asks so that as many as wanted in a row touch different people.
+    """Whom a check asks so that as many as wanted in a row touch different people."""
 
-    Parameters
-    ----------
-    clients : int or None
-        Asked in each check, in rotation; None for all.
-    buckets : int
-        Of each client's records, one of which is asked in each check; 1 for all records.
-    """
-
-    clients: int | None = None
+    clients: int | None = None  # Asked in each check, in rotation; None for all
+    # Of each client's records, one of which is asked in each check; 1 for all records
     buckets: int = 1
 
     @classmethod
@@ -50,24 +43,13 @@ class Turns:
 
 @dataclass(frozen=True)
 class Pace:
-    """Checks of a schedule, held against a budget.
+    """Checks of a schedule, held against a budget."""
 
-    Parameters
-    ----------
-    checks : int
-        Most that any window of the budget has.
-    epsilon : float
-        Of a check, in nats.
-    rotation : int
-        Checks in a row that touch different people; 1 where each asks everybody for everything.
-    budget : Budget
-        What they are held against.
-    """
-
-    checks: int
-    epsilon: float
+    checks: int  # Most that any window of the budget has
+    epsilon: float  # Of a check, in nats
+    # Checks in a row that touch different people; 1 where each asks everybody for everything
     rotation: int
-    budget: Budget
+    budget: Budget  # What they are held against
 
     @property
     def times(self) -> int:

@@ -117,13 +117,7 @@ def pack(members: NDArray[np.int64]) -> bytes:
 
 
 def unpack(packed: bytes) -> NDArray[np.int64]:
-    """Read what `pack` wrote.
-
-    Raises
-    ------
-    LedgerUnavailable
-        If it is not.
-    """
+    """Read what `pack` wrote."""
     try:
         return np.cumsum(np.frombuffer(zlib.decompress(packed), dtype="<u4"), dtype=np.int64)
     except (zlib.error, ValueError):

@@ -23,20 +23,7 @@ _NO_PROTECTION = 40.0
 
 @lru_cache(maxsize=4096)
 def composed_epsilon(costs: tuple[tuple[Cost, int], ...], delta: float) -> float:
-    """Epsilon at `delta` of several kinds of releases together; an upper bound.
-
-    Parameters
-    ----------
-    costs : tuple[tuple[Cost, int], ...]
-        Kinds, and how many releases there are of each, >= 1.
-    delta : float
-        In [0, 1).
-
-    Returns
-    -------
-    float
-        In nats; infinite where nothing is guaranteed at `delta`.
-    """
+    """Epsilon at `delta` of several kinds of releases together; an upper bound."""
     costs = tuple(sorted(costs, key=lambda part: part[0].digest))  # one answer for any order
     parts = [(part, times * n) for cost, times in costs for part, n in _parts(cost)]
     return losses.composed_epsilon(parts, delta)

@@ -18,32 +18,13 @@ NEVER = 0
 
 
 class Rotation:
-    """When the parts of a population were last asked; it survives restarts as the ledger does.
-
-    Parameters
-    ----------
-    database : Database
-        Database of the ledger.
-    population : str
-        Population whose rotation is tracked.
-    """
+    """When the parts of a population were last asked; it survives restarts as the ledger does."""
 
     def __init__(self, database: Database, population: str) -> None:
         self._database, self._population = database, population
 
     def last_asked(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the number of the last check that asked each client, or `NEVER`.
-
-        Parameters
-        ----------
-        names : Sequence[str]
-            Names of clients.
-
-        Returns
-        -------
-        NDArray[np.int64]
-            Shape [clients].
-        """
+        """Return the number of the last check that asked each client, or `NEVER`."""
         with self._database.reading() as connection:
             known = books.numbers_of(connection, self._population, names)
             numbers = np.array(sorted(known.values()), dtype=np.int64)
@@ -52,20 +33,7 @@ class Rotation:
         return np.array([of_number[known[name]] if name in known else NEVER for name in names])
 
     def next_buckets(self, key: str, modulus: int, size: int = 1) -> tuple[int, ...]:
-        """Return the buckets of one hash that were asked longest ago, or never, in that order.
-
-        Parameters
-        ----------
-        key, modulus
-            Of the hash; see `RecordBuckets`.
-        size : int
-            Number of buckets.
-
-        Raises
-        ------
-        ValueError
-            If the hash does not have that many buckets.
-        """
+        """Return the buckets of one hash that were asked longest ago, or never, in that order."""
         size = whole("size", size, least=1, most=modulus, unit="buckets")
         family = RecordBuckets(key, modulus, [0]).family
         with self._database.reading() as connection:

@@ -14,21 +14,12 @@ from flwr_kld.accounting.schema import states
 
 @dataclass(frozen=True)
 class Remembered:
-    """A named value.
+    """A named value."""
 
-    Parameters
-    ----------
-    name : str
-        Of the monitor, say ``"default/alarm"``.
-    value : Any
-        What JSON can hold.
-    version : int
-        How often it was written before; 0 for one that is new. Whoever writes must have read the
-        version that is there.
-    """
-
-    name: str
-    value: Any
+    name: str  # Of the monitor, say ``"default/alarm"``
+    value: Any  # What JSON can hold
+    # How often it was written before; 0 for one that is new. Whoever writes must have read the
+    # version that is there.
     version: int = 0
 
 
@@ -39,13 +30,7 @@ def read_state(connection: Connection, name: str) -> Remembered | None:
 
 
 def write_state(connection: Connection, state: Remembered, now: int) -> Remembered:
-    """Write the next version of a state.
-
-    Raises
-    ------
-    LedgerError
-        If another version is there than the one that was read.
-    """
+    """Write the next version of a state."""
     found = read_state(connection, state.name)
     version = 0 if found is None else found.version
     if version != state.version:

@@ -41,13 +41,7 @@ def tally(cost: int, members: NDArray[np.int64], times: int = 1) -> Tally:
 
 
 def added(tallies: Sequence[Tally]) -> Tally:
-    """Add tallies up.
-
-    Raises
-    ------
-    LedgerUnavailable
-        If more is taken back than there is.
-    """
+    """Add tallies up."""
     costs, members, times = np.concatenate(tallies, axis=1)
     pairs, place = np.unique(costs << _MEMBER | members, return_inverse=True)
     counts = np.zeros(len(pairs), dtype=np.int64)
@@ -66,13 +60,7 @@ def pack_tally(counted: Tally) -> bytes:
 
 
 def unpack_tally(packed: bytes) -> Tally:
-    """Read what `pack_tally` wrote.
-
-    Raises
-    ------
-    LedgerUnavailable
-        If it is not.
-    """
+    """Read what `pack_tally` wrote."""
     try:
         rows = np.frombuffer(zlib.decompress(packed), dtype="<u4").reshape(3, -1)
     except (zlib.error, ValueError):
@@ -133,17 +121,7 @@ def _releases() -> Select[Any]:
 def change(
     connection: Connection, population: str, check: int, changes: Iterable[tuple[str, Tally]]
 ) -> None:
-    """Add what a check releases, or takes back, to the blocks that it is in.
-
-    Parameters
-    ----------
-    population : str
-        Population of the check.
-    check : int
-        Number of the check.
-    changes : Iterable[tuple[str, Tally]]
-        Families of parts, and what to add.
-    """
+    """Add what a check releases, or takes back, to the blocks that it is in."""
     of_family: dict[str, list[Tally]] = defaultdict(list)
     for family, counted in changes:
         of_family[family].append(counted)

@@ -28,18 +28,6 @@ def training_cost(state: Mapping[str, Any], budget: Budget) -> Cost:
 
     Its Rényi curve is turned into one (epsilon, delta), delta being half of the budget's in the
     budget's own adjacency. From there on it composes like any other release.
-
-    Parameters
-    ----------
-    state : Mapping
-        What ``RdpAccountant.state_dict()`` returned.
-    budget : Budget
-        Which it is to share, with delta > 0.
-
-    Raises
-    ------
-    ValueError
-        If it is not such a state, the budget is pure, or it hides more than the training did.
     """
     if not budget.atto_delta:
         raise ValueError(

@@ -29,23 +29,7 @@ _LIGHT = select(
 
 
 class LedgerView:
-    """What a ledger holds, for those who may not change it. Every method is one transaction.
-
-    Parameters
-    ----------
-    url : str
-        As of a `Ledger`.
-    patience : float
-        Seconds to wait for another process, from 0.001 to 86,400.
-
-    Raises
-    ------
-    ValueError
-        If the URL is of no database that holds ledgers.
-    LedgerUnavailable
-        If there is no ledger, or its schema is not that of this version. The methods raise it as
-        well: the ledger may be moved, replaced or upgraded at any time.
-    """
+    """What a ledger holds, for those who may not change it. Every method is one transaction."""
 
     def __init__(self, url: str, *, patience: float = 5.0) -> None:
         self._database = Database(url, patience, read_only=True)

@@ -24,42 +24,15 @@ from flwr_kld.privacy import Unit
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Consecutive checks.
+    """Consecutive checks."""
 
-    Parameters
-    ----------
-    level, block : int
-        Which; at level 0 the block is the number of one check.
-    spends : tuple[Spend, ...]
-        What they have spent, in the budget's terms.
-    """
-
-    level: int
+    level: int  # Which; at level 0 the block is the number of one check
     block: int
-    spends: tuple[Spend, ...]
+    spends: tuple[Spend, ...]  # What they have spent, in the budget's terms
 
 
 class Window:
-    """The checks of a population that count now, oldest first.
-
-    Parameters
-    ----------
-    connection : Connection
-        Connection, in a transaction.
-    budget : Budget
-        Budget in whose terms costs are added up.
-    now : int
-        Seconds since 1970.
-    new : Sequence[Spend], optional
-        Only what touches somebody whom one of these may touch. By default, everything.
-
-    Raises
-    ------
-    LedgerUnavailable
-        If a row is damaged.
-    ValueError
-        If a release hides less than the budget promises.
-    """
+    """The checks of a population that count now, oldest first."""
 
     def __init__(
         self, connection: Connection, budget: Budget, now: int, new: Sequence[Spend] = ()
@@ -153,13 +126,7 @@ def touched_by(new: Sequence[Spend]) -> dict[str, NDArray[np.int64]]:
 
 
 def in_terms(cost: Cost, family: str, budget: Budget) -> Cost:
-    """Return what a release to some parts costs in a budget's adjacency and unit.
-
-    Raises
-    ------
-    ValueError
-        If it hides less than the budget promises, or its parts divide what the budget protects.
-    """
+    """Return what a release to some parts costs in a budget's adjacency and unit."""
     if budget.unit is Unit.CLIENT and family not in (Clients.family, Everyone.family):
         raise ValueError(
             f"the budget of {budget.population!r} protects whole clients, and buckets divide "
@@ -169,13 +136,7 @@ def in_terms(cost: Cost, family: str, budget: Budget) -> Cost:
 
 
 def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
-    """Refuse a budget that something in its window cannot be charged to.
-
-    Raises
-    ------
-    ValueError
-        Names the last such check, and when it leaves the window.
-    """
+    """Refuse a budget that something in its window cannot be charged to."""
     cost = func.coalesce(spends.c.delivered, spends.c.asked)
     latest = func.max(checks.c.number).label("check")
     kinds = connection.execute(

@@ -63,31 +63,15 @@ class _File(Model, what="the alerts file"):
 
 @dataclass(frozen=True)
 class Alerts:
-    """Whom to tell of what, and when.
+    """Whom to tell of what, and when."""
 
-    Parameters
-    ----------
-    rules : Rules
-        From when on.
-    addressees : tuple[Addressee, ...]
-        Whom.
-    quiet : Quiet or None
-        When not.
-    """
-
-    rules: Rules
-    addressees: tuple[Addressee, ...]
-    quiet: Quiet | None
+    rules: Rules  # From when on
+    addressees: tuple[Addressee, ...]  # Whom
+    quiet: Quiet | None  # When not
 
     @classmethod
     def load(cls, path: Path) -> Alerts:
-        """Read a file; secrets come from the environment variables that it names.
-
-        Raises
-        ------
-        ValueError
-            If it is not a file of alerts, or a variable is not set.
-        """
+        """Read a file; secrets come from the environment variables that it names."""
         try:
             raw = tomllib.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:

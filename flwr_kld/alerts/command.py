@@ -19,22 +19,10 @@ class Command:
 
     Standard output is dropped, so that it cannot mix with a report printed there; standard error is
     left as it is.
-
-    Parameters
-    ----------
-    argv : Sequence[str]
-        Program and arguments. They may hold secrets: logs name the program only.
-    timeout : float
-        Seconds, > 0, after which the program and what it started are killed.
-
-    Raises
-    ------
-    ValueError
-        If `argv` is not a list of text, or the timeout is not positive.
     """
 
-    argv: Sequence[str]
-    timeout: float = 60.0
+    argv: Sequence[str]  # Program and arguments. They may hold secrets: logs name the program only.
+    timeout: float = 60.0  # Seconds, > 0, after which the program and what it started are killed
 
     def __post_init__(self) -> None:
         argv = several("an alert's command", self.argv)

@@ -26,38 +26,19 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Rules:
-    """From when on people are told.
+    """From when on people are told."""
 
-    Parameters
-    ----------
-    silent_slots : int
-        Slots of the schedule without a number, >= 1.
-    late : timedelta
-        Time that a slot's check may take before it counts as missed.
-    dropouts : float
-        Share of the clients asked that may be missing, in [0, 1].
-    link : str or None
-        Where ``flwr-kld serve`` answers.
-    """
-
-    silent_slots: int = 2
+    silent_slots: int = 2  # Slots of the schedule without a number, >= 1
+    # Time that a slot's check may take before it counts as missed
     late: timedelta = timedelta(hours=1)
-    dropouts: float = 0.5
-    link: str | None = None
+    dropouts: float = 0.5  # Share of the clients asked that may be missing, in [0, 1]
+    link: str | None = None  # Where ``flwr-kld serve`` answers
 
 
 def conditions(
     view: LedgerView, population: str, rules: Rules, *, schedule: Schedule | None, now: datetime
 ) -> Iterator[Notice]:
-    """Yield what holds and what does not; nothing about what is not known.
-
-    Parameters
-    ----------
-    schedule : Schedule or None
-        Of the checks; without one, nothing is said of silence or of the next check's budget.
-    now : datetime
-        Aware.
-    """
+    """Yield what holds and what does not; nothing about what is not known."""
     checks = list(islice(view.newest_first(population, [Kind.CHECK]), _FURTHEST))
     settled = next((entry for entry in checks if entry.state == "settled"), None)
     if settled is not None and (report := report_of(view.with_report(settled))) is not None:

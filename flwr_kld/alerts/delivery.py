@@ -7,21 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Delivery:
-    """One alert, sent or not.
+    """One alert, sent or not."""
 
-    Parameters
-    ----------
-    alert : str
-        Name of the alert, without secrets.
-    delivered : bool
-        Whether the receiver accepted it.
-    detail : str
-        Its answer, or why there was none.
-    attempts : int
-        How often it was tried.
-    """
-
-    alert: str
-    delivered: bool
-    detail: str
-    attempts: int = 1
+    alert: str  # Name of the alert, without secrets
+    delivered: bool  # Whether the receiver accepted it
+    detail: str  # Its answer, or why there was none
+    attempts: int = 1  # How often it was tried

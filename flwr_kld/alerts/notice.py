@@ -22,30 +22,15 @@ class About(StrEnum):
 
 @dataclass(frozen=True)
 class Notice:
-    """One thing to tell.
+    """One thing to tell."""
 
-    Parameters
-    ----------
-    about : About
-        What it is about.
-    population : str
-        Whose.
-    over : bool
-        False if it holds, True if it does not: told to those only who were told that it did.
-    title : str
-        A line.
-    lines : tuple[str, ...]
-        What else a reader should know.
-    link : str or None
-        Where more is to be seen.
-    """
-
-    about: About
-    population: str
+    about: About  # What it is about
+    population: str  # Whose
+    # False if it holds, True if it does not: told to those only who were told that it did
     over: bool
-    title: str
-    lines: tuple[str, ...] = ()
-    link: str | None = None
+    title: str  # A line
+    lines: tuple[str, ...] = ()  # What else a reader should know
+    link: str | None = None  # Where more is to be seen
 
     @property
     def key(self) -> str:

@@ -27,18 +27,10 @@ class Receiver(Protocol):
 
 @dataclass(frozen=True)
 class Service:
-    """A service with a webhook.
+    """A service with a webhook."""
 
-    Parameters
-    ----------
-    hook : Webhook
-        Where it is, how often and for how long it is tried.
-    template : callable
-        Makes its message.
-    """
-
-    hook: Webhook
-    template: Callable[[Notice], dict[str, Any]] = Notice.to_dict
+    hook: Webhook  # Where it is, how often and for how long it is tried
+    template: Callable[[Notice], dict[str, Any]] = Notice.to_dict  # Makes its message
 
     def take(self, notice: Notice) -> Delivery:
         """Post the message; the key tells attempts of one notice from another."""
@@ -60,27 +52,15 @@ class Program:
 
 @dataclass(frozen=True)
 class Mail:
-    """Mailboxes, by a server that encrypts.
+    """Mailboxes, by a server that encrypts."""
 
-    Parameters
-    ----------
-    host, port
-        The mail server: STARTTLS is required, unless it is on this machine.
-    sender, to : str, tuple[str, ...]
-        Addresses.
-    user, password : str or None
-        To log in with.
-    deadline : float
-        Seconds for all of it, > 0, whatever the server does.
-    """
-
-    host: str
-    sender: str
+    host: str  # The mail server: STARTTLS is required, unless it is on this machine
+    sender: str  # Addresses
     to: tuple[str, ...]
     port: int = 587
-    user: str | None = None
+    user: str | None = None  # To log in with
     password: str | None = field(default=None, repr=False)
-    deadline: float = 60.0
+    deadline: float = 60.0  # Seconds for all of it, > 0, whatever the server does
 
     @property
     def name(self) -> str:

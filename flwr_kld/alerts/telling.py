@@ -19,22 +19,12 @@ logger = logging.getLogger("flwr_kld")
 
 @dataclass(frozen=True)
 class Quiet:
-    """Hours in which only what is urgent is told; the rest follows if it still holds then.
+    """Hours in which only what is urgent is told; the rest follows if it still holds then."""
 
-    Parameters
-    ----------
-    begin, end : time
-        Of each day; they may lie on either side of midnight.
-    zone : ZoneInfo
-        Whose clock.
-    urgent : frozenset[About]
-        What is told at any time.
-    """
-
-    begin: time
+    begin: time  # Of each day; they may lie on either side of midnight
     end: time
-    zone: ZoneInfo
-    urgent: frozenset[About] = frozenset({About.DRIFT})
+    zone: ZoneInfo  # Whose clock
+    urgent: frozenset[About] = frozenset({About.DRIFT})  # What is told at any time
 
     def silences(self, about: About, now: datetime) -> bool:
         """Whether nobody is told of this now."""
@@ -49,21 +39,11 @@ class Quiet:
 
 @dataclass(frozen=True)
 class Addressee:
-    """A receiver, and what it wants to know.
+    """A receiver, and what it wants to know."""
 
-    Parameters
-    ----------
-    name : str
-        By which the ledger remembers what it was told.
-    receiver : Receiver
-        Takes the notices.
-    about : frozenset[About]
-        What it is told.
-    """
-
-    name: str
-    receiver: Receiver
-    about: frozenset[About] = frozenset(About)
+    name: str  # By which the ledger remembers what it was told
+    receiver: Receiver  # Takes the notices
+    about: frozenset[About] = frozenset(About)  # What it is told
 
 
 def tell(
@@ -78,16 +58,6 @@ def tell(
     """Deliver what an addressee does not know yet; the ledger remembers who knows what.
 
     What could not be delivered is tried again the next time.
-
-    Returns
-    -------
-    list[Delivery]
-        What was tried.
-
-    Raises
-    ------
-    LedgerError
-        If somebody else told people meanwhile: they may have been told twice.
     """
     kept = ledger.state(_state(population)) or Remembered(_state(population), {})
     knows: dict[str, list[str]] = dict(kept.value)

@@ -34,36 +34,18 @@ class Webhook:
     then twice as long each time, and all of it ends after `deadline` seconds. Requests carry the
     notice's key as ``Idempotency-Key``. Redirects are not followed: they could lead the notice away
     from HTTPS.
-
-    Parameters
-    ----------
-    url : str
-        ``https://…``, or ``http://…`` on this very machine. Its path may be a secret: logs name
-        the host only.
-    timeout : float
-        Seconds to wait for a connection, and for each part of the answer.
-    attempts : int
-        Most attempts, >= 1.
-    pause : float
-        Seconds before the second attempt, >= 0.
-    deadline : float
-        Seconds for all attempts and pauses together, > 0, whatever the receiver does: `timeout`
-        alone would wait for ever on one that sends a byte now and then.
-    secret_variable : str, optional
-        Environment variable that holds the key of the signature in `SIGNATURE_HEADER`.
-
-    Raises
-    ------
-    ValueError
-        If the URL is not safe to send to or cannot be one, a number is out of range, or the
-        variable is not set.
     """
 
+    # ``https://…``, or ``http://…`` on this very machine. Its path may be a secret: logs name the
+    # host only.
     url: str = field(repr=False)
-    timeout: float = 10.0
-    attempts: int = 4
-    pause: float = 1.0
+    timeout: float = 10.0  # Seconds to wait for a connection, and for each part of the answer
+    attempts: int = 4  # Most attempts, >= 1
+    pause: float = 1.0  # Seconds before the second attempt, >= 0
+    # Seconds for all attempts and pauses together, > 0, whatever the receiver does: `timeout` alone
+    # would wait for ever on one that sends a byte now and then
     deadline: float = 60.0
+    # Environment variable that holds the key of the signature in `SIGNATURE_HEADER`
     secret_variable: str | None = None
 
     def __post_init__(self) -> None:
@@ -106,15 +88,7 @@ class Webhook:
         return is_this_machine(self._parts().hostname or "")
 
     def post(self, body: bytes, key: str) -> Delivery:
-        """Post some JSON, several times if need be.
-
-        Parameters
-        ----------
-        body : bytes
-            The JSON.
-        key : str
-            By which a receiver knows attempts of one message.
-        """
+        """Post some JSON, several times if need be."""
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "flwr-kld",

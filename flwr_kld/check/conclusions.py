@@ -38,55 +38,27 @@ logger = logging.getLogger("flwr_kld")
 
 @dataclass(frozen=True)
 class Concluded:
-    """What a check says.
+    """What a check says."""
 
-    Parameters
-    ----------
-    reading : Reading
-        Of a table: of the column that moved most.
-    verdict : Verdict or None
-        On all columns together; None if nothing was to be decided.
-    column : str or None
-        Of a table: the column that moved most.
-    columns : dict[str, ColumnReport]
-        Of a table: each column, that one first.
-    states : tuple[Remembered, ...]
-        What is to be remembered.
-    """
-
-    reading: Reading
-    verdict: Verdict | None
-    column: str | None = None
+    reading: Reading  # Of a table: of the column that moved most
+    verdict: Verdict | None  # On all columns together; None if nothing was to be decided
+    column: str | None = None  # Of a table: the column that moved most
+    # Of a table: each column, that one first
     columns: dict[str, ColumnReport] = field(default_factory=dict)
-    states: tuple[Remembered, ...] = ()
+    states: tuple[Remembered, ...] = ()  # What is to be remembered
 
 
 @dataclass
 class Conclusions:
-    """Concludes checks in their order.
+    """Concludes checks in their order."""
 
-    Parameters
-    ----------
-    reference : Reference
-        What clients are compared with.
-    theta : float
-        θ of D_θ.
-    estimator : str or Estimator
-        Of the cohort's divergence.
-    tolerated : dict[str, (float, float)] or None
-        Of each column (of ``""`` where there is no table); None if nothing is decided.
-    alarm : Alarm
-        How sure decisions are, over all columns.
-    candidates : Mapping[str, Reference] or None
-        What clients might have drifted to.
-    """
-
-    reference: Reference
-    theta: float
-    estimator: str | Estimator
+    reference: Reference  # What clients are compared with
+    theta: float  # θ of D_θ
+    estimator: str | Estimator  # Of the cohort's divergence
+    # Of each column (of ``""`` where there is no table); None if nothing is decided
     tolerated: dict[str, Tolerated] | None
-    alarm: Alarm
-    candidates: Mapping[str, Reference] | None
+    alarm: Alarm  # How sure decisions are, over all columns
+    candidates: Mapping[str, Reference] | None  # What clients might have drifted to
     _deciders: dict[str, Decider] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -97,50 +97,25 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Decided:
-    """A verdict, and what is to be remembered.
+    """A verdict, and what is to be remembered."""
 
-    Parameters
-    ----------
-    verdict : Verdict or None
-        None if no threshold was given.
-    states : tuple[Remembered, ...]
-        For the ledger, written together with the report.
-    design_effect : float
-        Variance of a cohort's counts over that of as many independent records, at most; 1 where no
-        second half tells.
-    """
-
-    verdict: Verdict | None
-    states: tuple[Remembered, ...] = ()
+    verdict: Verdict | None  # None if no threshold was given
+    states: tuple[Remembered, ...] = ()  # For the ledger, written together with the report
+    # Variance of a cohort's counts over that of as many independent records, at most; 1 where no
+    # second half tells
     design_effect: float = 1.0
 
 
 @dataclass
 class Decider:
-    """Decides checks in their order.
+    """Decides checks in their order."""
 
-    Parameters
-    ----------
-    threshold : float
-        Nats of D_θ that are tolerated.
-    outside : float
-        Fraction of records outside the reference that is tolerated, in [0, 1).
-    alarm : Alarm
-        How sure decisions are.
-    theta : float
-        θ of D_θ.
-    reference : Reference
-        Evidence against another one does not count here.
-    column : str or None
-        Of a table: evidence on another one does not count here.
-    """
-
-    threshold: float
-    outside: float
-    alarm: Alarm
-    theta: float
-    reference: Reference
-    column: str | None = None
+    threshold: float  # Nats of D_θ that are tolerated
+    outside: float  # Fraction of records outside the reference that is tolerated, in [0, 1)
+    alarm: Alarm  # How sure decisions are
+    theta: float  # θ of D_θ
+    reference: Reference  # Evidence against another one does not count here
+    column: str | None = None  # Of a table: evidence on another one does not count here
     _detector: EDetector = field(init=False, repr=False)
     _recent: RecentChecks = field(init=False, repr=False, default=RecentChecks())
     _version: int = 0

@@ -20,34 +20,19 @@ from flwr_kld.report.one_client import OneClient
 
 @dataclass(frozen=True)
 class Released:
-    """Public: what came of one exchange.
+    """Public: what came of one exchange."""
 
-    Parameters
-    ----------
-    values : NoisyCounts, NoisyScalar or ClientSums
-        Numbers after the noise.
-    asked, survivors : int
-        Clients in the cohort and in the sum.
-    left_out : dict[Participant, str]
-        Why each client that is not in the sum is not.
-    bytes_down, bytes_up : float
-        Payload for each client asked, mean.
-    most_records : int
-        That a client counted at most, where that was agreed or left records out; 0 for all.
-    limit : ClientLimit or None
-        What one client counts, where whoever adds up sees it and it is public.
-    holds_to_limits : bool
-        Whether somebody saw each client's numbers, and held them to what one may answer.
-    """
-
-    values: NoisyCounts | NoisyScalar | ClientSums
-    asked: int
+    values: NoisyCounts | NoisyScalar | ClientSums  # Numbers after the noise
+    asked: int  # Clients in the cohort and in the sum
     survivors: int
-    left_out: dict[Participant, str]
-    bytes_down: float
+    left_out: dict[Participant, str]  # Why each client that is not in the sum is not
+    bytes_down: float  # Payload for each client asked, mean
     bytes_up: float
+    # That a client counted at most, where that was agreed or left records out; 0 for all
     most_records: int = 0
+    # What one client counts, where whoever adds up sees it and it is public
     limit: ClientLimit | None = None
+    # Whether somebody saw each client's numbers, and held them to what one may answer
     holds_to_limits: bool = True
 
     @property
@@ -74,27 +59,14 @@ class Released:
 
 @dataclass(frozen=True)
 class Measured:
-    """Public: what a check published.
+    """Public: what a check published."""
 
-    Parameters
-    ----------
-    first : Released
-        Counts for the estimate.
-    parts : Sequence[Part]
-        Who was asked, for what.
-    witnesses : tuple[Witness, ...]
-        Where the first half said to look, in each column; empty if only one exchange was wanted.
-    second : Released or None
-        The second half's sums of scores; None if it failed.
-    failure : str or None
-        Why the exchange failed.
-    """
-
-    first: Released
-    parts: Sequence[Part]
+    first: Released  # Counts for the estimate
+    parts: Sequence[Part]  # Who was asked, for what
+    # Where the first half said to look, in each column; empty if only one exchange was wanted
     witnesses: tuple[Witness, ...] = ()
-    second: Released | None = None
-    failure: str | None = None
+    second: Released | None = None  # The second half's sums of scores; None if it failed
+    failure: str | None = None  # Why the exchange failed
 
     @property
     def published(self) -> NoisyCounts | NoisyScalar:

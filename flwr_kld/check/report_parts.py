@@ -112,15 +112,7 @@ def column_report(
     design_effect: float,
     segments: tuple[Segment, ...] = (),
 ) -> ColumnReport:
-    """Return what is reported of one of a table's columns.
-
-    Parameters
-    ----------
-    columns : int
-        That the table has: they share the probability of a false sentence.
-    segments : tuple[Segment, ...]
-        Segments of the column.
-    """
+    """Return what is reported of one of a table's columns."""
     if isinstance(published, NoisyScalar) or reading.estimate is None:
         return ColumnReport(reading, verdict)
     level = 1 - _FALSE / columns
@@ -152,15 +144,7 @@ def compared(plan: QueryPlan) -> Compared:
 def protection(
     published: NoisyCounts | NoisyScalar, trust: Trust, aggregation: str, *, hides_parts: bool
 ) -> Protection:
-    """Return how a release was protected.
-
-    Parameters
-    ----------
-    aggregation : str
-        How counts became a sum.
-    hides_parts : bool
-        Whether it shows the server sums only.
-    """
+    """Return how a release was protected."""
     if isinstance(published, NoisyScalar):
         noise = published.standard_deviation
     else:

@@ -71,15 +71,7 @@ def timed(clock: Clock) -> Iterator[None]:
 
 @contextmanager
 def phase(name: str, **public: str | int | float | None) -> Iterator[None]:
-    """Time a phase, and put a span around it.
-
-    Parameters
-    ----------
-    name : str
-        Behind ``flwr_kld.``.
-    public
-        Attributes; those that are None are left out.
-    """
+    """Time a phase, and put a span around it."""
     clock, began = _clock.get(), time.perf_counter()
     try:
         with _span(name, **public):

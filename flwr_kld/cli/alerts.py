@@ -59,27 +59,7 @@ def alerts(
 
 
 def tell_people(settings: Alerts, ledger: str, population: str, slots: Schedule | None) -> bool:
-    """Tell whoever does not know it yet what the ledger says now; the ledger remembers who does.
-
-    Parameters
-    ----------
-    settings : Alerts
-        Whom, of what, and when not.
-    ledger, population : str
-        URL of the ledger, and which of its populations.
-    slots : Schedule or None
-        Of the checks; without one, nothing is said of missed slots.
-
-    Returns
-    -------
-    bool
-        Whether everybody could be told.
-
-    Raises
-    ------
-    LedgerError
-        If the ledger cannot be read, or somebody else told people meanwhile.
-    """
+    """Tell whoever does not know it yet what the ledger says now; the ledger remembers who does."""
     now = datetime.now(UTC)
     view = LedgerView(ledger)
     deliveries = tell(

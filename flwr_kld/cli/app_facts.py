@@ -24,33 +24,15 @@ _TRUSTS = ("Trusted", "TrustedAggregator", "TwoAggregators", "Distributed")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known; None or empty where the app decides it when it runs.
+    """What is known; None or empty where the app decides it when it runs."""
 
-    Parameters
-    ----------
-    ledger : str or None
-        URL.
-    simulated : bool
-        Whether the run config names a public sample.
-    epsilon : float or None
-        Of a check.
-    turns : Turns or None
-        Whom a check asks.
-    """
-
-    ledger: str | None
-    simulated: bool
-    epsilon: float | None = None
-    turns: Turns | None = None
+    ledger: str | None  # URL
+    simulated: bool  # Whether the run config names a public sample
+    epsilon: float | None = None  # Of a check
+    turns: Turns | None = None  # Whom a check asks
 
     def pace(self, budget: Budget, slots: Schedule, clients: int | None) -> Pace | None:
-        """Hold a schedule against a budget; None where epsilon or the rotation is not known.
-
-        Parameters
-        ----------
-        clients : int or None
-            Of the deployment, if that is known.
-        """
+        """Hold a schedule against a budget; None where epsilon or the rotation is not known."""
         rotates = self.turns is not None and self.turns.clients is not None
         if self.epsilon is None or (rotates and clients is None):
             return None
@@ -60,13 +42,7 @@ class Facts:
 
 
 def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
-    """Read an app; what cannot be read is not known.
-
-    Parameters
-    ----------
-    overrides : Sequence[str]
-        Of the run config, as ``flwr run`` takes them.
-    """
+    """Read an app; what cannot be read is not known."""
     try:
         project = read_project(app)
         config = {**run_config(project), **dict(_overridden(overrides))}
@@ -85,18 +61,7 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
 
 
 def require_same(facts: Facts, ledger: str, population: str) -> None:
-    """Refuse to run an app that would spend where nobody looks.
-
-    Parameters
-    ----------
-    ledger, population : str
-        Of the command.
-
-    Raises
-    ------
-    ValueError
-        If the app writes another ledger, or another population's part of it.
-    """
+    """Refuse to run an app that would spend where nobody looks."""
     if facts.ledger is not None and not same_database(facts.ledger, ledger):
         raise ValueError(
             f"the app writes the ledger {shown(facts.ledger)}, and this command reads "

@@ -28,24 +28,12 @@ _UNKNOWN = (
 
 @dataclass(frozen=True)
 class Ending:
-    """How a key ended.
+    """How a key ended."""
 
-    Parameters
-    ----------
-    ran : bool
-        Whether the app ran now.
-    entry : Entry or None
-        What the ledger knows.
-    code : ExitCode
-        In one number, if the entry has no report that can be read.
-    why : str
-        Why it has none.
-    """
-
-    ran: bool
-    entry: Entry | None
-    code: ExitCode
-    why: str
+    ran: bool  # Whether the app ran now
+    entry: Entry | None  # What the ledger knows
+    code: ExitCode  # In one number, if the entry has no report that can be read
+    why: str  # Why it has none
 
     @property
     def stored(self) -> bool:
@@ -55,41 +43,17 @@ class Ending:
 
 @dataclass(frozen=True)
 class AppRuns:
-    """Whom to ask.
+    """Whom to ask."""
 
-    Parameters
-    ----------
-    ledger : str
-        URL of the ledger that the app's strategy writes.
-    population : str
-        Population that is checked.
-    app : Path
-        Folder of the Flower app.
-    connection : str or None
-        SuperLink connection; None for Flower's default.
-    config : Sequence[str]
-        Further overrides of the app's run config.
-    timeout : float
-        Seconds for a run.
-    """
-
-    ledger: str
-    population: str
-    app: Path
-    connection: str | None = None
-    config: Sequence[str] = ()
-    timeout: float = 900.0
+    ledger: str  # URL of the ledger that the app's strategy writes
+    population: str  # Population that is checked
+    app: Path  # Folder of the Flower app
+    connection: str | None = None  # SuperLink connection; None for Flower's default
+    config: Sequence[str] = ()  # Further overrides of the app's run config
+    timeout: float = 900.0  # Seconds for a run
 
     def once(self, key: str, asks: str) -> Ending:
-        """Run the app with this key, unless it has run. Errors are endings, too.
-
-        Parameters
-        ----------
-        key : str
-            Of `check_keys.check_key`.
-        asks : str
-            The run config's name for it.
-        """
+        """Run the app with this key, unless it has run. Errors are endings, too."""
         run = None
         deadline = time.monotonic() + self.timeout
         try:

@@ -14,18 +14,10 @@ BY_HAND = "; add the lines of docs/init.md by hand"
 
 @dataclass(frozen=True)
 class Component:
-    """A ServerApp or ClientApp in its file.
+    """A ServerApp or ClientApp in its file."""
 
-    Parameters
-    ----------
-    file : Path
-        Where it is.
-    name : str
-        Of the variable that holds it.
-    """
-
-    file: Path
-    name: str
+    file: Path  # Where it is
+    name: str  # Of the variable that holds it
 
     @property
     def source(self) -> Source:
@@ -35,34 +27,16 @@ class Component:
 
 @dataclass(frozen=True)
 class Source:
-    """Python code, with the ends of its lines.
+    """Python code, with the ends of its lines."""
 
-    Parameters
-    ----------
-    file : Path
-        Where it is.
-    text : str
-        With newlines of Unix.
-    tree : ast.Module
-        What it says.
-    crlf : bool
-        Whether the file's lines end as on Windows.
-    """
-
-    file: Path
-    text: str
-    tree: ast.Module
-    crlf: bool
+    file: Path  # Where it is
+    text: str  # With newlines of Unix
+    tree: ast.Module  # What it says
+    crlf: bool  # Whether the file's lines end as on Windows
 
     @classmethod
     def of(cls, file: Path) -> Source:
-        """Read a file.
-
-        Raises
-        ------
-        ValueError
-            If it is not there or not Python.
-        """
+        """Read a file."""
         try:
             raw = file.read_bytes().decode()
             text = raw.replace("\r\n", "\n")
@@ -86,13 +60,7 @@ class Source:
 
 
 def read_project(app: Path) -> dict[str, Any]:
-    """Read an app's pyproject.toml.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or it is not one of a Flower app.
-    """
+    """Read an app's pyproject.toml."""
     file = app / "pyproject.toml"
     if not file.is_file():
         raise ValueError(f"{app} is not a Flower app: it has no pyproject.toml")
@@ -124,13 +92,7 @@ def _flat(config: dict[str, Any], before: str) -> list[tuple[str, Any]]:
 
 
 def component(app: Path, project: dict[str, Any], kind: str) -> Component:
-    """Return the app's ``serverapp`` or ``clientapp``.
-
-    Raises
-    ------
-    ValueError
-        If pyproject.toml names none in a file of the app.
-    """
+    """Return the app's ``serverapp`` or ``clientapp``."""
     told = project["tool"]["flwr"]["app"]["components"].get(kind)
     module, colon, name = str(told).partition(":")
     parts = module.split(".")

@@ -16,13 +16,7 @@ _LONGEST_GAP = timedelta(days=366 * 8)
 
 
 def check_key(key: str) -> str:
-    """Return the key if it can stand in a run config, a log and a table.
-
-    Raises
-    ------
-    ValueError
-        If it cannot.
-    """
+    """Return the key if it can stand in a run config, a log and a table."""
     if not _SAFE.fullmatch(key):
         raise ValueError(
             f"{key!r} is not a valid key: use at most 100 letters, digits and . _ : @ + -, "
@@ -32,26 +26,14 @@ def check_key(key: str) -> str:
 
 
 def current_key(now: datetime, schedule: Schedule | None = None) -> str:
-    """Return the key of a schedule's latest slot, or of the current UTC minute.
-
-    Raises
-    ------
-    ValueError
-        If the schedule had no slot yet.
-    """
+    """Return the key of a schedule's latest slot, or of the current UTC minute."""
     if schedule is None:
         return Slot(now.astimezone(UTC).replace(second=0, microsecond=0)).key
     return Slot(latest_slot(schedule, now)).key
 
 
 def latest_slot(schedule: Schedule, now: datetime) -> datetime:
-    """Return a schedule's last slot that is not later than `now`, by bisection.
-
-    Raises
-    ------
-    ValueError
-        If there is none in the last 8 years.
-    """
+    """Return a schedule's last slot that is not later than `now`, by bisection."""
     back = _MINUTE
     while (slot := schedule.next_after(now - back)) > now:
         if back > _LONGEST_GAP:

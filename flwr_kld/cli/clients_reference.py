@@ -21,30 +21,15 @@ from flwr_kld.report.reference_report import ReferenceReport
 
 @dataclass(frozen=True)
 class Making:
-    """How the making of a reference ended.
+    """How the making of a reference ended."""
 
-    Parameters
-    ----------
-    key : str
-        Its idempotency key.
-    ran : bool
-        Whether the app ran now; otherwise the ledger had the reference, or an error came first.
-    reference : Reference or None
-        What clients made.
-    report : ReferenceReport or None
-        Report of how it was made.
-    failure : ExitCode or None
-        `ExitCode.REFUSED` or `ExitCode.ERROR`, if there is none.
-    message : str or None
-        Why there is none.
-    """
-
-    key: str
+    key: str  # Its idempotency key
+    # Whether the app ran now; otherwise the ledger had the reference, or an error came first
     ran: bool
-    reference: Reference | None = None
-    report: ReferenceReport | None = None
-    failure: ExitCode | None = None
-    message: str | None = None
+    reference: Reference | None = None  # What clients made
+    report: ReferenceReport | None = None  # Report of how it was made
+    failure: ExitCode | None = None  # `ExitCode.REFUSED` or `ExitCode.ERROR`, if there is none
+    message: str | None = None  # Why there is none
 
     @property
     def exit_code(self) -> int:

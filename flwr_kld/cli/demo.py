@@ -31,13 +31,7 @@ _FIRST_USE = (
 
 
 def require_simulation() -> None:
-    """Refuse before Flower starts if a part is missing.
-
-    Raises
-    ------
-    ImportError
-        Names the extras.
-    """
+    """Refuse before Flower starts if a part is missing."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ImportError(

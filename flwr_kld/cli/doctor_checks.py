@@ -36,24 +36,12 @@ _WAIT = 3.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Parameters
-    ----------
-    what : str
-        The thing.
-    state : {"ok", "warning", "failed"}
-        Whether a check can go on with it.
-    words : str
-        How it is.
-    next : str or None
-        What to do where it is not well.
-    """
-
-    what: str
-    state: Literal["ok", "warning", "failed"]
-    words: str
-    next: str | None = None
+    what: str  # The thing
+    state: Literal["ok", "warning", "failed"]  # Whether a check can go on with it
+    words: str  # How it is
+    next: str | None = None  # What to do where it is not well
 
 
 def _ok(what: str, words: str) -> Finding:

@@ -40,27 +40,14 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?$")
 
 @dataclass
 class FlowerRun:
-    """What is known of a run.
+    """What is known of a run."""
 
-    Parameters
-    ----------
-    heard : Callable[[str], None] or None
-        Called with each line of its log; None writes them to standard error.
-    run : str or None
-        Flower's id of it, once it has started.
-    exception : str or None
-        What broke the ServerApp, if its log says so.
-    last_words : str
-        The end of its log: a line, or all lines of an error in a frame.
-    exit_code : int or None
-        Of ``flwr run``; None if it was stopped because it took too long.
-    """
-
+    # Called with each line of its log; None writes them to standard error
     heard: Callable[[str], None] | None = None
-    run: str | None = None
-    exception: str | None = None
-    last_words: str = ""
-    exit_code: int | None = None
+    run: str | None = None  # Flower's id of it, once it has started
+    exception: str | None = None  # What broke the ServerApp, if its log says so
+    last_words: str = ""  # The end of its log: a line, or all lines of an error in a frame
+    exit_code: int | None = None  # Of ``flwr run``; None if it was stopped because it took too long
     _framed: bool = field(default=False, repr=False)
 
     def hear(self, log: Iterable[str]) -> None:
@@ -89,15 +76,7 @@ class FlowerRun:
         return self.exception is not None and not self.exception.startswith(_ELSEWHERE)
 
     def why(self, timeout: float, asks: str) -> str | None:
-        """Say why it came to no answer, if that is known.
-
-        Parameters
-        ----------
-        timeout : float
-            Seconds that it had.
-        asks : str
-            The run config's name for the key: `CHECK_IN_RUN_CONFIG` or another.
-        """
+        """Say why it came to no answer, if that is known."""
         if self.exit_code is None:
             return f"the run was stopped after {timeout:g} s"
         if self.exception is not None:
@@ -121,28 +100,7 @@ def run_app(
     timeout: float,
     heard: Callable[[str], None] | None = None,
 ) -> FlowerRun:
-    """Run an app to its end; stop it after `timeout`, and whenever this function is left early.
-
-    Parameters
-    ----------
-    app : Path
-        The app's folder.
-    connection : str or None
-        Name of the SuperLink connection; None for Flower's default.
-    config : Sequence[str]
-        Overrides of the run config.
-    timeout : float
-        Seconds until the run is stopped.
-    heard : Callable[[str], None], optional
-        Called with each line of its log; by default they go to standard error.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds no Flower app.
-    RuntimeError
-        If there is no ``flwr`` command.
-    """
+    """Run an app to its end; stop it after `timeout`, and whenever this function is left early."""
     if not (app / "pyproject.toml").is_file():
         raise ValueError(
             f"{app} is not a Flower app: it has no pyproject.toml; give its folder, or write one: "

@@ -44,23 +44,7 @@ def checks_into(
     scheduled: Mapping[str, str],
     yes: bool,
 ) -> Path | None:
-    """Add checks to an app, once its owner has seen the changes.
-
-    Parameters
-    ----------
-    scheduled : Mapping[str, str]
-        Files of a scheduler, by their paths. Not for an app that trains: its checks come with it.
-
-    Returns
-    -------
-    Path or None
-        Folder of the Python package, where the reference belongs; None if nothing was changed.
-
-    Raises
-    ------
-    ValueError
-        If the app is not of a form that is known; nothing is changed then.
-    """
+    """Add checks to an app, once its owner has seen the changes."""
     project = read_project(app)
     client, server = (component(app, project, kind) for kind in ("clientapp", "serverapp"))
     folder = client.file.parent
@@ -95,13 +79,7 @@ def checks_into(
 
 
 def _agreed() -> bool:
-    """Ask the app's owner.
-
-    Raises
-    ------
-    ValueError
-        If nobody answers, as in a script.
-    """
+    """Ask the app's owner."""
     try:
         return typer.confirm("write this?")
     except typer.Abort:

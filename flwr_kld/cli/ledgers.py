@@ -14,25 +14,13 @@ DEFAULT_POPULATION = "default"
 
 
 def existing_ledger(url: str) -> Ledger:
-    """Open a ledger that is there: a mistyped name must not become a new, empty one.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Open a ledger that is there: a mistyped name must not become a new, empty one."""
     require_ledger(url)
     return Ledger(url)
 
 
 def require_ledger(url: str) -> None:
-    """Refuse a file that is not there; whether it is a ledger, its reader says.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Refuse a file that is not there; whether it is a ledger, its reader says."""
     file = _sqlite_file(url)
     if file is not None and not file.is_file():
         raise ValueError(

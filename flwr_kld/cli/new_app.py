@@ -28,26 +28,14 @@ _FLOWER = "flwr>=1.41,<1.43"
 
 @dataclass(frozen=True)
 class Terms:
-    """What checks cost, and whom they ask.
+    """What checks cost, and whom they ask."""
 
-    Parameters
-    ----------
-    clients : int
-        Of the deployment.
-    checks : int
-        Most that any window of the budget has.
-    budget : Budget
-        Of the deployment's clients; a check takes all that is left for it, of each person once.
-    threshold : float
-        Nats that are tolerated.
-    made_up : bool
-        Whether the reference is made up: clients make the real one, for one half of the budget.
-    """
-
-    clients: int
-    checks: int
+    clients: int  # Of the deployment
+    checks: int  # Most that any window of the budget has
+    # Of the deployment's clients; a check takes all that is left for it, of each person once
     budget: Budget
-    threshold: float
+    threshold: float  # Nats that are tolerated
+    # Whether the reference is made up: clients make the real one, for one half of the budget
     made_up: bool = False
 
     @property
@@ -132,13 +120,7 @@ class Terms:
 
 
 def package_of(name: str) -> str:
-    """Return the Python package of an app's name.
-
-    Raises
-    ------
-    ValueError
-        If Flower or Python does not take it, or something else is imported by it.
-    """
+    """Return the Python package of an app's name."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"{name!r} is not a valid name for a Flower app: give --out a folder of at most 32 "
@@ -152,25 +134,12 @@ def package_of(name: str) -> str:
 
 
 def dependencies(wheel: str | None) -> list[str]:
-    """Return the app's dependencies: by default, flwr-kld is installed beside Flower on each node.
-
-    Parameters
-    ----------
-    wheel : str or None
-        Absolute path or URL of flwr-kld's wheel, which each node installs for a run; or
-        ``"flwr-kld"``, of an index.
-    """
+    """Return the app's dependencies: by default, each node has flwr-kld beside Flower."""
     return [_FLOWER] if wheel is None else [_FLOWER, requirement(wheel)]
 
 
 def requirement(wheel: str) -> str:
-    """Return what pip and uv call a wheel, or a package of an index.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """Return what pip and uv call a wheel, or a package of an index."""
     if re.fullmatch(r"flwr-kld([=<>~! ][=<>~!. \w,]*)?", wheel):
         return wheel
     if not wheel.endswith(".whl"):
@@ -190,15 +159,7 @@ def app_files(
     wheel: str | None = None,
     index: str | None = None,
 ) -> dict[str, str]:
-    """Return the app's text files, without its reference, by their paths in it.
-
-    Parameters
-    ----------
-    identifier : str, optional
-        Column that identifies a row.
-    wheel, index : str, optional
-        Where the nodes get flwr-kld for a run; by default it is installed there.
-    """
+    """Return the app's text files, without its reference, by their paths in it."""
     package = package_of(name)
     ids = f",\n    record_ids=lambda context: node_records(context)[{identifier!r}],\n"
     wheel = wheel or ("flwr-kld" if index else None)

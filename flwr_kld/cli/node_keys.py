@@ -86,13 +86,7 @@ def roster(
 
 
 def read_roster(file: Path) -> Roster:
-    """Read a roster.
-
-    Raises
-    ------
-    ValueError
-        If there is none in the file.
-    """
+    """Read a roster."""
     try:
         return Roster.from_json(file.read_text(encoding="utf-8"))
     except OSError as error:

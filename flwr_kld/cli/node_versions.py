@@ -42,18 +42,11 @@ _Version = Annotated[str, Field(pattern=r"^[0-9A-Za-z.+!]{0,64}$")]
 
 @dataclass(frozen=True)
 class Installed(Model, what="the versions of a node"):
-    """What is installed in one place.
+    """What is installed in one place."""
 
-    Parameters
-    ----------
-    flwr, flwr_kld : str
-        Versions; flwr-kld's is empty where it is missing.
-    messages : int
-        Version of the messages of a check; 0 where flwr-kld does not say.
-    """
-
-    flwr: _Version
+    flwr: _Version  # Versions; flwr-kld's is empty where it is missing
     flwr_kld: _Version
+    # Version of the messages of a check; 0 where flwr-kld does not say
     messages: Annotated[int, Strict(), Field(ge=0, le=10**6)]
 
     def __str__(self) -> str:
@@ -64,24 +57,13 @@ class Installed(Model, what="the versions of a node"):
 
 @dataclass
 class _Heard:
-    """What the run's log says.
+    """What the run's log says."""
 
-    Parameters
-    ----------
-    server : Installed or None
-        Where ServerApps run.
-    nodes : dict[int, Installed]
-        On each node that answered in the one form that there is.
-    wrong : dict[int, str]
-        What others said.
-    asked : list[int] or None
-        All nodes; None until the run is over.
-    """
-
-    server: Installed | None = None
+    server: Installed | None = None  # Where ServerApps run
+    # On each node that answered in the one form that there is
     nodes: dict[int, Installed] = field(default_factory=dict)
-    wrong: dict[int, str] = field(default_factory=dict)
-    asked: list[int] | None = None
+    wrong: dict[int, str] = field(default_factory=dict)  # What others said
+    asked: list[int] | None = None  # All nodes; None until the run is over
 
     def hear(self, line: str) -> None:
         """Read a line; a node's is not believed to have any form."""
@@ -105,15 +87,7 @@ class _Heard:
 
 
 def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
-    """Ask SuperLink and SuperNodes for their versions, and hold them against one another.
-
-    Parameters
-    ----------
-    app : Path
-        Folder of the operator's app.
-    connection : str
-        Name of the SuperLink connection.
-    """
+    """Ask SuperLink and SuperNodes for their versions, and hold them against one another."""
     heard = _Heard()
     with TemporaryDirectory(prefix="flwr-kld-") as folder:
         _write(Path(folder), read_project(app))

@@ -14,30 +14,14 @@ from flwr_kld.report.report import Report
 
 @dataclass(frozen=True)
 class CheckAnswer:
-    """How a check ended.
+    """How a check ended."""
 
-    Parameters
-    ----------
-    key : str
-        Its idempotency key.
-    code : ExitCode
-        Exit code.
-    ran : bool
-        Whether the app ran now.
-    stored : bool
-        Whether the ledger had the answer; neither, if an error came first.
-    report : Report or None
-        What it says, if a number came out.
-    message : str or None
-        Why there is no report.
-    """
-
-    key: str
-    code: ExitCode
-    ran: bool
-    stored: bool
-    report: Report | None = None
-    message: str | None = None
+    key: str  # Its idempotency key
+    code: ExitCode  # Exit code
+    ran: bool  # Whether the app ran now
+    stored: bool  # Whether the ledger had the answer; neither, if an error came first
+    report: Report | None = None  # What it says, if a number came out
+    message: str | None = None  # Why there is no report
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form."""

@@ -23,13 +23,7 @@ _COUNT, _SYMBOL = "count", "symbol"
 
 
 def read_domain(file: Path) -> Domain:
-    """Read a domain's JSON form.
-
-    Raises
-    ------
-    ValueError
-        If the file holds none.
-    """
+    """Read a domain's JSON form."""
     return domain_from_spec(_json(file))
 
 
@@ -40,11 +34,6 @@ def read_counts(file: Path, domain: Domain) -> NDArray[np.float64]:
     'missing' may be left out), or for labels an object of counts by label. ``.csv``: a column
     ``count``, and beside it either a column ``symbol`` of numbers or the columns of a record; rows
     of the same symbol add up, and an empty field is missing.
-
-    Raises
-    ------
-    ValueError
-        If the file says something else.
     """
     if file.suffix == ".npz":
         return _sized(_arrays(file, "counts")["counts"], domain, file)
@@ -74,11 +63,6 @@ def read_records(file: Path, domain: Domain) -> Any:
     ``.npz``: the arrays of the features of `Categories`, else one array ``records``, or ``images``.
     ``.json``: a list, or an object of lists by feature. ``.csv``: a column a feature; an empty
     field is missing.
-
-    Raises
-    ------
-    ValueError
-        If the file says something else.
     """
     if file.suffix == ".npz":
         if isinstance(domain, Categories | Table):
@@ -94,13 +78,7 @@ def read_records(file: Path, domain: Domain) -> Any:
 
 
 def read_frame(file: Path) -> Any:
-    """Read public rows of several columns: ``.csv``, where an empty field is missing, or Parquet.
-
-    Raises
-    ------
-    ValueError
-        If the file is neither.
-    """
+    """Read public rows of several columns: CSV, where an empty field is missing, or Parquet."""
     if file.suffix == ".csv":
         return {name: [text or None for text in own] for name, own in _csv(file).items()}
     if not file.is_file():

@@ -23,26 +23,13 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True)
 class Sample:
-    """Public rows, and the reference that they give.
+    """Public rows, and the reference that they give."""
 
-    Parameters
-    ----------
-    place : str
-        Where they are from.
-    file : Path or None
-        Their file; None if they come from a database.
-    rows : Mapping[str, Sequence]
-        Columns by name.
-    reference : Reference
-        Over a table of the columns that serve.
-    made_up : bool
-        Whether nothing but a schema was there: the rows are even over what it allows.
-    """
-
-    place: str
-    file: Path | None
-    rows: Mapping[str, Any]
-    reference: Reference
+    place: str  # Where they are from
+    file: Path | None  # Their file; None if they come from a database
+    rows: Mapping[str, Any]  # Columns by name
+    reference: Reference  # Over a table of the columns that serve
+    # Whether nothing but a schema was there: the rows are even over what it allows
     made_up: bool = False
 
     @property
@@ -70,23 +57,7 @@ def read_sample(
     bins: int = 20,
     labels: int = 20,
 ) -> Sample:
-    """Read public rows, and choose a domain for each column.
-
-    Parameters
-    ----------
-    place : str
-        A ``.csv`` or ``.parquet`` file, a ``.json`` file with nothing but their schema, or a
-        database's URL.
-    query : str or None
-        SQL that selects the rows of a database.
-    identifier : str, optional
-        A column that identifies rows, which is not checked.
-
-    Raises
-    ------
-    ValueError, OSError
-        If there are no such rows, or no column of them can be checked.
-    """
+    """Read public rows, and choose a domain for each column."""
     if "://" in place:
         if query is None:
             raise ValueError(

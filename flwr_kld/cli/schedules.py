@@ -17,19 +17,7 @@ _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def check_command(app: Path, connection: str, at: str, nodes: int | None = None) -> list[str]:
-    """Return the command that checks on a deployment.
-
-    Parameters
-    ----------
-    app : Path
-        Its folder.
-    connection : str
-        Name of the SuperLink connection.
-    at : str
-        Cron expression, in UTC.
-    nodes : int, optional
-        That a check waits for; not of an app that waits as its owner wrote it.
-    """
+    """Return the command that checks on a deployment."""
     waits = "" if nodes is None else f" drift-nodes={nodes}"
     return [
         "flwr-kld", "check", str(app), connection, "--schedule", at,
@@ -40,24 +28,7 @@ def check_command(app: Path, connection: str, at: str, nodes: int | None = None)
 def schedule_files(
     scheduler: Scheduler, at: str, check: Sequence[str], *, ledger: str, name: str
 ) -> dict[str, str]:
-    """Return the files of a scheduler that runs one idempotent check in each slot, by their paths.
-
-    Parameters
-    ----------
-    at : str
-        Cron expression, in UTC.
-    check : Sequence[str]
-        The command.
-    ledger : str
-        URL of the ledger.
-    name : str
-        Of the app.
-
-    Raises
-    ------
-    ValueError
-        If the scheduler has no such times.
-    """
+    """Return a scheduler's files, by their paths: it runs one idempotent check in each slot."""
     if scheduler == "cron":
         line = shlex.join(check).replace("%", r"\%")  # a bare % ends a line of cron
         return {"deploy/kld.cron": fill("cron", at=at, check=line, ledger=ledger)}
@@ -74,13 +45,7 @@ def schedule_files(
 
 
 def on_calendar(at: str) -> str:
-    """Write a cron expression as systemd's OnCalendar.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be: names, steps in a range, or a day of the month or else of the week.
-    """
+    """Write a cron expression as systemd's OnCalendar."""
     fields = at.split()
     minute, hour, day, month, weekday = fields
     if not all(_FIELD.fullmatch(field) for field in fields) or "*" not in (day, weekday):

@@ -47,25 +47,6 @@ def read_schema(file: Path, *, bins: int) -> tuple[Table, dict[str, list[Any]]]:
     Numbers between a minimum and a maximum get bins of one width, texts with an ``enum`` and truth
     values labels, dates the weekday, and times the hour. The rows are even over each column's bins
     or labels: they show that checks run, and nothing about anybody.
-
-    Parameters
-    ----------
-    file : Path
-        A Table Schema, JSON.
-    bins : int
-        Most bins of a number.
-
-    Returns
-    -------
-    Table
-        With the columns left out, each with the reason.
-    dict[str, list]
-        Rows, by column.
-
-    Raises
-    ------
-    ValueError
-        If it is no schema, or describes no column that can be checked.
     """
     try:
         schema = _Schema.model_validate(json.loads(file.read_text(encoding="utf-8")))

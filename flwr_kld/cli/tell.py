@@ -18,26 +18,15 @@ from flwr_kld.schedule.times import Schedule
 
 @dataclass(frozen=True)
 class Listeners:
-    """What happens after each check.
+    """What happens after each check."""
 
-    Parameters
-    ----------
-    ledger, population : str
-        URL of the ledger, and which of its populations.
-    slots : Schedule or None
-        Of the checks.
-    alerts : Alerts or None
-        Whom to tell, also where the ledger had the answer: none is lost if the process that ran
-        the check died.
-    metrics : Path or None
-        Prometheus text file.
-    """
-
-    ledger: str
+    ledger: str  # URL of the ledger, and which of its populations
     population: str
-    slots: Schedule | None
+    slots: Schedule | None  # Of the checks
+    # Whom to tell, also where the ledger had the answer: none is lost if the process that ran the
+    # check died
     alerts: Alerts | None = None
-    metrics: Path | None = None
+    metrics: Path | None = None  # Prometheus text file
 
     @classmethod
     def of_options(

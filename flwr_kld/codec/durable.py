@@ -37,27 +37,13 @@ class Damaged(sqlite3.DatabaseError):
 
 @dataclass(frozen=True)
 class Schema:
-    """The tables of a file.
+    """The tables of a file."""
 
-    Parameters
-    ----------
-    version : int
-        Another one for other statements: a file of another version is refused.
-    statements : Sequence[str]
-        Make the tables.
-    """
-
-    version: int
-    statements: Sequence[str]
+    version: int  # Another one for other statements: a file of another version is refused
+    statements: Sequence[str]  # Make the tables
 
     def require(self, db: sqlite3.Connection, path: Path) -> None:
-        """Refuse a database that was not made with this schema.
-
-        Raises
-        ------
-        Damaged
-            If it was not.
-        """
+        """Refuse a database that was not made with this schema."""
         found = [
             db.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("application_id", "user_version")
@@ -78,20 +64,7 @@ class Schema:
 
 @contextmanager
 def writing(path: Path, schema: Schema) -> Iterator[sqlite3.Connection]:
-    """Hold a file's write lock; commit to the disk, or leave no trace.
-
-    Parameters
-    ----------
-    path : Path
-        Made on first use, readable by its owner only.
-    schema : Schema
-        Of the file.
-
-    Raises
-    ------
-    sqlite3.Error, OSError
-        If the file cannot be written, or is damaged; nothing of the block is kept then.
-    """
+    """Hold a file's write lock; commit to the disk, or leave no trace."""
     make_database(path, schema)
     uri = f"{path.resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as db:
@@ -104,15 +77,7 @@ def writing(path: Path, schema: Schema) -> Iterator[sqlite3.Connection]:
 
 
 def make_database(path: Path, schema: Schema) -> None:
-    """Make a file on first use.
-
-    Raises
-    ------
-    Damaged
-        If it is there and was cut, or gone from beside what it left.
-    OSError
-        If it cannot be made.
-    """
+    """Make a file on first use."""
     if not path.exists():
         # Others may be making it now; but what lies beside it is never there before it is.
         if any(Path(f"{path}{tail}").exists() for tail in _BESIDE) and not path.exists():

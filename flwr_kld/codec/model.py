@@ -46,15 +46,7 @@ class Unmet(ValueError):
 
 
 def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
-    """Return a mark for a field's type: its values *should* ..., in these words.
-
-    Parameters
-    ----------
-    expected : str
-        Goes on after "it should".
-    holds : Callable[[Any], bool]
-        Says whether a value is as it must be.
-    """
+    """Return a mark for a field's type: its values *should* ..., in these words."""
 
     def check(value: Any) -> Any:
         if not holds(value):
@@ -69,15 +61,6 @@ class Model:
 
     A field ``Flat[M]`` of another model lies among the fields of this one. In a Flower record any
     other field that is not plain is a JSON text, and is declared as pydantic's ``Json``.
-
-    Parameters
-    ----------
-    what : str
-        The message, for refusals.
-    version : int, optional
-        What the message says of itself in its field ``version``. Parts of messages say nothing.
-    refused : type[ValueError]
-        Raised for what cannot be read.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -106,13 +89,7 @@ class Model:
 
     @classmethod
     def from_config(cls, config: object) -> Self:
-        """Read the values of a Flower ConfigRecord.
-
-        Raises
-        ------
-        ValueError
-            Of the model's own type: the first field that is not as it should be.
-        """
+        """Read the values of a Flower ConfigRecord."""
         values = dict(config) if isinstance(config, Mapping) else {}
         found = cls._read(values)
         for name, value in found.to_config().items():
@@ -126,13 +103,7 @@ class Model:
 
     @classmethod
     def from_json(cls, text: object) -> Self:
-        """Read JSON.
-
-        Raises
-        ------
-        ValueError
-            Of the model's own type: the first field that is not as it should be.
-        """
+        """Read JSON."""
         found = cls._read(parsed(text))
         if found.to_json() != text:
             raise cls._refused(f"{cls._what}: not in the one form in which it is written")
@@ -140,13 +111,7 @@ class Model:
 
     @classmethod
     def from_file(cls, values: dict[str, Any]) -> Self:
-        """Read what somebody wrote by hand, in any order; a refusal names unknown keys too.
-
-        Raises
-        ------
-        ValueError
-            Of the model's own type: the first key that is not as it should be.
-        """
+        """Read what somebody wrote by hand, in any order; a refusal names unknown keys too."""
         return cls._read(values, by_hand=True)
 
     @classmethod
@@ -208,17 +173,7 @@ _KNOWN = {"version"}
 
 
 class _Shape:
-    """What there is to know of a model before any of its values.
-
-    Attributes
-    ----------
-    flat : dict[str, type[Model]]
-        Models whose fields lie among those of this one, by the field that holds each.
-    own : tuple[tuple[str, bool], ...]
-        Name of each field, and whether it is a flat model.
-    names : tuple[str, ...]
-        Names of the fields as they are written.
-    """
+    """What there is to know of a model before any of its values."""
 
     def __init__(self, model: type[Model]) -> None:
         self._model = model

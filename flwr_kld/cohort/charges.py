@@ -19,13 +19,7 @@ _YEAR = 365
 
 
 def charges(trust: Trust, parts: Sequence[Part]) -> list[Charge]:
-    """Return what is reserved before a check: each release at its dearest.
-
-    Raises
-    ------
-    ValueError
-        If the trust model would charge less for a release than its event costs.
-    """
+    """Return what is reserved before a check: each release at its dearest."""
     if trust.releases_counts:
         for i in {i for _, paid in _touched(parts) for i in paid}:
             _require_full_price(trust, i)
@@ -33,14 +27,7 @@ def charges(trust: Trust, parts: Sequence[Part]) -> list[Charge]:
 
 
 def delivered(trust: Trust, parts: Sequence[Part], survivors: Sequence[int | None]) -> list[Cost]:
-    """Return what each charge cost in the end: the dearest exchange that it pays for.
-
-    Parameters
-    ----------
-    survivors : Sequence[int or None]
-        Clients in the sum of each exchange; None for one that failed, which may have cost as much
-        as was reserved.
-    """
+    """Return what each charge cost in the end: the dearest exchange that it pays for."""
     known = dict(enumerate(survivors))
     return [_dearest(trust, paid, known) for _, paid in _touched(parts)]
 
@@ -48,17 +35,7 @@ def delivered(trust: Trust, parts: Sequence[Part], survivors: Sequence[int | Non
 def warn_of_pace(
     budget: Budget, cohort: Cohort, clients: int, epsilon: float, horizon: int
 ) -> None:
-    """Log it if a budget has no room for as many checks a year as an alarm's horizon.
-
-    Parameters
-    ----------
-    clients : int
-        Who are there.
-    epsilon : float
-        Of a check, in nats.
-    horizon : int
-        Checks a year; 1 for checks that stand alone, of which nothing is known.
-    """
+    """Log it if a budget has no room for as many checks a year as an alarm's horizon."""
     turns = Turns()
     if isinstance(cohort, RotatingCohort):
         turns = Turns(clients=cohort.size)

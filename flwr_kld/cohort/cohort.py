@@ -185,13 +185,7 @@ class RotatingRecords:
 def require_clients(
     clients: int, least: int, what: str, dropouts: dict[str, int] | None = None
 ) -> None:
-    """Fail a check with too few clients.
-
-    Raises
-    ------
-    CheckFailed
-        With both numbers, and why clients were left out.
-    """
+    """Fail a check with too few clients."""
     if clients < least:
         why = "; ".join(f"{n}: {reason}" for reason, n in (dropouts or {}).items())
         raise CheckFailed(

@@ -18,20 +18,11 @@ MANY = 40
 
 @dataclass(frozen=True)
 class Part:
-    """Who is asked in one exchange of a check, and for which records.
+    """Who is asked in one exchange of a check, and for which records."""
 
-    Parameters
-    ----------
-    participants : list[Participant]
-        Clients of this part.
-    selection : Selection
-        Which of their records.
-    by : {"client", "record"}
-        What is taken for a draw from the population: a client, or each record of these clients.
-    """
-
-    participants: list[Participant]
-    selection: Selection
+    participants: list[Participant]  # Clients of this part
+    selection: Selection  # Which of their records
+    # What is taken for a draw from the population: a client, or each record of these clients
     by: Literal["client", "record"] = "client"
 
 
@@ -52,29 +43,6 @@ def halves(
 
     What halves of clients tell is about the population that clients are drawn from; what halves of
     records tell, about these very clients.
-
-    Parameters
-    ----------
-    chosen : list[Participant]
-        The cohort.
-    selection : Selection
-        Which of their records are asked for at all.
-    least : int
-        Clients that each half needs.
-    unit : Unit
-        Whom the noise hides: a client that is asked in both halves would pay twice.
-    generator : np.random.Generator
-        Public randomness.
-
-    Returns
-    -------
-    tuple[Part, Part]
-        Nobody who is hidden is in both: what each costs, the check costs (parallel composition).
-
-    Raises
-    ------
-    CheckFailed
-        If whole clients are hidden and they are too few for two halves.
     """
     if unit is Unit.CLIENT:
         require_clients(len(chosen), 2 * least, "were drawn into the cohort's two halves")

@@ -130,13 +130,7 @@ class Domain(ABC):
 
 
 def as_array(records: Any) -> NDArray[Any]:
-    """Convert records to an array without letting a value into an error.
-
-    Raises
-    ------
-    DomainError
-        If NumPy cannot make a rectangular array of them.
-    """
+    """Convert records to an array without letting a value into an error."""
     try:
         return np.asarray(records)
     except (TypeError, ValueError, OverflowError):

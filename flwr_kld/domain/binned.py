@@ -154,11 +154,6 @@ class BinnedColumns:
 
     Edges are counted, not searched for: all columns are compared with their first edge, then with
     their second one, and so on.
-
-    Parameters
-    ----------
-    domains : Sequence of Binned
-        Of each column, with at most `MOST_EDGES` edges.
     """
 
     MOST_EDGES: ClassVar[int] = 64
@@ -188,12 +183,6 @@ class BinnedColumns:
 
 
 def plain_numbers(records: Any) -> NDArray[np.float64]:
-    """Read a column as numbers, NaN where there are none; as they are if that is what they are.
-
-    Raises
-    ------
-    DomainError
-        If the records are not a sequence of one dimension, whatever they hold.
-    """
+    """Read a column as numbers, NaN where there are none; as they are if that is what they are."""
     plain = type(records) is np.ndarray and records.dtype == np.float64 and records.ndim == 1
     return records if plain else numbers_in(as_column(records))

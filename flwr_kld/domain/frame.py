@@ -20,13 +20,7 @@ _NOT_A_FRAME = (
 
 
 class Features:
-    """Features of a frame, and the domain of each.
-
-    Parameters
-    ----------
-    domains : Mapping[str, Domain]
-        Of what is read, at least one. Other columns are ignored.
-    """
+    """Features of a frame, and the domain of each."""
 
     def __init__(self, domains: Mapping[str, Domain]) -> None:
         self._read: dict[str, Callable[[Any], NDArray[Any]]] = {}
@@ -39,25 +33,7 @@ class Features:
         self._binned, self._bins = list(binned), BinnedColumns(list(binned.values()))
 
     def encode(self, records: Any) -> Symbols:
-        """Map the rows of a frame to one symbol in each feature.
-
-        Parameters
-        ----------
-        records : data frame, mapping of feature to array [n], structured array [n], list of dicts
-            In a list, a row without a key is 'missing' there, and so is, in every feature, a row
-            that is no dict: a refusal would tell of it.
-
-        Returns
-        -------
-        Symbols
-            int64 [features, n].
-
-        Raises
-        ------
-        DomainError
-            If there is no column for a feature or it is not a column (the message names the
-            feature), or columns differ in length, whatever they hold.
-        """
+        """Map the rows of a frame to one symbol in each feature."""
         columns, read = columns_of(records, self._read), []
         for name, reader in self._read.items():
             if name not in columns:
@@ -76,25 +52,7 @@ class Features:
 
 
 def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str, Any]:
-    """Take a frame apart into its columns.
-
-    Parameters
-    ----------
-    records : data frame, mapping of feature to array [n], structured array [n], or list of dicts
-        The frame.
-    names : Iterable of str, optional
-        The keys of a list of dicts that are read; by default all that occur.
-
-    Returns
-    -------
-    Mapping of str to column
-        In the frame's order.
-
-    Raises
-    ------
-    DomainError
-        If it is none of these, or two columns of a data frame have the same name.
-    """
+    """Take a frame apart into its columns."""
     if isinstance(records, Mapping):
         return records
     if isinstance(records, list | tuple):
@@ -113,13 +71,7 @@ def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str,
 
 
 def read_parquet(file: str) -> Any:
-    """Read a Parquet file by pyarrow: polars refuses a whole file for one text that is not UTF-8.
-
-    Raises
-    ------
-    ImportError
-        If pyarrow is missing.
-    """
+    """Read a Parquet file by pyarrow: polars refuses whole files for one text that is not UTF-8."""
     try:
         return nw.read_parquet(file, backend="pyarrow").to_native()
     except ModuleNotFoundError:
@@ -127,15 +79,7 @@ def read_parquet(file: str) -> Any:
 
 
 def joint(symbols: Symbols, sizes: list[int]) -> Symbols:
-    """Return the number of each combination, in mixed radix, the last feature fastest.
-
-    Parameters
-    ----------
-    symbols : Symbols
-        int64 [features, n].
-    sizes : list[int]
-        Symbols of each feature.
-    """
+    """Return the number of each combination, in mixed radix, the last feature fastest."""
     total: Symbols = symbols[0]
     for own, size in zip(symbols[1:], sizes[1:], strict=True):
         total = total * size + own

@@ -30,18 +30,6 @@ def domain_of_column(values: Any, *, bins: int, labels: int) -> Domain | str:
 
     Truth values get labels, times hours (weekdays, if all have the same hour), numbers quantile
     bins, and texts their most frequent labels.
-
-    Parameters
-    ----------
-    values : array, data frame's column, or sequence [n]
-        Public ones: the domain is made of them.
-    bins, labels : int
-        Most bins or labels, beside 'other' and 'missing'.
-
-    Returns
-    -------
-    Domain or str
-        The reason, if there is none to choose.
     """
     column = as_column(values)
     gone = masked_in(column)

@@ -92,23 +92,7 @@ _VERSION = Domain.version
 
 
 def domain_from_spec(spec: Any) -> Domain:
-    """Rebuild a domain from what its ``spec()`` returned.
-
-    Parameters
-    ----------
-    spec : mapping
-        Possibly after a trip through JSON.
-
-    Returns
-    -------
-    Domain
-        With the same fingerprint as the domain that wrote the spec.
-
-    Raises
-    ------
-    DomainError
-        If the spec is malformed, or of a kind or version this release does not know.
-    """
+    """Rebuild a domain from what its ``spec()`` returned."""
     return _rebuilt(spec, {**_OF_ONE, Categories.kind: _Categories, Table.kind: _Table})
 
 

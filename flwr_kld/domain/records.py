@@ -32,13 +32,7 @@ _TIME_ZONE_DAYS = 10_000_000
 
 
 def as_column(records: Any) -> Column:
-    """Take a loader's answer as one value a record.
-
-    Raises
-    ------
-    DomainError
-        If it is not a sequence, or an array that has not one dimension.
-    """
+    """Take a loader's answer as one value a record."""
     if isinstance(records, list | tuple):
         return list(records)
     if isinstance(records, str | bytes | bytearray | Mapping):

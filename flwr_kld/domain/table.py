@@ -258,18 +258,7 @@ def _segmented(
 
 
 def require_one_symbol(domain: Domain, what: str) -> None:
-    """Refuse a table where records are to have one symbol each.
-
-    Parameters
-    ----------
-    what : str
-        Takes the domain, or a reference over it.
-
-    Raises
-    ------
-    DomainError
-        If it is a table: what to take instead.
-    """
+    """Refuse a table where records are to have one symbol each."""
     if isinstance(domain, Table):
         raise DomainError(
             f"{what} takes one symbol a record, and a row of a Table has one in each column: take "

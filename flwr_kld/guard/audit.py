@@ -19,21 +19,11 @@ class ReceiptsTampered(ValueError):
 
 @dataclass(frozen=True)
 class Audit:
-    """A file of receipts that holds together.
+    """A file of receipts that holds together."""
 
-    Parameters
-    ----------
-    receipts : tuple[Receipt, ...]
-        All of them, in order.
-    head : str
-        Digest of the last one. Keep it: the next audit can ask for it.
-    public : bytes
-        The key that signed them.
-    """
-
-    receipts: tuple[Receipt, ...]
-    head: str
-    public: bytes
+    receipts: tuple[Receipt, ...]  # All of them, in order
+    head: str  # Digest of the last one. Keep it: the next audit can ask for it.
+    public: bytes  # The key that signed them
 
 
 def verify(path: str | Path, public: bytes | None = None, *, head: str | None = None) -> Audit:

@@ -20,15 +20,7 @@ def node_identity(path: Path) -> Identity:
 
 
 def node_secret(path: Path) -> bytes:
-    """Read 32 secret bytes, or draw them on first use.
-
-    Raises
-    ------
-    GuardFileError
-        If the file does not hold that, or others may read it.
-    OSError
-        If the file cannot be read or made.
-    """
+    """Read 32 secret bytes, or draw them on first use."""
     try:
         return _read(path)
     except FileNotFoundError:

@@ -31,56 +31,26 @@ class GuardFileError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a client's operator allows.
+    """What a client's operator allows."""
 
-    Parameters
-    ----------
-    receipts : Path
-        SQLite file of receipts.
-    key : Path
-        The node's Ed25519 key, 32 bytes; made on first use.
-    protects : Hidden
-        What all amounts protect: those of a check that hides something else are converted.
-    trust : frozenset[str]
-        Trust models that are answered.
-    hides : frozenset[Hidden]
-        What a check may hide, for it to be answered.
-    domains, references : frozenset[str] or None
-        Fingerprints that are answered; None for any.
-    epsilon, delta : int
-        Most that one check may spend on what is protected, in 10**-9 nats and in 10**-18.
-    min_cohort : int
-        Fewest clients asked in a check.
-    period : int
-        Seconds that a spend counts for.
-    period_epsilon, period_delta : int
-        Most that all checks of a period may spend together.
-    secure_sum : ClientPolicy
-        Minimums of a secure sum.
-    stable_record_ids : bool
-        Whether a record keeps its id in every check: then checks over different buckets of records
-        are not added up.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or checks are allowed that do not hide what is protected.
-    """
-
-    receipts: Path
-    key: Path
+    receipts: Path  # SQLite file of receipts
+    key: Path  # The node's Ed25519 key, 32 bytes; made on first use
+    # What all amounts protect: those of a check that hides something else are converted
     protects: Hidden
-    trust: frozenset[str]
-    hides: frozenset[Hidden]
-    domains: frozenset[str] | None
+    trust: frozenset[str]  # Trust models that are answered
+    hides: frozenset[Hidden]  # What a check may hide, for it to be answered
+    domains: frozenset[str] | None  # Fingerprints that are answered; None for any
     references: frozenset[str] | None
+    # Most that one check may spend on what is protected, in 10**-9 nats and in 10**-18
     epsilon: int
     delta: int
-    min_cohort: int
-    period: int
-    period_epsilon: int
+    min_cohort: int  # Fewest clients asked in a check
+    period: int  # Seconds that a spend counts for
+    period_epsilon: int  # Most that all checks of a period may spend together
     period_delta: int
-    secure_sum: ClientPolicy
+    secure_sum: ClientPolicy  # Minimums of a secure sum
+    # Whether a record keeps its id in every check: then checks over different buckets of records
+    # are not added up
     stable_record_ids: bool = False
 
     def __post_init__(self) -> None:
@@ -224,14 +194,7 @@ class _File(Model, what="the guard file", refused=GuardFileError):
 
 
 def read_limits(path: str | Path) -> Limits:
-    """Read a guard file.
-
-    Raises
-    ------
-    GuardFileError
-        If the file cannot be read, has a key that is not known, lacks one, or gives a value that
-        the key does not take.
-    """
+    """Read a guard file."""
     path = Path(path)
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=_number)

@@ -42,43 +42,21 @@ SCHEMA = Schema(
 
 @dataclass(frozen=True)
 class Claim:
-    """What one check costs one client, and what it was about.
+    """What one check costs one client, and what it was about."""
 
-    Parameters
-    ----------
-    check : str
-        Id of the check.
-    account : str
-        Which of the node's clients: each has a budget of its own.
-    domain, reference, plan : str
-        Fingerprints.
-    model : str
-        SHA-256 (hex) of the model that the client computed predictions with, or ``none``.
-    trust : str
-        Trust model.
-    epsilon, delta : int
-        In 10**-9 nats and in 10**-18, of what the check itself hides.
-    unit, adjacency : str
-        What that is.
-    clip : int
-        Most records that were counted; 0 for no limit.
-    partition, residues : str
-        Which buckets of records were asked; both empty for all records.
-    """
-
-    check: str
-    account: str
-    domain: str
+    check: str  # Id of the check
+    account: str  # Which of the node's clients: each has a budget of its own
+    domain: str  # Fingerprints
     reference: str
     plan: str
-    model: str
-    trust: str
-    epsilon: int
+    model: str  # SHA-256 (hex) of the model that the client computed predictions with, or ``none``
+    trust: str  # Trust model
+    epsilon: int  # In 10**-9 nats and in 10**-18, of what the check itself hides
     delta: int
-    unit: str
+    unit: str  # What that is
     adjacency: str
-    clip: int
-    partition: str = ""
+    clip: int  # Most records that were counted; 0 for no limit
+    partition: str = ""  # Which buckets of records were asked; both empty for all records
     residues: str = ""
 
 
@@ -87,21 +65,10 @@ class Receipt:
     """One row: a spend, its place in the chain, and the node's signature.
 
     It has the fields of a `Claim`, and these:
-
-    Parameters
-    ----------
-    number : int
-        From 1, without gaps.
-    time : int
-        Seconds since 1970; never before the previous receipt's.
-    previous : str
-        `digest` of the previous receipt; of the node's public key for the first.
-    signature : bytes
-        Ed25519, over everything else.
     """
 
-    number: int
-    time: int
+    number: int  # From 1, without gaps
+    time: int  # Seconds since 1970; never before the previous receipt's
     check: str
     account: str
     domain: str
@@ -116,8 +83,8 @@ class Receipt:
     clip: int
     partition: str
     residues: str
-    previous: str
-    signature: bytes
+    previous: str  # `digest` of the previous receipt; of the node's public key for the first
+    signature: bytes  # Ed25519, over everything else
 
     @property
     def text(self) -> bytes:
@@ -133,22 +100,12 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Head:
-    """Where the chain ends, signed, so that nobody cuts its end off.
+    """Where the chain ends, signed, so that nobody cuts its end off."""
 
-    Parameters
-    ----------
-    number, digest
-        Of the last receipt.
-    public : bytes
-        The node's public key.
-    signature : bytes
-        Ed25519, over number and digest.
-    """
-
-    number: int
+    number: int  # Of the last receipt
     digest: str
-    public: bytes
-    signature: bytes
+    public: bytes  # The node's public key
+    signature: bytes  # Ed25519, over number and digest
 
     @property
     def text(self) -> bytes:
@@ -166,15 +123,7 @@ def first_link(public: bytes) -> str:
 
 
 class Receipts:
-    """The file, open for a node to spend from.
-
-    Parameters
-    ----------
-    path : Path
-        SQLite file; made on first use, readable by its owner only.
-    identity : Identity
-        The node's key. A file begun with another key is refused.
-    """
+    """The file, open for a node to spend from."""
 
     def __init__(self, path: Path, identity: Identity) -> None:
         self._path, self._identity = path, identity
@@ -190,34 +139,7 @@ class Receipts:
         protects: Hidden,
         buckets_apart: bool = False,
     ) -> Receipt:
-        """Write the receipt of a spend, durably, if the budget has room for it.
-
-        Parameters
-        ----------
-        clock : float
-            Seconds since 1970. One that runs backwards counts as standing still.
-        period : int
-            Seconds that a spend counts for.
-        epsilon, delta : int
-            Most that all spends of an account in a period may come to.
-        protects : Hidden
-            What these amounts protect, which `spend` hides: a spend that hides something else as
-            well counts by the steps between the two.
-        buckets_apart : bool
-            Whether a record stays in its bucket: then checks over different buckets touch
-            different records, and no record is charged for the others' checks.
-
-        Raises
-        ------
-        QueryRefused
-            If the account answered this check before, the budget has no room, something in the
-            period does not hide what is protected, or the file is not the chain that this node
-            signed.
-        ValueError
-            If the clock shows no time.
-        sqlite3.Error, OSError
-            If the receipt cannot be written; nothing is reserved then.
-        """
+        """Write the receipt of a spend, durably, if the budget has room for it."""
         with writing(self._path, SCHEMA) as db:
             last = self._last(db)
             now = max(int(moment("the clock", clock)), last.time if last else 0)
@@ -282,13 +204,7 @@ class Receipts:
 def _charged(
     protects: Hidden, epsilon: int, delta: int, unit: str, adjacency: str
 ) -> tuple[int, int]:
-    """Return what a spend costs whom the limits protect, in 10**-9 nats and in 10**-18.
-
-    Raises
-    ------
-    QueryRefused
-        If it does not hide them, or no client of this version wrote it.
-    """
+    """Return what a spend costs whom the limits protect, in 10**-9 nats and in 10**-18."""
     try:
         hidden = Hidden(Unit(unit), Adjacency(adjacency))
     except ValueError:
@@ -331,13 +247,7 @@ def _spent(
 
 
 def _buckets(residues: str) -> list[int | None]:
-    """Buckets that a receipt names, as what they are: two spellings are not two buckets.
-
-    Raises
-    ------
-    QueryRefused
-        If no client of this version wrote them.
-    """
+    """Buckets that a receipt names, as what they are: two spellings are not two buckets."""
     try:
         return [int(bucket) for bucket in residues.split(",")] if residues else [None]
     except ValueError:

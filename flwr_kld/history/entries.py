@@ -76,13 +76,7 @@ def without_rounds(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def latest_rounds(newest_first: Iterable[Entry], predictor: str, last: int) -> list[Entry]:
-    """Return one predictor's latest rounds, oldest first.
-
-    Raises
-    ------
-    ValueError
-        If there are none; names the predictors that there are.
-    """
+    """Return one predictor's latest rounds, oldest first."""
     entries = back_to(newest_first, last, lambda entry: predictor_of(entry) == predictor)
     rounds = [entry for entry in entries if predictor_of(entry) == predictor]
     if not rounds:

@@ -36,19 +36,11 @@ _SLACK = 2.0**-30
 
 @dataclass(frozen=True)
 class Bet:
-    """What is staked on the sums of a check, and what noise costs; public before anybody answers.
+    """What is staked on a check's sums, and what noise costs; public before anybody answers."""
 
-    Parameters
-    ----------
-    total, squares : float
-        λ, for each step of the sum of scores, and c λ² / 2, for each squared step.
-    cost : float
-        Nats that the noise in both sums and the clients' rounding cost at most.
-    """
-
-    total: float
+    total: float  # λ, for each step of the sum of scores, and c λ² / 2, for each squared step
     squares: float
-    cost: float
+    cost: float  # Nats that the noise in both sums and the clients' rounding cost at most
 
     @classmethod
     def on(
@@ -60,21 +52,7 @@ class Bet:
         clients: int,
         deviation: float,
     ) -> Bet:
-        """Choose the stake that grows fastest on a small drift, given the noise.
-
-        Parameters
-        ----------
-        scores : Scores
-            That clients add up.
-        guarantee : Guarantee
-            Which the steps of their answers fit.
-        noise : NoiseTable
-            Of each number, in steps.
-        clients : int
-            That answer: each rounds its numbers.
-        deviation : float
-            Of the sum, about, in score steps and without its noise.
-        """
+        """Choose the stake that grows fastest on a small drift, given the noise."""
         units = scores.units(guarantee)
         steps = units[[NUMBERS.index("total"), NUMBERS.index("squares")]]
         parts = _LARGEST_LOSS * _PARTS

@@ -22,15 +22,6 @@ def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> st
 
     Counts are at least 0, at most the number of records, and add up to it; clients have at most
     `most_records` each.
-
-    Parameters
-    ----------
-    noisy : NoisyCounts
-        Published; every record is in one cell.
-    clients : int
-        Number of clients in the sum.
-    most_records : int
-        Of a client; 0 if nothing was agreed.
     """
     values, records = noisy.values, noisy.records
     deviation = math.sqrt(noisy.noise.variance)
@@ -91,18 +82,7 @@ def _tail(deviation: float) -> float:
 def impossible_estimate(
     estimate: float | None, error: float | None, theta: float | None
 ) -> str | None:
-    """Say that an estimate is far outside of what D_θ can be, [0, ln(1/θ)]; None if it is not.
-
-    Parameters
-    ----------
-    estimate : float or None
-        In nats; None if there is none.
-    error : float or None
-        Its standard deviation by noise, as stated, if it is. Stated ones were measured up to 3.2
-        times too small.
-    theta : float or None
-        None if the estimate targets no D_θ.
-    """
+    """Say that an estimate is far outside of what D_θ can be, [0, ln(1/θ)]; None if it is not."""
     if estimate is None or error is None or not theta:
         return None
     margin = _UNLIKELY * 3.2 / math.sqrt(2) * error

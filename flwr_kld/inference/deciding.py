@@ -25,44 +25,18 @@ would make bets over checks smaller, and the noise in the spread of clients larg
 
 @dataclass(frozen=True)
 class Deciding:
-    """The deciding half: how much it will tell, and what it is held against.
+    """The deciding half: how much it will tell, and what it is held against."""
 
-    Parameters
-    ----------
-    clients : int
-        That are going to be asked.
-    records : float
-        That they count in all, about.
-    most_records : int
-        That one of them counts.
-    by : {"client", "record"}
-        What is drawn from the population: clients, or records of these very clients.
-    guarantee : Guarantee
-        Its unit and adjacency say how far a number moves.
-    noise : float
-        Standard deviation of the noise in each number, in steps.
-    threshold : float
-        Nats of D_θ that are tolerated.
-    outside : float
-        Fraction of records outside the reference that is tolerated, in [0, 1).
-    theta : float
-        θ of D_θ, in [0, 1).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
-
-    clients: int
-    records: float
-    most_records: int
+    clients: int  # That are going to be asked
+    records: float  # That they count in all, about
+    most_records: int  # That one of them counts
+    # What is drawn from the population: clients, or records of these very clients
     by: Literal["client", "record"]
-    guarantee: Guarantee
-    noise: float
-    threshold: float
-    outside: float = 0.0
-    theta: float = 0.01
+    guarantee: Guarantee  # Its unit and adjacency say how far a number moves
+    noise: float  # Standard deviation of the noise in each number, in steps
+    threshold: float  # Nats of D_θ that are tolerated
+    outside: float = 0.0  # Fraction of records outside the reference that is tolerated, in [0, 1)
+    theta: float = 0.01  # θ of D_θ, in [0, 1)
 
     def __post_init__(self) -> None:
         keep(
@@ -81,13 +55,6 @@ class Deciding:
         """Predict what noise adds to the variance of the sum of scores, shape [..., cells].
 
         Its own, and what noise may well hide of the spread of the clients.
-
-        Parameters
-        ----------
-        score : Floats
-            Shape [..., cells].
-        sampling : Floats
-            Shape [...]: variance of the sum over independent records.
         """
         by_client, records = self.by == "client", self.most_records
         lowest, highest = np.maximum(-score.min(axis=-1), 0), np.maximum(score.max(axis=-1), 0)
@@ -106,25 +73,11 @@ class Deciding:
         return variance
 
     def ceiling(self, lowest: Floats, sampling: Floats) -> Floats:
-        """Return where a client's sum is capped: as far above 0 as it can be below, or usual.
-
-        Parameters
-        ----------
-        lowest : Floats
-            How far a client's sum can be below 0.
-        sampling : Floats
-            Variance of all clients' sum over independent records.
-        """
+        """Return where a client's sum is capped: as far above 0 as it can be below, or usual."""
         return np.maximum(lowest, _USUAL * np.sqrt(sampling / self.clients))
 
 
 def default_most_records(records: float, clients: int) -> int:
-    """Return how many records a client counts unless it is said: somewhat more than the mean.
-
-    Parameters
-    ----------
-    records, clients : float, int
-        Of the first half; public.
-    """
+    """Return how many records a client counts unless it is said: somewhat more than the mean."""
     mean = records / whole("clients", clients, least=1)
     return min(max(math.ceil(_SPARE * mean), 1), MOST_RECORDS)

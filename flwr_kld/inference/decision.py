@@ -36,23 +36,14 @@ _NOISE = 2.0
 
 @dataclass(frozen=True)
 class Outside:
-    """The second thing that a check decides on: q, the fraction of records outside the reference.
+    """The second thing a check decides on: q, the fraction of records outside the reference."""
 
-    Parameters
-    ----------
-    limits, at_once : OutsideLimits or None
-        As reports show them, and at the level at which a single check alarms; None if nothing can
-        lie outside.
-    tolerated : float
-        Fraction of them that is tolerated, in [0, 1).
-    excluded : float
-        Fraction that "no drift" has to exclude.
-    """
-
+    # As reports show them, and at the level at which a single check alarms; None if nothing can lie
+    # outside
     limits: OutsideLimits | None
     at_once: OutsideLimits | None
-    tolerated: float
-    excluded: float
+    tolerated: float  # Fraction of them that is tolerated, in [0, 1)
+    excluded: float  # Fraction that "no drift" has to exclude
 
 
 def decide(
@@ -67,34 +58,7 @@ def decide(
     population: str,
     held: bool = True,
 ) -> Verdict:
-    """Decide a check.
-
-    Parameters
-    ----------
-    bound, at_once : LowerBound
-        Of the second half, as reports show it, and at the level at which a single check alarms.
-    upper : UpperLimit or None
-        Limit of D_θ from above; None if there is none, and then "no drift" is not said.
-    standing : Standing
-        Evidence over checks, this one included.
-    outside : Outside
-        The fraction of records outside the reference, and what is tolerated of it.
-    threshold : float
-        Nats of D_θ that are tolerated.
-    resolution : float
-        Nats beyond it that "no drift" has to exclude.
-    population : str
-        Whose divergence the second half tells of.
-    held : bool
-        Whether clients were held to what one may answer; otherwise all holds if none lies.
-
-    Returns
-    -------
-    Verdict
-        A false "drift" has probability at most ``1 - at_once.level`` in each check for the
-        divergence and as much for the fraction outside (both asymptotic), and the detector's rate
-        over its horizon (a theorem).
-    """
+    """Decide a check."""
     outcome, reason, resolve = _found(bound, at_once, standing, outside, threshold) or _excluded(
         bound, upper, threshold + resolution
     )
@@ -186,17 +150,7 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
 def hold_to_estimates(
     verdict: Verdict, estimate: float | None, excluded: float, outside: OutsideFraction | None
 ) -> Verdict:
-    """Take "no drift" back beside an estimate above what it excludes, or a fraction not tolerated.
-
-    Parameters
-    ----------
-    estimate : float or None
-        Of the first half, in nats.
-    excluded : float
-        Nats from which on "no drift" excludes a divergence.
-    outside : OutsideFraction or None
-        Fraction outside the reference in the first half.
-    """
+    """Take back "no drift" beside an estimate it excludes, or a fraction not tolerated."""
     if verdict.outcome is not Outcome.NO_DRIFT:
         return verdict
     if estimate is not None and estimate > excluded:

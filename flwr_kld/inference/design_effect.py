@@ -19,18 +19,11 @@ at one deviation 1 %, at five 90 %."""
 
 @dataclass(frozen=True)
 class Spread:
-    """How far the sums of a check's clients spread. Public.
+    """How far the sums of a check's clients spread. Public."""
 
-    Parameters
-    ----------
-    ratio : float
-        Their variance over that of as many independent records; by noise, it may be below 0.
-    noise : float
-        Standard deviation of the noise in it.
-    """
-
+    # Their variance over that of as many independent records; by noise, it may be below 0
     ratio: float
-    noise: float
+    noise: float  # Standard deviation of the noise in it
 
 
 def design_effect(spreads: Sequence[Spread], most: float) -> float:
@@ -38,13 +31,6 @@ def design_effect(spreads: Sequence[Spread], most: float) -> float:
 
     What is above 1 counts in full where it stands far above the noise, and hardly where it does
     not: a witness that sees nothing has little spread, and all of it is noise.
-
-    Parameters
-    ----------
-    spreads : Sequence[Spread]
-        Spreads of the sums, at least one.
-    most : float
-        Records of a client, at most: if they are all alike, that is the design effect.
     """
     ratio = np.array([spread.ratio for spread in spreads])
     noise = np.array([spread.noise for spread in spreads])

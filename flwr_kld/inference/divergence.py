@@ -13,19 +13,8 @@ def skewed_divergence(reference: ArrayLike, other: ArrayLike, theta: float) -> f
 
     θ = 0 is the paper's plain KL, infinite as soon as P misses a symbol of Π; D_θ is at most
     ``ln(1 / θ)``.
-
-    Parameters
-    ----------
-    reference, other : ArrayLike
-        Π and P, shape [domain.size]; P may be counts, which are normalised.
-    theta : float
-        In [0, 1).
-
-    Raises
-    ------
-    ValueError
-        If P has no mass, or θ is out of range.
     """
+    # Shapes: reference [domain.size], other [domain.size].
     theta = real("theta", theta, least=0, below=1)
     pi, p = np.asarray(reference, dtype=float), np.asarray(other, dtype=float)
     if p.sum() <= 0:

@@ -27,21 +27,11 @@ _RUNS, _PATIENCE = 400, 10
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the evidence stands after a check.
+    """Where the evidence stands after a check."""
 
-    Parameters
-    ----------
-    evidence : float
-        Added up over checks, 0 or more.
-    alarm_at : float
-        One over the rate of false alarms.
-    checks : int
-        Number of checks so far.
-    """
-
-    evidence: float
-    alarm_at: float
-    checks: int
+    evidence: float  # Added up over checks, 0 or more
+    alarm_at: float  # One over the rate of false alarms
+    checks: int  # Number of checks so far
 
     @property
     def alarmed(self) -> bool:
@@ -62,21 +52,7 @@ class _State(Model, what="the alarm's state"):
 
 
 class EDetector:
-    """Adds up evidence over checks, for drifts that may begin at any of them.
-
-    Parameters
-    ----------
-    rate : float
-        In (0, 1): the probability of any false alarm in the first `horizon` checks is at most this;
-        in the long run there are at least ``horizon / rate`` checks between two on average.
-    horizon : int
-        Checks in that time, >= 1. Default: daily for a year.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
+    """Adds up evidence over checks, for drifts that may begin at any of them."""
 
     def __init__(self, rate: float = 0.05, horizon: int = 365) -> None:
         self.rate = real("rate", rate, above=0, below=1)
@@ -106,11 +82,6 @@ class EDetector:
 
         Of `_RUNS` simulated drifts that begin when nothing has been won, with normal ln e; seeded.
         inf if half of them raise no alarm within `_PATIENCE` horizons.
-
-        Parameters
-        ----------
-        growth, deviation : float
-            Mean and standard deviation of the ln e of a check while the drift lasts.
         """
         growth, deviation = real("growth", growth), real("deviation", deviation, least=0)
         if growth <= 0:
@@ -137,13 +108,7 @@ class EDetector:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> EDetector:
-        """Read what `state` wrote.
-
-        Raises
-        ------
-        ValueError
-            If it is not such a state.
-        """
+        """Read what `state` wrote."""
         read = _State.from_config(state)
         detector = cls(read.rate, read.horizon)
         detector._checks, detector._evidence = read.checks, read.evidence

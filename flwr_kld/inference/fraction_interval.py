@@ -24,19 +24,7 @@ Floats = NDArray[np.float64]
 def fraction_intervals(
     counts: NoisyCounts, *, level: float, design_effect: float
 ) -> tuple[Floats, Floats]:
-    """Lower and upper ends, two times shape [cells].
-
-    Parameters
-    ----------
-    counts : NoisyCounts
-        A check's counts, noised.
-    level : float
-        In (0, 1): probability that no cell's interval misses its fraction, at least. Holds for
-        records drawn independently from the population; records that come in clusters are
-        allowed for by `design_effect`, approximately.
-    design_effect : float
-        >= 1: N records tell as much as ``N / design_effect`` independent ones.
-    """
+    """Lower and upper ends, two times shape [cells]."""
     fewest, most, error = _records(counts, 1 - level)
     each = error / counts.plan.cells / 4  # noise and sampling, above and below
     reach = np.asarray(_noise_quantile(counts.noise, each))
@@ -46,22 +34,7 @@ def fraction_intervals(
 def group_intervals(
     counts: NoisyCounts, groups: NDArray[np.bool_], *, level: float, design_effect: float
 ) -> tuple[Floats, Floats]:
-    """Lower and upper ends of the fractions of groups of cells, each at a level of its own.
-
-    Parameters
-    ----------
-    groups : NDArray[np.bool_]
-        Shape [groups, cells]: which cells each holds.
-    level : float
-        In (0, 1): probability that one group's interval holds its fraction, at least.
-    counts, design_effect
-        As in `fraction_intervals`.
-
-    Returns
-    -------
-    tuple[Floats, Floats]
-        Two times shape [groups].
-    """
+    """Lower and upper ends of the fractions of groups of cells, each at a level of its own."""
     fewest, most, error = _records(counts, 1 - level)
     # Where N is known, what a group leaves out says as much, with the noise of its own cells.
     flip = (fewest == most) & (groups.sum(axis=1) > groups.shape[1] / 2)
@@ -86,15 +59,8 @@ def fraction_variance(counts: NoisyCounts, share: Floats, *, design_effect: floa
 def fraction_covariance(
     counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float
 ) -> Floats:
-    """Covariance of ``weights @ y / N`` by sampling and noise, shape [rows, rows].
-
-    Parameters
-    ----------
-    weights : Floats
-        Shape [rows, cells].
-    share : Floats
-        Of each cell, in [0, 1], summing to 1; shape [cells].
-    """
+    """Covariance of ``weights @ y / N`` by sampling and noise, shape [rows, rows]."""
+    # Shapes: share [cells].
     total = counts.records
     mean = weights @ share
     sampled = (weights * share) @ weights.T - np.outer(mean, mean)

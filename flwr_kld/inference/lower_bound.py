@@ -22,35 +22,19 @@ from flwr_kld.inference.witness import Witness
 
 @dataclass(frozen=True)
 class LowerBound:
-    """Lower confidence bound of D_θ from the second half, in nats.
+    """Lower confidence bound of D_θ from the second half, in nats."""
 
-    Parameters
-    ----------
-    lower : float
-        D_θ is at least this with probability `level` over clients and noise; asymptotic, in the
-        number of clients (or of records, where these are what is drawn). Below 0 it says nothing.
-    point : float
-        The witness's own reading, without the margin: no estimate of D_θ, but of what this witness
-        sees of it.
-    standard_error : float
-        Of `point`: sampling, clustering in clients, and noise together.
-    level : float
-        Confidence, one-sided.
-    p_value : float
-        Of "D_θ is at most the threshold"; asymptotic likewise.
-    records : float
-        In the second half.
-    spread : Spread
-        Spread of the clients' sums.
-    """
-
+    # D_θ is at least this with probability `level` over clients and noise; asymptotic, in the
+    # number of clients (or of records, where these are what is drawn). Below 0 it says nothing.
     lower: float
+    # The witness's own reading, without the margin: no estimate of D_θ, but of what this witness
+    # sees of it
     point: float
-    standard_error: float
-    level: float
-    p_value: float
-    records: float
-    spread: Spread
+    standard_error: float  # Of `point`: sampling, clustering in clients, and noise together
+    level: float  # Confidence, one-sided
+    p_value: float  # Of "D_θ is at most the threshold"; asymptotic likewise
+    records: float  # In the second half
+    spread: Spread  # Spread of the clients' sums
 
 
 def lower_confidence_bound(
@@ -60,20 +44,6 @@ def lower_confidence_bound(
 
     The population is the one that clients are independent draws from, each counting at most
     `most_records`; or that of the records of these very clients, where scores count by record.
-
-    Parameters
-    ----------
-    witness : Witness
-        Learnt from records that are not in `sums`.
-    sums : ClientSums
-        Sums of the scores of ``witness.query_plan()``.
-    level : float
-        One-sided confidence, in [0.5, 1).
-
-    Raises
-    ------
-    ValueError
-        If the level is out of range, or the sums are not those of the witness.
     """
     level, score = check_level(level), _divergence(witness, sums)
     step, f, records = witness.step, witness.f, sums.records

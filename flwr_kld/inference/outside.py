@@ -19,23 +19,13 @@ from flwr_kld.inference.witness import Witness
 
 @dataclass(frozen=True)
 class OutsideLimits:
-    """Confidence limits of q, the fraction of records outside the reference.
+    """Confidence limits of q, the fraction of records outside the reference."""
 
-    Parameters
-    ----------
-    lower, upper : float
-        In [0, 1]: q is at least, at most this, each with probability `level` over cohorts and
-        noise.
-    point : float
-        The second half's own fraction, in [0, 1].
-    level : float
-        Confidence, one-sided.
-    """
-
+    # In [0, 1]: q is at least, at most this, each with probability `level` over cohorts and noise
     lower: float
     upper: float
-    point: float
-    level: float
+    point: float  # The second half's own fraction, in [0, 1]
+    level: float  # Confidence, one-sided
 
 
 def outside_limits(

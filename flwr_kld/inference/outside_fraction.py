@@ -12,37 +12,22 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class OutsideCell:
-    """Records outside the reference that are alike.
+    """Records outside the reference that are alike."""
 
-    Parameters
-    ----------
-    name : str
-        In the domain's words, such as ``"'other' in job"``.
-    share, deviation : float
-        Estimated fraction of all records, in [0, 1], and its standard deviation.
-    """
-
-    name: str
-    share: float
+    name: str  # In the domain's words, such as ``"'other' in job"``
+    share: float  # Estimated fraction of all records, in [0, 1], and its standard deviation
     deviation: float
 
 
 @dataclass(frozen=True)
 class OutsideFraction:
-    """Records where the reference has no mass: 'other', 'missing', or never seen before. Public.
+    """Records where the reference has no mass: 'other', 'missing', or never seen before. Public."""
 
-    Parameters
-    ----------
-    share, deviation : float
-        Estimated fraction of all records, in [0, 1], and its standard deviation, from sampling and
-        noise.
-    kinds : tuple[Kind, ...]
-        What they are, most frequent first.
-    """
-
+    # Estimated fraction of all records, in [0, 1], and its standard deviation, from sampling and
+    # noise
     share: float
     deviation: float
-    kinds: tuple[OutsideCell, ...]
+    kinds: tuple[OutsideCell, ...]  # What they are, most frequent first
 
     def __str__(self) -> str:
         named = [k.name for k in self.kinds if k.share > _CLEAR * k.deviation][:_NAMED]

@@ -52,18 +52,10 @@ class _Check(Model, what="a remembered check"):
 
 @dataclass(frozen=True)
 class RecentChecks(Model, what="the recent checks"):
-    """Noisy counts of symbols that had a cell of their own, and the spread of clients. Public.
+    """Noisy counts of symbols that had a cell of their own, and the spread of clients. Public."""
 
-    Parameters
-    ----------
-    schema : int
-        Version.
-    checks : tuple[_Check, ...]
-        At most `_CHECKS`, oldest first.
-    """
-
-    schema: Literal[1] = _SCHEMA
-    checks: tuple[_Check, ...] = ()
+    schema: Literal[1] = _SCHEMA  # Version
+    checks: tuple[_Check, ...] = ()  # At most `_CHECKS`, oldest first
 
     def with_check(self, noisy: NoisyCounts, spread: Spread) -> RecentChecks:
         """Remember what a check's halves published, and forget the oldest if there are too many."""

@@ -14,22 +14,7 @@ from collections.abc import Callable
 
 
 def root(function: Callable[[float], float], low: float, high: float, *, within: float) -> float:
-    """Return an x where the function is 0, or crosses it.
-
-    Parameters
-    ----------
-    function : Callable[[float], float]
-        Finite, and not of one sign at both ends.
-    low, high : float
-        The ends.
-    within : float
-        The result is at most twice as far from the root; > 0.
-
-    Raises
-    ------
-    ValueError
-        If the function has one sign at both ends.
-    """
+    """Return an x where the function is 0, or crosses it."""
     a, b = low, high
     at_a, at_b = function(a), function(b)
     if at_a * at_b > 0:

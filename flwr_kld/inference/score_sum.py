@@ -35,21 +35,12 @@ _TRIES = 100
 
 @dataclass(frozen=True)
 class ScoreSum:
-    """The sum of a score over clients, and how far it varies.
+    """The sum of a score over clients, and how far it varies."""
 
-    Parameters
-    ----------
-    sums : ClientSums
-        Of the second half.
-    number : {"total", "outside"}
-        Which score.
-    least : float
-        Variance of one record's score, in squared steps, as the first half had it: clients vary at
-        least as much as independent records do.
-    """
-
-    sums: ClientSums
-    number: Literal["total", "outside"]
+    sums: ClientSums  # Of the second half
+    number: Literal["total", "outside"]  # Which score
+    # Variance of one record's score, in squared steps, as the first half had it: clients vary at
+    # least as much as independent records do
     least: float
 
     @property
@@ -75,16 +66,7 @@ class ScoreSum:
         return math.hypot(self.sums.deviation(squares), by_total)
 
     def p_value(self, shift: float = 0.0, *, above: bool = True) -> float:
-        """Return how probable such a sum is if a record's mean score is at most 0.
-
-        Parameters
-        ----------
-        shift : float
-            Score steps that each record's score is raised by beforehand. Clients that do not count
-            equally many records vary more by it.
-        above : bool
-            False for "at least 0", and sums as small as this.
-        """
+        """Return how probable such a sum is if a record's mean score is at most 0."""
         sums, records = self.sums, self.sums.records
         uneven = 0.0
         if self._by_client:
@@ -156,15 +138,6 @@ def crossing(
     """Return where a falling p-value comes down to a level; an end if nowhere between.
 
     The p-value's normal quantile is nearly straight, so secants find the place.
-
-    Parameters
-    ----------
-    p_value : Callable[[float], float]
-        Falls from `low` to `high`.
-    at : float
-        The level.
-    middle, deviation : float
-        About where the p-value is a half, and how far from there it is that of one deviation.
     """
     least, most, close = low, high, (high - low) * _CLOSE
     quantile = float(ndtri(at))
@@ -191,11 +164,6 @@ class Student:
 
     Cubics between points of ``asinh x`` for its logarithm, which is all but straight there; what is
     less than `_LEAST` is taken as that.
-
-    Parameters
-    ----------
-    degrees : float
-        Degrees of freedom, >= 1.
     """
 
     def __init__(self, degrees: float) -> None:

@@ -42,29 +42,16 @@ _PULLS = (-40.0, 40.0)
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment in one column; all divergences in nats.
+    """One segment in one column; all divergences in nats."""
 
-    Parameters
-    ----------
-    name : str
-        Of the segment: ``"site 7"``.
-    records : float
-        Estimated number that the divergences are about: those that the reference knows.
-    estimate, deviation : float
-        D_θ of the law that its records were drawn from, and its standard deviation.
-    lower, upper : float
-        Confidence limits, each at `level` for all segments of all columns at once.
-    level : float
-        One-sided confidence.
-    """
-
-    name: str
+    name: str  # Of the segment: ``"site 7"``
+    # Estimated number that the divergences are about: those that the reference knows
     records: float
-    estimate: float
+    estimate: float  # D_θ of the law that its records were drawn from, and its standard deviation
     deviation: float
-    lower: float
+    lower: float  # Confidence limits, each at `level` for all segments of all columns at once
     upper: float
-    level: float
+    level: float  # One-sided confidence
 
     def __str__(self) -> str:
         return f"{self.name} (at least {self.lower:.3g} nats)"
@@ -79,34 +66,7 @@ def segments(
     columns: int = 1,
     design_effect: float = 1.0,
 ) -> tuple[Segment, ...]:
-    """Read each segment of a column, the one that moved most for certain first.
-
-    Parameters
-    ----------
-    noisy : NoisyCounts
-        Of a column ``by × feature``.
-    by : str
-        The feature whose values are segments.
-    theta : float
-        θ of D_θ, in (0, 1).
-    level : float
-        Confidence of all limits of one kind together, in [0.5, 1).
-    columns : int
-        That are read by segment, and share the error.
-    design_effect : float
-        Variance of counts over that of as many independent records, >= 1.
-
-    Returns
-    -------
-    tuple[Segment, ...]
-        Without those that have too few records for their noise. Empty if the column has more
-        combinations than the plan has cells, so that segments share cells.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the counts are not those of such a column.
-    """
+    """Read each segment of a column, the one that moved most for certain first."""
     theta, level = check_theta(theta), check_level(level)
     effect = real("design_effect", design_effect, least=1)
     parts = list(_parts(noisy, by))

@@ -26,18 +26,10 @@ HIGHEST = 8
 
 @dataclass(frozen=True, eq=False)
 class UnbiasedPowers:
-    """What the law of the noise contributes.
+    """What the law of the noise contributes."""
 
-    Parameters
-    ----------
-    series : tuple[float, ...]
-        Coefficients of ``d/dt ln E (1 + t)^Z``, from t^0 on.
-    covariance : NDArray[np.float64]
-        Shape [9, 9]: ``E C_k C_l`` of the noise alone, at μ = A = 0.
-    """
-
-    series: tuple[float, ...]
-    covariance: Floats
+    series: tuple[float, ...]  # Coefficients of ``d/dt ln E (1 + t)^Z``, from t^0 on
+    covariance: Floats  # Shape [9, 9]: ``E C_k C_l`` of the noise alone, at μ = A = 0
 
     @classmethod
     def of(cls, noise: NoiseTable) -> UnbiasedPowers:

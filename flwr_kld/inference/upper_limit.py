@@ -47,24 +47,13 @@ _SIGNAL = 2.0
 
 @dataclass(frozen=True)
 class UpperLimit:
-    """D_θ of the population over the whole domain is at most `value`, with confidence `level`.
+    """D_θ of the population over the whole domain is at most `value`, with confidence `level`."""
 
-    Parameters
-    ----------
-    value : float
-        In nats, within ``[0, ln(1/θ)]``.
-    level : float
-        One-sided confidence; asymptotic, in the number of records.
-    excess : float
-        The sum of polynomials, in nats: unbiased for D_θ or more. About 0 without a drift.
-    error : float
-        Its standard error, in nats.
-    """
-
-    value: float
-    level: float
+    value: float  # In nats, within ``[0, ln(1/θ)]``
+    level: float  # One-sided confidence; asymptotic, in the number of records
+    # The sum of polynomials, in nats: unbiased for D_θ or more. About 0 without a drift.
     excess: float
-    error: float
+    error: float  # Its standard error, in nats
     _design: _Design
 
     def resolves(self, wanted: float) -> str:
@@ -103,24 +92,7 @@ class UpperLimit:
 def upper_limit(
     noisy: NoisyCounts, *, theta: float, level: float = 0.95, design_effect: float = 1.0
 ) -> UpperLimit:
-    """Limit D_θ of the population from above, for every alternative.
-
-    Parameters
-    ----------
-    noisy : NoisyCounts
-        Of the first half.
-    theta : float
-        In [0, 1).
-    level : float
-        One-sided confidence, in [0.5, 1).
-    design_effect : float
-        Variance of the cohort's counts over that of as many independent records, >= 1.
-
-    Raises
-    ------
-    ValueError
-        If theta, level or design effect is out of range.
-    """
+    """Limit D_θ of the population from above, for every alternative."""
     theta, level = check_theta(theta), check_level(level)
     effect = real("design_effect", design_effect, least=1)
     design = _Design.of(noisy, theta, effect)

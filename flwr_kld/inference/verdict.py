@@ -17,45 +17,25 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Delay:
-    """How soon evidence over checks finds a drift.
+    """How soon evidence over checks finds a drift."""
 
-    Parameters
-    ----------
-    divergence : float
-        Of the drift, in nats.
-    checks : float or None
-        From its beginning to the alarm: the forecast of a median. None if evidence does not find
-        it.
-    """
-
-    divergence: float
+    divergence: float  # Of the drift, in nats
+    # From its beginning to the alarm: the forecast of a median. None if evidence does not find it.
     checks: float | None
 
 
 @dataclass(frozen=True)
 class OperatingCharacteristic:
-    """How often the alarm is false, and how soon it is right.
+    """How often the alarm is false, and how soon it is right."""
 
-    Parameters
-    ----------
-    rate : float
-        Probability of any false alarm in `horizon` checks, at most: `by_evidence` of it is for
-        evidence over checks, the rest for what single checks show.
-    by_evidence : float
-        As above.
-    horizon : int
-        Number of checks in the alarm's horizon.
-    between_false_alarms : float
-        Checks between two false alarms by evidence, on average at least.
-    delays : tuple[Delay, ...]
-        Of drifts that are spread thinly over all symbols. Single checks may find them sooner.
-        Empty for checks that stand alone.
-    """
-
+    # Probability of any false alarm in `horizon` checks, at most: `by_evidence` of it is for
+    # evidence over checks, the rest for what single checks show
     rate: float
-    by_evidence: float
-    horizon: int
-    between_false_alarms: float
+    by_evidence: float  # As above
+    horizon: int  # Number of checks in the alarm's horizon
+    between_false_alarms: float  # Checks between two false alarms by evidence, on average at least
+    # Of drifts that are spread thinly over all symbols. Single checks may find them sooner. Empty
+    # for checks that stand alone.
     delays: tuple[Delay, ...]
 
 
@@ -121,17 +101,7 @@ class Verdict:
 def how_guarantees_hold(
     by: Literal["client", "record"], most_records: int, *, held: bool = True
 ) -> dict[str, str]:
-    """Say of each number of a verdict whether it is proven; ``Verdict.holds``.
-
-    Parameters
-    ----------
-    by : {"client", "record"}
-        What was taken for a draw from the population.
-    most_records : int
-        That a client counted at most.
-    held : bool
-        Whether clients were held to what one may answer; otherwise all holds if none lies.
-    """
+    """Say of each number of a verdict whether it is proven; ``Verdict.holds``."""
     what = "clients" if by == "client" else "records"
     limits = f"asymptotic, nearly exact for many {what} and not proven for few"
     evidence = (

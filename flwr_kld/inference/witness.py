@@ -46,32 +46,13 @@ _STEPS = 16
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """f of each cell, in whole steps below 1. Everything in it is public.
+    """f of each cell, in whole steps below 1. Everything in it is public."""
 
-    Parameters
-    ----------
-    plan : QueryPlan
-        Of the first half.
-    below : NDArray[np.int64]
-        Shape [cells]: ``f = 1 - below · step``, which is positive.
-    step : float
-        In (0, 1).
-    share : Floats
-        Shape [cells], P as it was expected. No guarantee over checks rests on it.
-    deciding : Deciding
-        What the second half is going to be.
-
-    Raises
-    ------
-    ValueError
-        If these do not fit together.
-    """
-
-    plan: QueryPlan
-    below: NDArray[np.int64]
-    step: float
-    share: Floats
-    deciding: Deciding
+    plan: QueryPlan  # Of the first half
+    below: NDArray[np.int64]  # Shape [cells]: ``f = 1 - below · step``, which is positive
+    step: float  # In (0, 1)
+    share: Floats  # Shape [cells], P as it was expected. No guarantee over checks rests on it.
+    deciding: Deciding  # What the second half is going to be
 
     def __post_init__(self) -> None:
         if not self.below.shape == self.share.shape == (self.plan.cells,):
@@ -89,15 +70,6 @@ class Witness:
         power, it is the one with the best bound, if that is far beyond the threshold. Else it is
         one whose sum stands about most standard errors above what the threshold allows, and of
         those the one that may be betted on highest.
-
-        Parameters
-        ----------
-        noisy : NoisyCounts
-            Of the first half.
-        deciding : Deciding
-            What the second half is going to be.
-        recent : RecentChecks, optional
-            Of the checks before this one.
         """
         plan, theta = noisy.plan, deciding.theta
         share = (recent or RecentChecks()).shares(noisy, theta=theta)

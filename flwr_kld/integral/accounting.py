@@ -52,22 +52,7 @@ def trinomial(box: Mollifier) -> Floats:
 
 
 def delta_of_draws(box: Mollifier, draws: int, epsilon: float) -> float:
-    """Least delta, rounded up, such that k draws are (epsilon, delta)-integrally private.
-
-    Parameters
-    ----------
-    box : Mollifier
-        Box that the law of each draw lies in.
-    draws : int
-        k, from 1 to 10,000.
-    epsilon : float
-        In nats, >= 0.
-
-    Raises
-    ------
-    ValueError
-        If `draws` is out of range or epsilon negative.
-    """
+    """Least delta, rounded up, such that k draws are (epsilon, delta)-integrally private."""
     draws = whole("draws", draws, least=1, most=_MOST_CONVOLVED)
     epsilon = real("epsilon", epsilon, least=0, unit="nats")
     if epsilon >= _pure(box, draws):
@@ -102,30 +87,7 @@ def _k_fold(box: Mollifier, draws: int) -> Floats:
 def epsilon_of_draws(
     box: Mollifier, draws: int, delta: float, *, bounded_range: float | None = None
 ) -> float:
-    """Least epsilon known, rounded up, such that k draws are (epsilon, delta)-integrally private.
-
-    Parameters
-    ----------
-    box : Mollifier
-        Box that the law of each draw lies in.
-    draws : int
-        k, from 1 to 2**63 - 1.
-    delta : float
-        In [0, 1). With 0 the answer is ``k * epsilon``.
-    bounded_range : float, optional
-        Range of the log ratio of any two possible laws; ``2 * epsilon`` by default, which none
-        exceeds.
-
-    Returns
-    -------
-    float
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
+    """Least known epsilon, rounded up, of k draws that are (epsilon, delta)-integrally private."""
     draws = whole("draws", draws, least=1, most=_MOST_DRAWS)
     delta = real("delta", delta, least=0, below=1)
     spread = 2 * box.epsilon

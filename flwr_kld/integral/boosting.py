@@ -39,19 +39,7 @@ def mbde_steps(epsilon: float, rounds: int) -> list[float]:
 
 
 class Points(Private):
-    """Where boosting looks: points with the mass that the data and the base put on them.
-
-    Parameters
-    ----------
-    features : Floats
-        Shape [n, d].
-    target : Floats
-        Data, shape [n], summing to 1.
-    base : Floats
-        Q0, shape [n], summing to 1.
-    records : int
-        Private records behind `target`.
-    """
+    """Where boosting looks: points with the mass that the data and the base put on them."""
 
     __slots__ = ("base", "features", "records", "target")
     _hidden = frozenset({"base", "features", "records", "target"})
@@ -62,29 +50,16 @@ class Points(Private):
 
 @dataclass(frozen=True)
 class BoostingRound:
-    """What one round of boosting did, on its own points. Private.
+    """What one round of boosting did, on its own points. Private."""
 
-    Parameters
-    ----------
-    step : float
-        θ_t.
-    reach : float
-        c*_t, the largest absolute value of the clamped classifier.
-    target_edge, model_edge : float
-        γ_P and γ_Q: how well it tells the data from the model and the model from the data; the weak
-        learning assumption is that both are positive.
-    drop : float
-        ``KL(P || Q_{t-1}) - KL(P || Q_t)``, in nats.
-    bound : float
-        What `round_bound` promised, in nats.
-    """
-
-    step: float
-    reach: float
+    step: float  # θ_t
+    reach: float  # c*_t, the largest absolute value of the clamped classifier
+    # γ_P and γ_Q: how well it tells the data from the model and the model from the data; the weak
+    # learning assumption is that both are positive
     target_edge: float
     model_edge: float
-    drop: float
-    bound: float
+    drop: float  # ``KL(P || Q_{t-1}) - KL(P || Q_t)``, in nats
+    bound: float  # What `round_bound` promised, in nats
 
 
 class Boosted(Private):
@@ -123,26 +98,7 @@ def boost(
     clamp: float = LN_2,
     progress: bool = False,
 ) -> Boosted:
-    """Fit F = Σ θ_t c_t.
-
-    Parameters
-    ----------
-    points : Points
-        Data and base.
-    learner : WeakLearner
-        Tells data from model.
-    steps : Sequence[float]
-        θ_t of each round.
-    clamp : float
-        Bound on |c_t|. Default ln 2, the paper's.
-    progress : bool
-        Whether to show a progress bar on the terminal; it shows rounds and nothing else.
-
-    Raises
-    ------
-    WeakLearnerError
-        If the learner raises, or its classifier does not return a number for each point.
-    """
+    """Fit F = Σ θ_t c_t."""
     boosted = Boosted(clamp, len(points.base))
     for t, step in enumerate(track(steps, "boosting", disable=not progress, transient=True), 1):
         model = tilted(points.base, boosted.fitted)
@@ -193,15 +149,6 @@ def round_bound(step: float, reach: float, target_edge: float, model_edge: float
     ``θ c* γ_P - ln(cosh θc* - γ_Q sinh θc*)``, in either regime: among all c with |c| <= c* and
     mean ``-c* γ_Q`` under Q_{t-1}, E e^(θc) is largest where c is ±c*. It is at least what either
     regime of the theorem gives once its error is mended.
-
-    Parameters
-    ----------
-    step : float
-        θ_t > 0.
-    reach : float
-        c*_t >= 0.
-    target_edge, model_edge : float
-        γ_P and γ_Q, in [-1, 1].
     """
     tilt = step * reach
     growth = math.cosh(tilt) - model_edge * math.sinh(tilt)

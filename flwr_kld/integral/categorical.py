@@ -17,18 +17,7 @@ from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
 
 
 class Categorical(Private):
-    """A law on symbols 0..n-1 with ``P(i) = weights[i] / 2**128``. Shows no weight.
-
-    Parameters
-    ----------
-    weights : Sequence[int]
-        Two or more positive integers that sum to 2**128.
-
-    Raises
-    ------
-    ValueError
-        If they do not.
-    """
+    """A law on symbols 0..n-1 with ``P(i) = weights[i] / 2**128``. Shows no weight."""
 
     __slots__ = ("_cumulative",)
 

@@ -89,13 +89,7 @@ def boost_freely(
     progress: bool = False,
     bits: BitSource | None = None,
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Boost without any bound on F but float64's; parameters as of `mollify`. Private.
-
-    Returns
-    -------
-    tuple[Floats, NDArray[np.int64]]
-        F and the counts of the records held out, both of shape [n].
-    """
+    """Boost without any bound on F but float64's; parameters as of `mollify`. Private."""
     counts = base.histogram(symbols)
     records = int(counts.sum())
     _check_records(records)
@@ -111,19 +105,8 @@ def boost_freely(
 
 
 def cooled(log_ratio: Floats, base: FiniteBase, box: Mollifier, held: NDArray[np.int64]) -> Floats:
-    """Project ``Q0 e**(β F)`` for the β that held-out records like best, or Q0 if they like none.
-
-    Parameters
-    ----------
-    log_ratio : Floats
-        F, shape [n].
-    base : FiniteBase
-        Q0.
-    box : Mollifier
-        Box that the law is projected into.
-    held : NDArray[np.int64]
-        Held-out counts, shape [n].
-    """
+    """Project ``Q0 e**(β F)`` for the β that held-out records like best; Q0 if they like none."""
+    # Shapes: log_ratio [n], held [n].
     best, chosen = 0.0, base.mass
     seen = np.flatnonzero(held)
     for temperature in _TEMPERATURES:

@@ -22,22 +22,10 @@ class GaussianCells:
 
     A draw is a cell, drawn exactly, and then a point of Q0 inside the cell, which no longer depends
     on the data. Public. Serves a few dimensions: the number of cells is ``per_axis ** dimension``.
-
-    Parameters
-    ----------
-    dimension : int
-        d >= 1.
-    per_axis : int
-        Cells along each axis, 2 or more; at most 2**22 cells in all.
-
-    Raises
-    ------
-    ValueError
-        If there are too few or too many cells.
     """
 
-    dimension: int
-    per_axis: int
+    dimension: int  # d >= 1
+    per_axis: int  # Cells along each axis, 2 or more; at most 2**22 cells in all
 
     def __post_init__(self) -> None:
         keep(
@@ -65,13 +53,7 @@ class GaussianCells:
         return FiniteBase(np.full(self.cells, 1 / self.cells), features)
 
     def encode(self, points: ArrayLike) -> NDArray[np.int64]:
-        """Find the cell of each point; points [m, d], cells [m].
-
-        Raises
-        ------
-        ValueError
-            If the points have another shape or are not finite; shows no value.
-        """
+        """Find the cell of each point; points [m, d], cells [m]."""
         along = np.searchsorted(self._edges, finite_points(points, self.dimension), side="right")
         cells: NDArray[np.int64] = np.ravel_multi_index(tuple(along.T), self._shape)
         return cells

@@ -25,13 +25,6 @@ class IntegerBox:
 
     ``upper[i] <= e**epsilon * lower[i]`` holds in integers, so any two of these laws give any set
     of symbols probabilities that differ by a factor of at most e**epsilon. Public.
-
-    Parameters
-    ----------
-    base : FiniteBase
-        Q0.
-    mollifier : Mollifier
-        The box in real numbers.
     """
 
     def __init__(self, base: FiniteBase, mollifier: Mollifier) -> None:
@@ -59,11 +52,6 @@ class IntegerBox:
 
         Each mass is rounded down and clamped; what is then missing or too much (of the order of
         float64's rounding for a density of the real box) goes to the symbols with most room.
-
-        Raises
-        ------
-        ValueError
-            If the density is not a finite vector over the base.
         """
         density = finite_array("a density's masses", density)
         if density.shape != (len(self.lower),):
@@ -84,17 +72,7 @@ class IntegerBox:
 
 
 class BoxLaw(Law):
-    """A density of an integer box, fitted to private data.
-
-    Parameters
-    ----------
-    base : FiniteBase
-        Q0.
-    mollifier : Mollifier
-        The box; with Q0, all that the release depends on besides the draws.
-    density : Floats
-        Shape [n]; clamped into the box, so anything finite will do. Private.
-    """
+    """A density of an integer box, fitted to private data."""
 
     __slots__ = ("_law", "box")
 

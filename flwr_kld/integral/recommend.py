@@ -40,39 +40,22 @@ _USEFUL = 0.95
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to expect of each way, in nats of KL from the truth (smaller is better).
+    """What to expect of each way, in nats of KL from the truth (smaller is better)."""
 
-    Parameters
-    ----------
-    way : {"draws", "histogram", "neither"}
-        Draws if the law that each follows is nearer to the truth than the histogram's reference;
-        neither if both are hardly nearer than the base.
-    base_kl : float
-        Of the public base itself, which costs nothing.
-    exemplar_kl : float
-        Expected, of the law that each of the k draws follows: what they are worth one by one. Where
-        symbols have features by which likeness shows, `mollify` does better than this.
-    draws_kl : float
-        Expected, of the best reference that `reference_from_draws` can mix of all k.
-    histogram_kl : float
-        Expected, of the reference that `reference_from_counts` makes.
-    read_unchanged : float
-        Expected divergence, as checks measure it (θ = 0.01, reference first), of data that have not
-        changed at all from that reference: thresholds belong above it.
-    box : Mollifier
-        Box that the draws come from.
-    weight : float
-        Weight to give to `reference_from_draws`.
-    """
-
+    # Draws if the law that each follows is nearer to the truth than the histogram's reference;
+    # neither if both are hardly nearer than the base
     way: Way
-    base_kl: float
+    base_kl: float  # Of the public base itself, which costs nothing
+    # Expected, of the law that each of the k draws follows: what they are worth one by one. Where
+    # symbols have features by which likeness shows, `mollify` does better than this.
     exemplar_kl: float
-    draws_kl: float
-    histogram_kl: float
+    draws_kl: float  # Expected, of the best reference that `reference_from_draws` can mix of all k
+    histogram_kl: float  # Expected, of the reference that `reference_from_counts` makes
+    # Expected divergence, as checks measure it (θ = 0.01, reference first), of data that have not
+    # changed at all from that reference: thresholds belong above it
     read_unchanged: float
-    box: Mollifier
-    weight: float
+    box: Mollifier  # Box that the draws come from
+    weight: float  # Weight to give to `reference_from_draws`
 
     @property
     def advice(self) -> str:

@@ -46,19 +46,8 @@ def denoised_fractions(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
     count minimises the expected KL from the truth, and is never 0. It replaces 'clip at 0, mix with
     a floor, normalise', even with the floor that is best in hindsight:
     ``simulations/studies/integral_references.py``.
-
-    Parameters
-    ----------
-    values : NDArray[np.int64]
-        Noised counts, shape [cells]; may be negative.
-    noise : NoiseTable
-        Law of the noise in each cell.
-
-    Returns
-    -------
-    Floats
-        Shape [cells], positive, summing to 1.
     """
+    # Shapes: values [cells].
     deviation = math.sqrt(noise.variance)
     sharp = values > _SHARP * max(deviation, 1.0)
     rates = np.where(sharp, values, 0).astype(np.float64)

@@ -41,22 +41,6 @@ class RejectionLaw(Law):
     A point of Q0 is accepted with probability ``e**(F - epsilon/4)``, rounded to 32 bits and
     clamped to ``[A, 1]``, A just above ``e**(-epsilon/2)``. Relative to Q0 the density of a draw is
     then between A and ``(1 - (1 - A)**(tries + 1)) / A`` whatever F is, fallback included.
-
-    Parameters
-    ----------
-    base : Base
-        Q0.
-    log_ratio : LogRatio
-        F. Private. What is not finite or beyond ±epsilon/4 is clamped.
-    epsilon : float
-        Bound for one draw, in nats, from 1e-6 to 40.
-    tries : int, optional
-        Fixed number of tries; by default as many as fail together with probability 1e-4 at most.
-
-    Raises
-    ------
-    ValueError
-        If epsilon or the number of tries is out of range (tries: 1 to 65,536).
     """
 
     __slots__ = ("_base", "_log_ratio", "_lowest", "_quarter", "bounded_range", "box", "tries")

@@ -21,22 +21,13 @@ class BudgetSpent(RuntimeError):
 
 
 class Law(Private, ABC):
-    """A density fitted to private data. Only a `Sampler` draws from it: each draw has a cost.
-
-    Attributes
-    ----------
-    mechanism : str
-        ``"box"`` or ``"rejection"``. Public, as the others are.
-    box : Mollifier
-        Box that every possible law of a draw lies in.
-    bounded_range : float or None
-        Range of the log ratio of any two possible laws, in nats, where it is known.
-    """
+    """A density fitted to private data. Only a `Sampler` draws from it: each draw has a cost."""
 
     __slots__ = ()
 
-    mechanism: ClassVar[str]
-    box: Mollifier
+    mechanism: ClassVar[str]  # ``"box"`` or ``"rejection"``. Public, as the others are.
+    box: Mollifier  # Box that every possible law of a draw lies in
+    # Range of the log ratio of any two possible laws, in nats, where it is known
     bounded_range: float | None
 
     @abstractmethod
@@ -51,27 +42,14 @@ class IntegralEvent:
     Between *any* two sets of private data, whatever they share, the draws are (epsilon, delta)-
     indistinguishable. So the event is also (epsilon, delta)-private for one record, for one client
     and for any group of them, and adds to their budgets as it is.
-
-    Parameters
-    ----------
-    mechanism : str
-        ``"box"`` or ``"rejection"``.
-    epsilon, delta : float
-        Total of all draws.
-    draws : int
-        k, at most.
-    epsilon_per_draw : float
-        Pure cost of each draw, in nats.
-    private : bool
-        False if the draws come from a seed: a simulation.
     """
 
-    mechanism: str
-    epsilon: float
+    mechanism: str  # ``"box"`` or ``"rejection"``
+    epsilon: float  # Total of all draws
     delta: float
-    draws: int
-    epsilon_per_draw: float
-    private: bool
+    draws: int  # k, at most
+    epsilon_per_draw: float  # Pure cost of each draw, in nats
+    private: bool  # False if the draws come from a seed: a simulation
 
 
 class Sampler(OneProcess):

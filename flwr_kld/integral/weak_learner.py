@@ -23,22 +23,6 @@ class WeakLearner(Protocol):
     """Learns to tell two weighted sets of the same points apart."""
 
     def fit(self, features: Floats, target: Floats, model: Floats, records: int) -> Classifier:
-        """Fit a classifier.
-
-        Parameters
-        ----------
-        features : Floats
-            Points, shape [n, d].
-        target : Floats
-            Mass of the data on each point, shape [n], summing to 1.
-        model : Floats
-            Mass of the present model on each point, shape [n], summing to 1.
-        records : int
-            Number of private records behind `target`.
-
-        Returns
-        -------
-        Classifier
-            Ideally ``ln(target / model)``. Boosting clamps it, so anything is safe.
-        """
+        """Fit a classifier."""
+        # Shapes: features [n, d], target [n], model [n].
         ...

@@ -21,21 +21,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class PlanMessage(Model, what="the query plan", version=VERSION, refused=QueryRefused):
-    """What a `Question` does not say of its plan.
+    """What a `Question` does not say of its plan."""
 
-    Parameters
-    ----------
-    domain : dict[str, Any]
-        ``Domain.spec``.
-    probabilities : bytes
-        Of the reference, little-endian float64.
-    weight : bytes
-        Of each cell, little-endian float64.
-    """
-
-    domain: Json[dict[str, Any]]
-    probabilities: bytes
-    weight: bytes
+    domain: Json[dict[str, Any]]  # ``Domain.spec``
+    probabilities: bytes  # Of the reference, little-endian float64
+    weight: bytes  # Of each cell, little-endian float64
 
     @classmethod
     def of(cls, plan: QueryPlan) -> PlanMessage:
@@ -52,11 +42,6 @@ def plan_of(message: PlanMessage, question: Question) -> QueryPlan:
     """Rebuild a question's plan and hold it against the question's fingerprints.
 
     Inclusion and strata, which estimators need and releases do not, are left at their defaults.
-
-    Raises
-    ------
-    QueryRefused
-        If it is another plan, or weights that no plan has.
     """
     try:
         domain = domain_from_spec(message.domain)

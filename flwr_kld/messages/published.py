@@ -22,34 +22,18 @@ from flwr_kld.messages.question import VERSION
 
 @dataclass(frozen=True)
 class Published(Model, what="the published numbers", version=VERSION, refused=InvalidReply):
-    """Public: an aggregator's numbers as they travel.
+    """Public: an aggregator's numbers as they travel."""
 
-    Parameters
-    ----------
-    check : str
-        Repeated from the order.
-    clients : int
-        Number of clients in the sum.
-    records : float
-        As in `NoisyCounts` and `NoisyScalar`.
-    values : bytes
-        Noised counts or sums, little-endian int64, or the one noised number, little-endian float64.
-    rejected : dict[str, str]
-        Why the sealed counts of each client that is not in the sum are not, by the name that they
-        were sealed under.
-    private : bool
-        False if the noise came from a seed.
-    limit : ClientLimit or None
-        What one client counts, where that is public.
-    """
-
-    check: str
-    clients: Annotated[int, Field(ge=0)]
-    records: Annotated[float, Field(ge=1)]
+    check: str  # Repeated from the order
+    clients: Annotated[int, Field(ge=0)]  # Number of clients in the sum
+    records: Annotated[float, Field(ge=1)]  # As in `NoisyCounts` and `NoisyScalar`
+    # Noised counts or sums, little-endian int64, or the one noised number, little-endian float64
     values: bytes
+    # Why the sealed counts of each client that is not in the sum are not, by the name that they
+    # were sealed under
     rejected: Json[dict[str, str]]
-    private: bool
-    limit: Json[ClientLimit | None]
+    private: bool  # False if the noise came from a seed
+    limit: Json[ClientLimit | None]  # What one client counts, where that is public
 
     @classmethod
     def of(

@@ -99,13 +99,7 @@ def model_fingerprint(model: Mapping[str, ModelArray]) -> str:
 
 
 def member_of(key: str) -> int:
-    """Read a member's number where it is the key of a record: ``str(member)`` and nothing else.
-
-    Raises
-    ------
-    QueryRefused
-        If the key is written in another way, or is not a member's number.
-    """
+    """Read a member's number where it is the key of a record: ``str(member)`` and nothing else."""
     if len(key) <= _LONGEST_ID and key.isascii() and key.isdecimal() and key == str(int(key)):
         return int(key)
     raise QueryRefused("the key of a request is not the number of a client")
@@ -124,57 +118,33 @@ _Positive = Annotated[int, Field(ge=1, le=_MOST_NUMBERS)]
 
 @dataclass(frozen=True)
 class Question(Model, what="the question", version=VERSION, refused=QueryRefused):
-    """What is counted, by whom, and for which check.
+    """What is counted, by whom, and for which check."""
 
-    Parameters
-    ----------
-    check : str
-        Random id of the check; replies repeat it.
-    domain, reference, plan : str
-        Fingerprints of what the server means.
-    cells : int
-        Length of the count vector.
-    wire : bytes
-        The cells, ``QueryPlan.wire``.
-    members : list[int]
-        Which of the node's clients are asked: ``[0]`` unless the node hosts many.
-    selection : Selection
-        Which records are counted.
-    clip : int
-        Most records a client may count, a uniform sample of its own; 0 for no limit.
-    trust : str
-        One of `TRUST_MODELS`.
-    guarantee : Guarantee
-        What the check claims to spend, and to hide.
-    asked : int
-        Clients in the cohort, as the server says.
-    columns : int
-        Symbols that a record has: 1, or of a table as many as columns.
-    model : str
-        `model_fingerprint` of the arrays that are shown with it; `NO_MODEL` if none are.
-    score_wire : bytes
-        What clients add up in each column and answer with, over at most ``clip`` records each,
-        ``QueryPlan.score_wire``; `NO_SCORES` if they answer with the counts.
-    """
-
-    check: _Id
-    domain: _Id
+    check: _Id  # Random id of the check; replies repeat it
+    domain: _Id  # Fingerprints of what the server means
     reference: _Id
     plan: _Id
-    cells: _Positive
-    wire: bytes
+    cells: _Positive  # Length of the count vector
+    wire: bytes  # The cells, ``QueryPlan.wire``
+    # Which of the node's clients are asked: ``[0]`` unless the node hosts many
     members: Annotated[
         list[_Number],
         Field(max_length=_MOST_MEMBERS),
         _EACH_ONCE,
     ]
+    # One of `TRUST_MODELS`
     trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
-    guarantee: Flat[Guarantee]
-    asked: _Positive
+    guarantee: Flat[Guarantee]  # What the check claims to spend, and to hide
+    asked: _Positive  # Clients in the cohort, as the server says
+    # Symbols that a record has: 1, or of a table as many as columns
     columns: Annotated[int, Strict(), Field(ge=1, le=MOST_COLUMNS)] = 1
-    selection: Json[Selection] = EVERYTHING
+    selection: Json[Selection] = EVERYTHING  # Which records are counted
+    # Most records a client may count, a uniform sample of its own; 0 for no limit
     clip: _Number = 0
+    # What clients add up in each column and answer with, over at most ``clip`` records each,
+    # ``QueryPlan.score_wire``; `NO_SCORES` if they answer with the counts
     score_wire: bytes = NO_SCORES
+    # `model_fingerprint` of the arrays that are shown with it; `NO_MODEL` if none are
     model: Annotated[str, Field(pattern="^(none|[0-9a-f]{64})$")] = NO_MODEL
 
     def __post_init__(self) -> None:
@@ -215,13 +185,7 @@ class Question(Model, what="the question", version=VERSION, refused=QueryRefused
 
     @property
     def scores(self) -> tuple[Scores, ...] | None:
-        """What `score_wire` says, once `cell_of` has held it against the domain; None for counts.
-
-        Raises
-        ------
-        ValueError
-            If it cannot be read.
-        """
+        """What `score_wire` says, once `cell_of` held it against the domain; None for counts."""
         return scores_from_wire(self.score_wire, self.columns, self.cells)
 
     def cell_of(self, sizes: tuple[int, ...]) -> NDArray[np.int32]:
@@ -252,51 +216,31 @@ def _read(items: tuple[tuple[str, Any, Any], ...]) -> Question:
 
 @dataclass(frozen=True)
 class Hosted(Model, what="the list of hosted clients", version=VERSION, refused=InvalidReply):
-    """Which clients a node hosts.
+    """Which clients a node hosts."""
 
-    Parameters
-    ----------
-    members : tuple[int, ...]
-        Number of each, at most 2**20 of them.
-    """
-
+    # Number of each, at most 2**20 of them
     members: Json[Annotated[tuple[_Number, ...], Field(max_length=_MOST_HOSTED), _EACH_ONCE]]
 
 
 @dataclass(frozen=True)
 class Signers(Model, what="the list of signers", version=VERSION, refused=InvalidReply):
-    """Under which names and keys a node's clients sign in a secure sum.
+    """Under which names and keys a node's clients sign in a secure sum."""
 
-    Parameters
-    ----------
-    signers : dict[str, tuple[str, str]]
-        Name and public key, hexadecimal, by number of the member.
-    refused : tuple[str, ...]
-        Why others do not; free of data values.
-    """
-
+    # Name and public key, hexadecimal, by number of the member
     signers: Json[dict[_Member, tuple[str, _Key]]]
-    refused: Json[tuple[_Reason, ...]]
+    refused: Json[tuple[_Reason, ...]]  # Why others do not; free of data values
 
 
 @dataclass(frozen=True)
 class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
-    """Which members answered, in the order of the rows of the counts, and why others did not.
+    """Which members answered, in the order of the rows of the counts, and why others did not."""
 
-    Parameters
-    ----------
-    check, plan : str
-        Repeated from the question; empty if the question itself was refused.
-    answered : list[int]
-        Members that answered.
-    reasons : list[str]
-        One for each asked member that did not answer, or the one reason why the question was
-        refused; free of data values.
-    """
-
+    # Repeated from the question; empty if the question itself was refused
     check: Annotated[str, Field(max_length=_LONGEST_ID)]
     plan: Annotated[str, Field(max_length=_LONGEST_ID)]
-    answered: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS)]
+    answered: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS)]  # Members that answered
+    # One for each asked member that did not answer, or the one reason why the question was refused;
+    # free of data values
     reasons: Annotated[list[_Reason], Field(max_length=_MOST_MEMBERS)]
 
     def to_config(self) -> dict[str, Any]:
@@ -305,11 +249,5 @@ class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
 
     @classmethod
     def from_config(cls, config: object) -> Answer:
-        """Read a ConfigRecord.
-
-        Raises
-        ------
-        InvalidReply
-            If it is not an answer.
-        """
+        """Read a ConfigRecord."""
         return cls.from_json(config.get(ANSWER) if isinstance(config, Mapping) else None)

@@ -35,45 +35,26 @@ def _bounded(scalar: Scalar) -> bool:
 
 @dataclass(frozen=True)
 class ReleaseOrder(Model, what="the order of a release", version=VERSION, refused=QueryRefused):
-    """What a server asks of the aggregator beside the question.
+    """What a server asks of the aggregator beside the question."""
 
-    Parameters
-    ----------
-    terms : str
-        ``ReleaseTerms.to_json``, for which the boxes were sealed.
-    least : int
-        Fewest clients in the sum; the aggregator may have a higher minimum of its own.
-    """
-
+    # ``ReleaseTerms.to_json``, for which the boxes were sealed
     terms: Annotated[str, Field(max_length=_LONGEST)]
+    # Fewest clients in the sum; the aggregator may have a higher minimum of its own
     least: Annotated[int, Field(ge=0, le=_MOST_NUMBERS)]
 
 
 @dataclass(frozen=True)
 class ReleaseTerms(Model, what="the terms of the release", version=VERSION, refused=QueryRefused):
-    """The guarantee of a check, and in which form its numbers are published.
+    """The guarantee of a check, and in which form its numbers are published."""
 
-    Parameters
-    ----------
-    aggregator : str
-        The public key that clients seal to, hexadecimal.
-    guarantee : Guarantee
-        Guarantee of each check.
-    noise : {"least", "laplace", "gaussian"}
-        Law of the noise.
-    release : "counts" or Scalar
-        Noised counts or a noised number.
-    clip : int or None
-        Most records of a client, for client-level privacy.
-    columns : int
-        Symbols that a record has, as in `Question`.
-    """
-
+    # The public key that clients seal to, hexadecimal
     aggregator: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    guarantee: Flat[Guarantee]
-    noise: Literal["least", "laplace", "gaussian"]
+    guarantee: Flat[Guarantee]  # Guarantee of each check
+    noise: Literal["least", "laplace", "gaussian"]  # Law of the noise
+    # Noised counts or a noised number
     release: Literal["counts"] | Annotated[Scalar, must("be within float64", _bounded)]
-    clip: Annotated[int, Field(ge=1)] | None
+    clip: Annotated[int, Field(ge=1)] | None  # Most records of a client, for client-level privacy
+    # Symbols that a record has, as in `Question`
     columns: Annotated[int, Field(ge=1, le=MOST_COLUMNS)] = 1
 
     def __post_init__(self) -> None:

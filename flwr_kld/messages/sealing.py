@@ -36,28 +36,14 @@ class NotOpened(InvalidReply):
 
 @dataclass(frozen=True)
 class SealContext:
-    """What a box is for. Both sides state it; it does not travel in the box.
+    """What a box is for. Both sides state it; it does not travel in the box."""
 
-    Parameters
-    ----------
-    run : int
-        Number of the Flower run.
-    check : str
-        Random id of the check.
-    reference, question : str
-        Fingerprints of the reference and of all that clients are asked.
-    terms : str
-        What the aggregator will do with the sum, `ReleaseTerms.to_json`.
-    sender : str
-        Whose counts they are.
-    """
-
-    run: int
-    check: str
-    reference: str
+    run: int  # Number of the Flower run
+    check: str  # Random id of the check
+    reference: str  # Fingerprints of the reference and of all that clients are asked
     question: str
-    terms: str
-    sender: str
+    terms: str  # What the aggregator will do with the sum, `ReleaseTerms.to_json`
+    sender: str  # Whose counts they are
 
     @classmethod
     def of(cls, question: Question, terms: str, run: int, sender: str) -> SealContext:
@@ -134,13 +120,7 @@ class AggregatorKey(Private):
 
 
 def check_public(public: bytes) -> bytes:
-    """Return a public key that counts can be sealed to.
-
-    Raises
-    ------
-    ValueError
-        If it is not 32 bytes, or a point to which everybody could open boxes.
-    """
+    """Return a public key that counts can be sealed to."""
     if not isinstance(public, bytes) or len(public) != PUBLIC:
         raise ValueError("an aggregator's public key is 32 bytes: AggregatorKey.public")
     try:
@@ -151,28 +131,12 @@ def check_public(public: bytes) -> bytes:
 
 
 def seal(public: bytes, counts: bytes, context: SealContext) -> bytes:
-    """Seal a client's counts for the aggregator with this public key.
-
-    Parameters
-    ----------
-    public : bytes
-        32 bytes, pinned.
-    counts : bytes
-        Of a length that does not depend on the data.
-    context : SealContext
-        What they are for.
-    """
+    """Seal a client's counts for the aggregator with this public key."""
     return _SUITE.encrypt(counts, X25519PublicKey.from_public_bytes(public), context.to_bytes())
 
 
 def open_sealed(key: AggregatorKey, box: bytes, context: SealContext) -> bytes:
-    """Open a box in the context that it is said to be for.
-
-    Raises
-    ------
-    NotOpened
-        If it was changed, cut, or sealed for another key or context.
-    """
+    """Open a box in the context that it is said to be for."""
     if len(box) < OVERHEAD:
         raise NotOpened("the sealed counts are cut short")
     try:

@@ -33,34 +33,20 @@ class SplitTerms(Model, what="the terms of the split sum", version=VERSION, refu
 
     Both boxes of a client are sealed for one text of these terms: whatever decides the noise is in
     it, so that an aggregator that is told anything else opens no box.
-
-    Parameters
-    ----------
-    seeds, vectors : str
-        Public keys, hexadecimal: of the aggregator that receives seeds, and of the one that
-        receives masked vectors.
-    guarantee : Guarantee
-        What the noise of either of them keeps by itself.
-    noise : {"least", "laplace", "gaussian"}
-        Law of that noise.
-    clip : int or None
-        Most records of a client, for client-level privacy.
-    columns : int
-        Symbols that a record has, as in `Question`.
-    numbers : int
-        That are noised: cells, or sums of scores.
-    scored : bool
-        Whether they are sums of scores, whose noise is another.
     """
 
+    # Public keys, hexadecimal: of the aggregator that receives seeds, and of the one that receives
+    # masked vectors
     seeds: _Key
     vectors: _Key
-    guarantee: Flat[Guarantee]
-    noise: Literal["least", "laplace", "gaussian"]
-    clip: Annotated[int, Field(ge=1)] | None
+    guarantee: Flat[Guarantee]  # What the noise of either of them keeps by itself
+    noise: Literal["least", "laplace", "gaussian"]  # Law of that noise
+    clip: Annotated[int, Field(ge=1)] | None  # Most records of a client, for client-level privacy
+    # Symbols that a record has, as in `Question`
     columns: Annotated[int, Field(ge=1, le=MOST_COLUMNS)]
+    # That are noised: cells, or sums of scores
     numbers: Annotated[int, Field(ge=1, le=_MOST_NUMBERS)]
-    scored: bool
+    scored: bool  # Whether they are sums of scores, whose noise is another
 
     def __post_init__(self) -> None:
         if self.seeds == self.vectors:
@@ -101,59 +87,30 @@ class SplitTerms(Model, what="the terms of the split sum", version=VERSION, refu
 
 @dataclass(frozen=True)
 class PartOrder(Model, what="the order of a part", version=VERSION, refused=QueryRefused):
-    """What a server asks of either aggregator.
+    """What a server asks of either aggregator."""
 
-    Parameters
-    ----------
-    check, reference : str
-        As in `Question`.
-    question : str
-        ``Question.fingerprint``, for which the boxes were sealed.
-    terms : str
-        ``SplitTerms.to_json``, for which the boxes were sealed.
-    least : int
-        Fewest clients in the sum; the aggregator may have a higher minimum of its own.
-    """
-
-    check: _Id
+    check: _Id  # As in `Question`
     reference: _Id
-    question: _Id
+    question: _Id  # ``Question.fingerprint``, for which the boxes were sealed
+    # ``SplitTerms.to_json``, for which the boxes were sealed
     terms: Annotated[str, Field(max_length=_LONGEST)]
-    least: _Whole
+    least: _Whole  # Fewest clients in the sum; the aggregator may have a higher minimum of its own
 
 
 @dataclass(frozen=True)
 class PartMessage(Model, what="the part of a sum", version=VERSION, refused=InvalidReply):
-    """One aggregator's answer: uniformly random to whoever does not have the other's.
+    """One aggregator's answer: uniformly random to whoever does not have the other's."""
 
-    Parameters
-    ----------
-    check : str
-        Repeated from the order.
-    clients : int
-        Number of clients in the sum.
-    transcript : bytes
-        Digest of their names and boxes; the two answers fit together if both have the same.
-    values : bytes
-        Little-endian words of the ring, masked.
-    rejected : dict[str, str]
-        Why each client that is not in the sum is not, by the key that its box came under.
-    """
-
-    check: str
-    clients: _Whole
+    check: str  # Repeated from the order
+    clients: _Whole  # Number of clients in the sum
+    # Digest of their names and boxes; the two answers fit together if both have the same
     transcript: bytes
-    values: bytes
+    values: bytes  # Little-endian words of the ring, masked
+    # Why each client that is not in the sum is not, by the key that its box came under
     rejected: Json[dict[str, str]]
 
     def words(self, terms: SplitTerms) -> NDArray[np.unsignedinteger]:
-        """Return the values, shape [terms.length].
-
-        Raises
-        ------
-        InvalidReply
-            If they are another number of numbers.
-        """
+        """Return the values, shape [terms.length]."""
         kind = word(terms.bits)
         if len(self.values) != kind.itemsize * terms.length:
             raise InvalidReply("the aggregator's part has another length than the sum")

@@ -24,38 +24,16 @@ _TOLD_OTHERWISE = frozenset({"wire", "score_wire", "roster"})
 
 @dataclass(frozen=True)
 class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
-    """From which both sides compute the same share of noise.
+    """From which both sides compute the same share of noise."""
 
-    Parameters
-    ----------
-    guarantee : Guarantee
-        Delivered by `n_min` honest survivors.
-    n_min : int
-        Honest survivors that the guarantee relies on.
-    mechanism : str
-        Law that the shares add up to.
-    clip : int
-        Bound of a client's counts; 0 for record-level privacy.
-    norm : int
-        Norm of that bound, 1 or 2.
-    sums : bool
-        Whether the shares are for sums of scores, whose steps bound all moves; no clip then.
-    columns : int
-        Symbols that a record has, as in `Question`.
-
-    Raises
-    ------
-    ValueError
-        If whole clients are hidden in counts without a clip, or single records with one. `event`
-        tells whether the terms serve.
-    """
-
-    guarantee: Flat[Guarantee]
-    n_min: Annotated[int, Field(ge=1)]
-    mechanism: Mechanism
-    clip: Annotated[int, Field(ge=0)] = 0
-    norm: Literal[1, 2] = 1
+    guarantee: Flat[Guarantee]  # Delivered by `n_min` honest survivors
+    n_min: Annotated[int, Field(ge=1)]  # Honest survivors that the guarantee relies on
+    mechanism: Mechanism  # Law that the shares add up to
+    clip: Annotated[int, Field(ge=0)] = 0  # Bound of a client's counts; 0 for record-level privacy
+    norm: Literal[1, 2] = 1  # Norm of that bound, 1 or 2
+    # Whether the shares are for sums of scores, whose steps bound all moves; no clip then
     sums: bool = False
+    # Symbols that a record has, as in `Question`
     columns: Annotated[int, Field(ge=1, le=MOST_COLUMNS)] = 1
 
     @property
@@ -68,13 +46,7 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
             raise Unfit("clip", "above 0 where whole clients are hidden, and else 0", self.clip)
 
     def event(self) -> ShareEvent:
-        """Return the verified share law.
-
-        Raises
-        ------
-        ValueError
-            If no shares serve these numbers.
-        """
+        """Return the verified share law."""
         return calibrate_shares(
             self.guarantee,
             n_min=self.n_min,
@@ -87,26 +59,15 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
 
 @dataclass(frozen=True)
 class SumTerms(Model, what="the terms of the secure sum", version=VERSION, refused=QueryRefused):
-    """Question, noise and ring of one secure sum.
+    """Question, noise and ring of one secure sum."""
 
-    Parameters
-    ----------
-    question : Question
-        What is counted; its members are named elsewhere.
-    noise : NoiseTerms or None
-        The share that each client adds; None where the server adds the noise.
-    count_records : bool
-        Whether the exact number of records is summed as a last coordinate (replace-one only).
-    bits : int
-        The sum is modulo 2**bits.
-    roster : str
-        The fingerprint of the server's pinned list of clients, or its list of first use as JSON.
-    """
-
-    question: Flat[Question]
+    question: Flat[Question]  # What is counted; its members are named elsewhere
+    # The share that each client adds; None where the server adds the noise
     noise: Json[NoiseTerms | None]
+    # Whether the exact number of records is summed as a last coordinate (replace-one only)
     count_records: bool
-    bits: Annotated[int, must("be 32 or 64", (32, 64).__contains__)]
+    bits: Annotated[int, must("be 32 or 64", (32, 64).__contains__)]  # The sum is modulo 2**bits
+    # The fingerprint of the server's pinned list of clients, or its list of first use as JSON
     roster: str
 
     @property

@@ -20,41 +20,24 @@ _COHORTS = 24
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What to expect of an estimate, in nats.
+    """What to expect of an estimate, in nats."""
 
-    Parameters
-    ----------
-    truth : float
-        D_θ of the population.
-    reading : float
-        Mean estimate.
-    sampling : float
-        Root mean square of the distance of the cohort's own D_θ from the population's. A cohort
-        that is small for its domain lies far from its population, on average too.
-    privacy : float
-        Root mean square of the distance of the estimate from what it is about, the cohort's D_θ or
-        the population's: noise, symbols that were not asked, and the estimator's bias.
-    error : float
-        Root mean square of the distance of the estimate from the population's D_θ.
-    """
-
-    truth: float
-    reading: float
+    truth: float  # D_θ of the population
+    reading: float  # Mean estimate
+    # Root mean square of the distance of the cohort's own D_θ from the population's. A cohort that
+    # is small for its domain lies far from its population, on average too.
     sampling: float
+    # Root mean square of the distance of the estimate from what it is about, the cohort's D_θ or
+    # the population's: noise, symbols that were not asked, and the estimator's bias
     privacy: float
-    error: float
+    error: float  # Root mean square of the distance of the estimate from the population's D_θ
 
 
 def expected_accuracy(
     setting: Setting, plan: QueryPlan, law: Law, *, estimator: str | Estimator
 ) -> Accuracy:
-    """Try the estimator on cohorts drawn from a law; deterministic.
-
-    Parameters
-    ----------
-    law : Law
-        P over symbols, shape [domain.size].
-    """
+    """Try the estimator on cohorts drawn from a law; deterministic."""
+    # Shapes: law [domain.size].
     p, theta, event = plan.reference.probabilities, setting.theta, setting.event
     truth = max(skewed_divergence(p, law, theta), 0.0)
     generator, bits = np.random.default_rng(0), SeededBits(0)

@@ -21,15 +21,6 @@ def draw_cohorts(
 
     Dirichlet-multinomial: counts have the multinomial's variance times the design effect
     ``(N + A) / (1 + A)``, A the concentration.
-
-    Parameters
-    ----------
-    law : Law
-        P over symbols or cells, summing to 1.
-    records : int
-        N of each cohort.
-    design_effect : float
-        In [1, N).
     """
     laws = np.tile(law, (number, 1))
     if design_effect > 1:

@@ -32,23 +32,12 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class DecidingHalf:
-    """A deciding half that is yet to be asked.
+    """A deciding half that is yet to be asked."""
 
-    Parameters
-    ----------
-    witness : Witness
-        Learnt from a first half.
-    setting : Setting
-        Setting to forecast.
-    law : Law
-        P over cells.
-    clients : float
-        Part of the clients that moved, in (0, 1]; the others have the reference's law.
-    """
-
-    witness: Witness
-    setting: Setting
-    law: Law
+    witness: Witness  # Learnt from a first half
+    setting: Setting  # Setting to forecast
+    law: Law  # P over cells
+    # Part of the clients that moved, in (0, 1]; the others have the reference's law
     clients: float = 1.0
 
     def power(self, generator: np.random.Generator, bits: BitSource) -> float:

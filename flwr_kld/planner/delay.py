@@ -26,15 +26,9 @@ _WITNESSES = 8
 
 @dataclass(frozen=True)
 class Growth:
-    """What a check adds to the logarithm of the evidence while a drift lasts, in nats.
+    """What a check adds to the logarithm of the evidence while a drift lasts, in nats."""
 
-    Parameters
-    ----------
-    mean, deviation : float
-        Over checks, each with a witness of its own.
-    """
-
-    mean: float
+    mean: float  # Over checks, each with a witness of its own
     deviation: float
 
 
@@ -47,21 +41,7 @@ def expected_delays(
     *,
     design_effect: float = 1.0,
 ) -> tuple[Delay, ...]:
-    """Forecast how soon evidence finds drifts that are spread thinly over all symbols.
-
-    Parameters
-    ----------
-    detector : EDetector
-        Detector that raises the alarm.
-    divergences : Iterable[float]
-        Of the drifts, in nats; those that no law reaches are left out.
-    first : NoisyCounts
-        First half of a check like those to come: its plan and noise count, its values do not.
-    deciding, noise : Deciding, NoiseTable
-        The second half, and the law of the noise in each of its numbers, in steps.
-    design_effect : float
-        Variance of clients' sums over that of as many independent records, >= 1.
-    """
+    """Forecast how soon evidence finds drifts that are spread thinly over all symbols."""
     drift, theta = Drift(first.plan.reference), deciding.theta
     delays = []
     for divergence in divergences:

@@ -29,20 +29,8 @@ _RARE = 1e-9
 
 
 def power_of(setting: Setting, plan: QueryPlan, law: Law, *, clients: float = 1.0) -> float:
-    """Probability that the lower bound exceeds the threshold; deterministic.
-
-    Parameters
-    ----------
-    law : Law
-        P over symbols, shape [domain.size].
-    clients : float
-        Part of the clients that moved, in (0, 1]; the others have the reference's law.
-
-    Raises
-    ------
-    ValueError
-        If the setting has no threshold.
-    """
+    """Probability that the lower bound exceeds the threshold; deterministic."""
+    # Shapes: law [domain.size].
     deciding = deciding_of(setting)
     p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
     generator, bits = np.random.default_rng(0), SeededBits(0)
@@ -75,13 +63,7 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | No
 
 
 def deciding_of(setting: Setting) -> Deciding:
-    """Return what a check knows of its second half when it learns the witness.
-
-    Raises
-    ------
-    ValueError
-        If the setting has no threshold.
-    """
+    """Return what a check knows of its second half when it learns the witness."""
     if setting.threshold is None:
         raise ValueError("a check without a threshold decides nothing")
     most = min(setting.trust.most_records or MOST_RECORDS, MOST_RECORDS)

@@ -38,13 +38,7 @@ class Path(ABC):
         """Return P of the population at an amount, shape [domain.size]; amount 0 is Π."""
 
     def at(self, divergence: float, theta: float) -> Law:
-        """P at which D_θ has this many nats.
-
-        Raises
-        ------
-        ValueError
-            If this drift cannot go as far.
-        """
+        """P at which D_θ has this many nats."""
         start = self.law(0.0)
         if divergence == 0:
             return start
@@ -63,17 +57,7 @@ class Path(ABC):
 
 
 class Drift(Path):
-    """``P ∝ Π e^(amount · s(x))``, s a fixed direction.
-
-    Parameters
-    ----------
-    reference : Reference
-        Π.
-    shape : {"spread", "concentrated"}
-        Spread: s is normal, independent from symbol to symbol, so a divergence lies in many
-        movements, most of them small. Concentrated: s is 1 on the most frequent symbols, those
-        that together hold a tenth of Π (or on the first alone), and 0 elsewhere.
-    """
+    """``P ∝ Π e^(amount · s(x))``, s a fixed direction."""
 
     farthest = 50.0
 

@@ -37,18 +37,6 @@ def save_plot(rows: Sequence[Forecast], path: Path) -> None:
 
     A line for each number of clients, of the column of a table that is the hardest to check; a
     panel without any number is left out.
-
-    Parameters
-    ----------
-    rows : Sequence[Forecast]
-        At least one.
-    path : Path
-        The ending says the format: ``.png`` or ``.svg``.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed; names the extra.
     """
     figures = require("matplotlib.figure", extra="plots")
     ticker = require("matplotlib.ticker", extra="plots")

@@ -33,54 +33,30 @@ the sum's own arithmetic (``simulations/bench/secure_sum.py``)."""
 
 @dataclass(frozen=True)
 class Forecast:
-    """One row of a plan.
+    """One row of a plan."""
 
-    Parameters
-    ----------
-    setting : Setting
-        What was forecast.
-    counted : int
-        Records in one exchange.
-    noise : float
-        Standard deviation in each cell, in records.
-    truth, reading, sampling, privacy, error : float
-        Of the estimate where the population's divergence is the threshold, in nats: see `Accuracy`.
-    smallest : float or None
-        Least divergence that is found with the setting's power, in nats; None if none is, or if
-        the setting has no threshold.
-    drift : str
-        Shape of the drift that both are for.
-    checks_per_person : int
-        Checks of a year that touch one person at most.
-    epsilon_per_year : float
-        Epsilon of all of them, in nats, at delta 1e-6.
-    bytes_down, bytes_up : int
-        Payload of a client in the exchange that counts.
-    seconds : float
-        Of a check; rough.
-    column : str or None
-        Of a table: the column that is the hardest to check, which the divergences are of.
-    columns : dict[str, Forecast]
-        Of a table: each column's own, that one first. Noise, epsilon, bytes and seconds are those
-        of all columns together.
-    """
-
-    setting: Setting
-    counted: int
-    noise: float
+    setting: Setting  # What was forecast
+    counted: int  # Records in one exchange
+    noise: float  # Standard deviation in each cell, in records
+    # Of the estimate where the population's divergence is the threshold, in nats: see `Accuracy`
     truth: float
     reading: float
     sampling: float
     privacy: float
     error: float
+    # Least divergence that is found with the setting's power, in nats; None if none is, or if the
+    # setting has no threshold
     smallest: float | None
-    drift: str
-    checks_per_person: int
-    epsilon_per_year: float
-    bytes_down: int
+    drift: str  # Shape of the drift that both are for
+    checks_per_person: int  # Checks of a year that touch one person at most
+    epsilon_per_year: float  # Epsilon of all of them, in nats, at delta 1e-6
+    bytes_down: int  # Payload of a client in the exchange that counts
     bytes_up: int
-    seconds: float
+    seconds: float  # Of a check; rough
+    # Of a table: the column that is the hardest to check, which the divergences are of
     column: str | None = None
+    # Of a table: each column's own, that one first. Noise, epsilon, bytes and seconds are those of
+    # all columns together.
     columns: dict[str, Forecast] = field(default_factory=dict)
 
     @property

@@ -183,15 +183,6 @@ def answering(clients: int, *, decides: bool) -> int:
 
 
 def design_effect_of(records: float, correlation: float) -> float:
-    """``1 + (m - 1) ρ``: what clusters of m alike records cost (Kish 1965, §5.4).
-
-    Parameters
-    ----------
-    records : float
-        m, of a client, that are counted together.
-    correlation : float
-        ρ, the intraclass correlation of an indicator of a cell: 0 for independent records, 1 for
-        clients whose records are all the same.
-    """
+    """``1 + (m - 1) ρ``: what clusters of m alike records cost (Kish 1965, §5.4)."""
     records = real("records", records, least=1)
     return 1 + (records - 1) * real("correlation", correlation, least=0, most=1)

@@ -31,19 +31,8 @@ _LEAST = 1e-4
 
 
 def adaptive_design(laws: Laws, epsilon: float, log_weights: Floats, round: int) -> Design:
-    """Choose the queries of a round.
-
-    Parameters
-    ----------
-    laws : Laws
-        What the hypotheses say.
-    epsilon : float
-        Of one report, in nats.
-    log_weights : Floats
-        Public log-weights before the round, shape [K].
-    round : int
-        Number of the round; it seeds where the climb starts.
-    """
+    """Choose the queries of a round."""
+    # Shapes: log_weights [K].
     classes = classes_for(epsilon)
     rivals = np.exp(0.5 * (log_weights - log_weights.max()))
     rivals = rivals / rivals.sum() + _LEAST

@@ -27,17 +27,7 @@ Stored = dict[str, tuple[list[str], list[int]]]
 
 
 class Asked:
-    """The queries of all rounds.
-
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        Whose laws the queries are about.
-    epsilon : float
-        Of one report, in nats.
-    kind : str
-        One of `KINDS`.
-    """
+    """The queries of all rounds."""
 
     def __init__(self, hypotheses: Hypotheses, epsilon: float, kind: str) -> None:
         self._hypotheses, self._epsilon, self._kind = hypotheses, epsilon, kind
@@ -49,13 +39,7 @@ class Asked:
         return self._kind == ADAPTIVE
 
     def design(self, round: int, context: str, log_weights: Callable[[], Floats]) -> Design:
-        """Return the queries of a round; chosen when they are first asked for, and kept.
-
-        Parameters
-        ----------
-        log_weights : Callable[[], Floats]
-            Says the public log-weights before the round.
-        """
+        """Return the queries of a round; chosen when they are first asked for, and kept."""
         if self.adapts and (round, context) not in self._designs:
             laws = self._hypotheses.at(context)
             chosen = adaptive_design(laws, self._epsilon, log_weights(), round)
@@ -63,13 +47,7 @@ class Asked:
         return self.of(round, context)
 
     def of(self, round: int, context: str) -> Design:
-        """Return the queries that were asked in a round; they may be the same in all.
-
-        Raises
-        ------
-        InvalidReply
-            If none were.
-        """
+        """Return the queries that were asked in a round; they may be the same in all."""
         place = (round if self.adapts else 0), context
         if place not in self._designs:
             if self.adapts:
@@ -118,18 +96,7 @@ class Asked:
     def restore(
         self, contexts: Mapping[str, str], queries: Stored, rounds: Mapping[int, Iterable[str]]
     ) -> None:
-        """Build what was asked again: by name where it was stored, or as it is always found.
-
-        Parameters
-        ----------
-        rounds : Mapping[int, Iterable[str]]
-            Contexts in which each stored round has reports.
-
-        Raises
-        ------
-        ValueError
-            If the laws have changed, or an adaptive round's queries are not stored.
-        """
+        """Build what was asked again: by name where it was stored, or as it is always found."""
         places = (
             [(round, context) for round, known in rounds.items() for context in known]
             if self.adapts

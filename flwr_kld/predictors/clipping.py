@@ -24,20 +24,7 @@ _ROUNDING = 1e-9
 
 
 class Resampling:
-    """What is public of the paper's random map h_t: now and then, a uniform cell's label instead.
-
-    Parameters
-    ----------
-    cells : NDArray[np.int64]
-        ``c_y >= 1``, how many cells a label has, shape [M].
-    horizon : int
-        T >= 2: with probability 1/T a label is replaced.
-
-    Raises
-    ------
-    ValueError
-        If the horizon is below 2.
-    """
+    """What is public of the paper's random map h_t: now and then a uniform cell's label."""
 
     def __init__(self, cells: NDArray[np.int64], horizon: int) -> None:
         self.cells = cells
@@ -69,20 +56,7 @@ class Resampling:
 
 
 class Clipping:
-    """What the random map h_t makes of the hypotheses. Public.
-
-    Parameters
-    ----------
-    laws : Laws
-        f_1 … f_K in the round's context.
-    horizon : int
-        T >= 2: with probability 1/T a label is replaced by a uniform cell's.
-
-    Raises
-    ------
-    ValueError
-        If the horizon is below 2.
-    """
+    """What the random map h_t makes of the hypotheses. Public."""
 
     def __init__(self, laws: Laws, horizon: int) -> None:
         self.laws = laws

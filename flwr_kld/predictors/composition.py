@@ -39,13 +39,7 @@ def composed_delta(ratio: Fraction, copies: int, epsilon: float) -> Fraction:
 
 @lru_cache(maxsize=32)
 def epsilon_each(copies: int, epsilon: float, delta: float) -> float:
-    """Largest epsilon of each of `copies` mechanisms that are (epsilon, delta)-private together.
-
-    Raises
-    ------
-    ValueError
-        If epsilon, delta or the number is out of range.
-    """
+    """Largest epsilon of each of `copies` mechanisms that are (epsilon, delta)-private together."""
     epsilon, delta = check_epsilon_delta(epsilon, delta)
     copies = whole("copies", copies, least=1)
     low, high = epsilon / copies, epsilon + math.sqrt(2 * math.log(2 / max(delta, 1e-300)))

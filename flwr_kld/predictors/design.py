@@ -22,23 +22,7 @@ Integers = NDArray[np.int64]
 
 
 class Design:
-    """Which queries are asked how often, for one table of laws. Public.
-
-    Parameters
-    ----------
-    laws : Laws
-        What the hypotheses say.
-    names : Sequence[str]
-        Names of the queries, see `named_query`.
-    weights : Sequence[int]
-        How often each is asked, positive.
-    queries : Sequence[Query]
-        The queries of these names; may build them when they are asked for.
-    law : Floats
-        ``Q_j(z | q)`` in row ``starts[q] + z`` and column j, shape [cells, K].
-    symbols : Integers
-        How many symbols each query has.
-    """
+    """Which queries are asked how often, for one table of laws. Public."""
 
     def __init__(
         self,
@@ -63,13 +47,7 @@ class Design:
     def of(
         cls, laws: Laws, epsilon: float, names: Sequence[str], weights: Sequence[int] | None = None
     ) -> Design:
-        """Build the queries of these names, by default asked equally often.
-
-        Raises
-        ------
-        ValueError
-            If a query does not exist, or the weights do not fit.
-        """
+        """Build the queries of these names, by default asked equally often."""
         weights = [1] * len(names) if weights is None else list(weights)
         if not names or len(weights) != len(names) or min(weights) < 1:
             raise ValueError("a design needs queries, and a positive integer weight for each")
@@ -107,13 +85,7 @@ class Design:
         return bisect_right(self._bounds, number % self._bounds[-1])
 
     def rows(self, queries: Integers, symbols: Integers) -> Integers:
-        """Rows of the law that reports fall in, shape [n].
-
-        Raises
-        ------
-        InvalidReply
-            If a report names a query that there is not, or a symbol that its query cannot give.
-        """
+        """Rows of the law that reports fall in, shape [n]."""
         known = (queries >= 0) & (queries < len(self.queries))
         if not known.all():
             raise InvalidReply("a report names a query that was not asked")

@@ -16,22 +16,8 @@ from flwr_kld.predictors.laws import Floats
 
 
 def fixed_share(log_weights: Floats, log_prior: Floats, rate: float, rounds: int) -> Floats:
-    """Log-weights some rounds later, with no reports in between.
-
-    Parameters
-    ----------
-    log_weights, log_prior : Floats
-        Normalised, shape [K].
-    rate : float
-        In [0, 1): the share a round gives to the prior.
-    rounds : int
-        Number of rounds, >= 0.
-
-    Returns
-    -------
-    Floats
-        ``ln((1 - rate)**rounds w + (1 - (1 - rate)**rounds) prior)``, shape [K].
-    """
+    """Log-weights some rounds later, with no reports in between."""
+    # Shapes: log_weights [K], log_prior [K].
     if rate == 0 or rounds == 0:
         return log_weights
     kept = rounds * math.log1p(-rate)

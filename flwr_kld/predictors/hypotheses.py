@@ -118,25 +118,7 @@ class Hypotheses:
 def drift_scenarios(
     base: Reference, towards: Mapping[str, Reference], amount: float
 ) -> dict[str, Reference]:
-    """Named drifts of one base law: ``(1 - amount) base + amount * direction``.
-
-    Parameters
-    ----------
-    towards : Mapping[str, Reference]
-        Directions by name, for example the law of each digit.
-    amount : float
-        In (0, 1].
-
-    Returns
-    -------
-    dict[str, Reference]
-        A candidate for each direction, ready for `Hypotheses`.
-
-    Raises
-    ------
-    ValueError
-        If the amount is out of range, a direction is over another domain, or all are of a table.
-    """
+    """Named drifts of one base law: ``(1 - amount) base + amount * direction``."""
     require_one_symbol(base.domain, "a drift scenario")
     amount = real("amount", amount, above=0, most=1)
     if any(direction.domain != base.domain for direction in towards.values()):

@@ -24,20 +24,7 @@ class Rejection(StrEnum):
 
 
 class Intake:
-    """Collects the reports of one round.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        Whose queries were asked.
-    round : int
-        Number of the round.
-
-    Attributes
-    ----------
-    rejected : Counter[Rejection]
-        How many reports were refused, by reason.
-    """
+    """Collects the reports of one round."""
 
     def __init__(self, predictor: Predictor, round: int) -> None:
         self._predictor = predictor
@@ -46,15 +33,7 @@ class Intake:
         self.rejected: Counter[Rejection] = Counter()
 
     def take(self, client: str, report: LocalReport, context: str = "") -> Rejection | None:
-        """Take a client's report, or say why not.
-
-        Parameters
-        ----------
-        client : str
-            As given to ``Predictor.query_of``.
-        context : str
-            What the client was asked about.
-        """
+        """Take a client's report, or say why not."""
         reason = self._objection(client, report, context)
         if reason:
             self.rejected[reason] += 1

@@ -15,20 +15,9 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Laws:
-    """K distributions over M labels. Public; equal when their numbers are.
+    """K distributions over M labels. Public; equal when their numbers are."""
 
-    Parameters
-    ----------
-    probabilities : NDArray[np.float64]
-        Shape [K, M], K >= 2 and M >= 2, non-negative, rows summing to 1.
-
-    Raises
-    ------
-    ValueError
-        If this does not hold.
-    """
-
-    probabilities: Floats
+    probabilities: Floats  # Shape [K, M], K >= 2 and M >= 2, non-negative, rows summing to 1
 
     def __post_init__(self) -> None:
         table = np.array(self.probabilities, dtype=np.float64)

@@ -12,26 +12,13 @@ from flwr_kld.predictors.laws import Floats
 
 @dataclass(frozen=True)
 class Leader:
-    """The hypothesis with the largest weight.
+    """The hypothesis with the largest weight."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the leading candidate.
-    index : int
-        Its place among the hypotheses.
-    weight : float
-        Its weight for the next round.
-    log_odds : float
-        Of the leader against the runner-up, in nats.
-    swing : float
-        Most nats by which one report moves any log-odds, if a lie takes the place of the truth.
-    """
-
-    name: str
-    index: int
-    weight: float
-    log_odds: float
+    name: str  # Name of the leading candidate
+    index: int  # Its place among the hypotheses
+    weight: float  # Its weight for the next round
+    log_odds: float  # Of the leader against the runner-up, in nats
+    # Most nats by which one report moves any log-odds, if a lie takes the place of the truth
     swing: float
 
     @classmethod

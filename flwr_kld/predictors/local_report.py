@@ -16,21 +16,12 @@ from flwr_kld.arguments import keep, several, whole
 
 @dataclass(frozen=True)
 class LocalReport:
-    """One client's privatised label.
+    """One client's privatised label."""
 
-    Parameters
-    ----------
-    query : int
-        Number of the query that was asked.
-    symbol : tuple[int, ...]
-        What the channel drew: one number, or one for each hypothesis (`LocallyPrivateWMA`).
-    context : str
-        Under which public context the label was drawn; empty where there is none.
-    """
-
-    query: int
+    query: int  # Number of the query that was asked
+    # What the channel drew: one number, or one for each hypothesis (`LocallyPrivateWMA`)
     symbol: tuple[int, ...]
-    context: str = ""
+    context: str = ""  # Under which public context the label was drawn; empty where there is none
 
     def __post_init__(self) -> None:
         keep(
@@ -42,29 +33,12 @@ class LocalReport:
 
 @dataclass(frozen=True, eq=False)
 class LocalReports:
-    """A batch of reports from one round and context.
+    """A batch of reports from one round and context."""
 
-    Parameters
-    ----------
-    round : int
-        Number of the round; rounds are ordered, reports within a round are not.
-    queries : NDArray[np.int64]
-        Shape [n].
-    symbols : NDArray[np.int64]
-        Shape [n, width].
-    context : str
-        Context that all reports share.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit.
-    """
-
-    round: int
-    queries: NDArray[np.int64]
-    symbols: NDArray[np.int64]
-    context: str = ""
+    round: int  # Number of the round; rounds are ordered, reports within a round are not
+    queries: NDArray[np.int64]  # Shape [n]
+    symbols: NDArray[np.int64]  # Shape [n, width]
+    context: str = ""  # Context that all reports share
 
     def __post_init__(self) -> None:
         keep(self, round=whole("round", self.round))

@@ -24,19 +24,8 @@ def mixture_weights(counts: NDArray[np.int64], law: Floats) -> Floats:
     Roland 2008), kept only where it is better, takes tens of steps. It stops within a hundredth of
     a nat of the maximum, or after 1,000 steps: the objective is concave, and ``N ln max_j g_j``
     bounds what is left, with g the mean ratios of the step.
-
-    Parameters
-    ----------
-    counts : NDArray[np.int64]
-        How often each (query, symbol) was reported, shape [rows].
-    law : Floats
-        Its likelihood under each hypothesis, shape [rows, K].
-
-    Returns
-    -------
-    Floats
-        Shape [K], summing to 1; uniform without a report.
     """
+    # Shapes: counts [rows], law [rows, K].
     weights = np.full(law.shape[1], 1 / law.shape[1])
     total = counts.sum()
     if not total:

@@ -77,14 +77,8 @@ def best_replies(laws: Laws, worth: Floats, seed: int) -> list[str]:
 
     Each climbs on ``Σ_ij worth_ij (f_i(S) - f_j(S))²``, which information is proportional to where
     it is small: the set of largest linear part at the present one is better, unless it is the same.
-
-    Parameters
-    ----------
-    worth : Floats
-        Of the pairs i < j, shape [pairs].
-    seed : int
-        Of the public sets that the climb starts from.
     """
+    # Shapes: worth [pairs].
     k = laws.hypotheses
     between = np.zeros((k, k))
     between[np.triu_indices(k, 1)] = worth
@@ -132,18 +126,7 @@ def pair_information(design: Design) -> Floats:
 
 
 def maximin(payoff: NDArray[np.floating[Any]], steps: int = _STEPS) -> tuple[Floats, Floats]:
-    """Nearly optimal mixtures of both players: the averages of their steps.
-
-    Parameters
-    ----------
-    payoff : NDArray
-        Shape [rows, columns], in [0, 1]: to the player who mixes rows, from the other.
-
-    Returns
-    -------
-    tuple[Floats, Floats]
-        Weights of the rows, shape [rows], and of the columns, shape [columns].
-    """
+    """Nearly optimal mixtures of both players: the averages of their steps."""
     rows, columns = payoff.shape
     scores = [np.zeros(rows), np.zeros(columns)]
     averages = [np.zeros(rows), np.zeros(columns)]

@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 
 
 def unpacked(packed: bytes, dtype: str, count: int) -> NDArray[np.int64]:
-    """Read exactly this many compressed little-endian integers.
-
-    Raises
-    ------
-    ValueError
-        If they are not as many, not readable, or followed by anything.
-    """
+    """Read exactly this many compressed little-endian integers."""
     inflater, size = zlib.decompressobj(), count * np.dtype(dtype).itemsize
     try:
         raw = inflater.decompress(packed, size + 1)  # a byte more shows that there is more

@@ -50,13 +50,6 @@ class Predictor(ABC):
     """Server-side state that learns which hypothesis clients' labels follow.
 
     Clients' privacy does not rest on it: each report is private by itself.
-
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The K candidates.
-    epsilon, delta : float
-        What one report costs the client that sends it, in nats.
     """
 
     def __init__(self, hypotheses: Hypotheses, epsilon: float, delta: float) -> None:
@@ -87,13 +80,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def update(self, reports: LocalReports) -> None:
-        """Learn from a batch of any size.
-
-        Raises
-        ------
-        InvalidReply
-            If one of them is impossible; then none is taken.
-        """
+        """Learn from a batch of any size."""
 
     def settle(self, before: int) -> None:  # noqa: B027  (most have nothing to do)
         """Fold all rounds below `before` together, where rounds are kept apart."""
@@ -124,13 +111,7 @@ class Predictor(ABC):
         return None
 
     def risk_bound(self, rounds: int, batch: int, context: str = "") -> Floats | None:
-        """Bound on the KL-risk of some rounds of `batch` reports, for each true hypothesis.
-
-        Returns
-        -------
-        Floats or None
-            Shape [K], nats, in expectation; None if none is claimed.
-        """
+        """Bound on the KL-risk of some rounds of `batch` reports, for each true hypothesis."""
         return None
 
     def predict(self, context: str = "") -> Floats:
@@ -139,13 +120,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def merge(self, other: Self) -> None:
-        """Take in what another predictor of the same kind has learnt from other reports.
-
-        Raises
-        ------
-        ValueError
-            If the other is set up differently.
-        """
+        """Take in what another predictor of the same kind has learnt from other reports."""
 
     @abstractmethod
     def state(self) -> State:
@@ -153,10 +128,4 @@ class Predictor(ABC):
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Continue from a state that a predictor of the same set-up returned.
-
-        Raises
-        ------
-        ValueError
-            If the state is not readable or belongs to another set-up.
-        """
+        """Continue from a state that a predictor of the same set-up returned."""

@@ -51,18 +51,10 @@ class _Wire(Model, what="the predictor's query", refused=QueryRefused):
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """What one client is asked. Public.
+    """What one client is asked. Public."""
 
-    Parameters
-    ----------
-    class_of : ClassMap
-        Class of each label, shape [M], in 0..channel.classes-1.
-    channel : Channel
-        From classes to symbols.
-    """
-
-    class_of: ClassMap
-    channel: Channel
+    class_of: ClassMap  # Class of each label, shape [M], in 0..channel.classes-1
+    channel: Channel  # From classes to symbols
 
     @property
     def labels(self) -> int:
@@ -74,20 +66,7 @@ class Query:
         return Fraction(0 if self.channel.epsilon <= epsilon else 1)
 
     def answer(self, label: int, bits: BitSource) -> tuple[int]:
-        """Privatise one label: draw the symbol that is reported.
-
-        Parameters
-        ----------
-        label : int
-            In 0..M-1. Private.
-        bits : BitSource
-            `SystemBits` wherever people are protected.
-
-        Raises
-        ------
-        DomainError
-            If the label is not one of the query's; never says which it was.
-        """
+        """Privatise one label: draw the symbol that is reported."""
         if not 0 <= label < len(self.class_of):
             raise DomainError("a label is outside the domain of the query")
         return (self.channel.draw(int(self.class_of[label]), bits),)
@@ -100,18 +79,7 @@ class Query:
 
     @classmethod
     def from_config(cls, config: object, labels: int) -> Query:
-        """Rebuild a query on a client; the channel is checked again in exact arithmetic.
-
-        Parameters
-        ----------
-        labels : int
-            M, the size of the client's own domain.
-
-        Raises
-        ------
-        QueryRefused
-            If this is not a query over that domain.
-        """
+        """Rebuild a query on a client; the channel is checked again in exact arithmetic."""
         wire = _Wire.from_config(config)
         try:
             class_of = unpacked(wire.class_of, "<u2", labels).astype(np.uint16)
@@ -128,11 +96,6 @@ def named_query(laws: Laws, name: str, epsilon: float) -> Query:
 
     ``"ovr/3"`` is randomised response on whether hypothesis 3 makes the label likelier than on
     average; ``"hash/14/0/subset"`` is subset selection on the first hash to 14 classes.
-
-    Raises
-    ------
-    ValueError
-        If there is no such query.
     """
     kind, *rest = name.split("/")
     subset = rest[-1:] == ["subset"]

@@ -27,24 +27,12 @@ BETA = 0.01
 
 @dataclass(frozen=True, eq=False)
 class KeptRound:
-    """Reports of one round.
+    """Reports of one round."""
 
-    Parameters
-    ----------
-    number : int
-        Of the round.
-    log_weights : Floats
-        Posterior before it, shape [K].
-    counts : Integers
-        How often each (query, symbol) was reported, shape [rows].
-    law : Floats
-        Its likelihood under each hypothesis, shape [rows, K].
-    """
-
-    number: int
-    log_weights: Floats
-    counts: Integers
-    law: Floats
+    number: int  # Of the round
+    log_weights: Floats  # Posterior before it, shape [K]
+    counts: Integers  # How often each (query, symbol) was reported, shape [rows]
+    law: Floats  # Its likelihood under each hypothesis, shape [rows, K]
 
 
 class Refutation:

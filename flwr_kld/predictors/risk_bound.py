@@ -23,23 +23,7 @@ _SETTLED = 1e-12
 
 
 def kl_risk_bound(design: Design, *, batch: int = 1) -> Floats:
-    """Bound the cumulative KL-risk for each true hypothesis, however long; without share.
-
-    Parameters
-    ----------
-    batch : int
-        Reports that arrive between two predictions; each is charged for its own label.
-
-    Returns
-    -------
-    Floats
-        Shape [K], nats; infinite where a report cannot tell two different hypotheses apart.
-
-    Raises
-    ------
-    ValueError
-        If the batch is below 1.
-    """
+    """Bound the cumulative KL-risk for each true hypothesis, however long; without share."""
     price, decay = _prices(design, batch), design.affinities**batch
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(price == 0, 0.0, batch * price / (1 - decay))
@@ -49,29 +33,7 @@ def kl_risk_bound(design: Design, *, batch: int = 1) -> Floats:
 def shared_risk_bound(
     design: Design, *, batch: int, rounds: int, share: float, prior: Floats
 ) -> Floats:
-    """Bound the KL-risk of some rounds for each true hypothesis, with fixed share.
-
-    Parameters
-    ----------
-    batch : int
-        Reports of each round; each is charged for its own label.
-    rounds : int
-        Number of rounds.
-    share : float
-        In [0, 1), as in `BayesMixture`.
-    prior : Floats
-        Shape [K], positive, summing to 1.
-
-    Returns
-    -------
-    Floats
-        Shape [K], nats; with a share it is finite.
-
-    Raises
-    ------
-    ValueError
-        If the batch is below 1.
-    """
+    """Bound the KL-risk of some rounds for each true hypothesis, with fixed share."""
     price, decay = _prices(design, batch), design.affinities**batch
     np.fill_diagonal(decay, 0)  # no rival of itself
     leak = np.sqrt(share * prior / (1 - share))

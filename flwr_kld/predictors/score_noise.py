@@ -22,31 +22,7 @@ _ONE = 1 << _FRACTION
 
 
 class ScoreNoise:
-    """Privatises the score of a label under one hypothesis.
-
-    Parameters
-    ----------
-    fixed : NDArray[np.int64]
-        Scores in ``2**-32`` grid steps, shape [M], see `fixed_point`. Public.
-    epsilon : float
-        In nats, for the score as a function of the label.
-    most_moves : int
-        Refuse scores that need noise for more than this many grid steps.
-
-    Attributes
-    ----------
-    moves : int
-        Largest change of the rounded score between two labels, in grid steps.
-    table : NoiseTable
-        Law of the noise, ``epsilon``-private for that many steps in exact arithmetic.
-    low, high : int
-        Reports are clamped to this range (post-processing): only the table's tail lies beyond.
-
-    Raises
-    ------
-    ValueError
-        If the scores move too far, or no noise serves.
-    """
+    """Privatises the score of a label under one hypothesis."""
 
     def __init__(self, fixed: NDArray[np.int64], epsilon: float, most_moves: int) -> None:
         self.fixed = fixed

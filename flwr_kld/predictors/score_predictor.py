@@ -52,23 +52,7 @@ class _State(Model, what="the stored state of a predictor"):
 
 
 class ScorePredictor(Predictor):
-    """Exponential weights with the paper's normalisation, for a known horizon.
-
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The K candidates.
-    epsilon, delta : float
-        What one report costs its client.
-    horizon : int
-        T, the number of reports that learning rate and clipping are set for.
-    each : float
-        Epsilon of a single score, in nats.
-    arms : NDArray[np.int64]
-        Which hypotheses' scores each query asks for, shape [queries, scores].
-    rate : float
-        η, for losses in [0, 1].
-    """
+    """Exponential weights with the paper's normalisation, for a known horizon."""
 
     name: ClassVar[str]
 
@@ -121,13 +105,7 @@ class ScorePredictor(Predictor):
             raise InvalidReply("a report's symbol is impossible for its query")
 
     def update(self, reports: LocalReports) -> None:
-        """Add a batch's scores.
-
-        Raises
-        ------
-        InvalidReply
-            If a report is impossible; then none of the batch is taken.
-        """
+        """Add a batch's scores."""
         if ((reports.queries < 0) | (reports.queries >= len(self._arms))).any():
             raise InvalidReply("a report names a query that was not asked")
         arms = self._arms[reports.queries]
@@ -166,13 +144,7 @@ class ScorePredictor(Predictor):
         return self._clipped(context).predict(self.weights)
 
     def merge(self, other: Self) -> None:
-        """Add another state's sums.
-
-        Raises
-        ------
-        ValueError
-            If the two are set up differently.
-        """
+        """Add another state's sums."""
         shared = self._seen.keys() & other._seen.keys()
         if self._set_up() != other._set_up() or any(
             self._seen[context] != other._seen[context] for context in shared
@@ -192,13 +164,7 @@ class ScorePredictor(Predictor):
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a state that a predictor of the same set-up returned.
-
-        Raises
-        ------
-        ValueError
-            If the state is not readable or belongs to another set-up.
-        """
+        """Continue from a state that a predictor of the same set-up returned."""
         read = _State.from_file(state)
         if any(getattr(read, key) != value for key, value in self._set_up().items()):
             raise ValueError("the stored state belongs to a predictor of another set-up")

@@ -47,15 +47,7 @@ class _Wire(Model, what="the predictor's query", refused=QueryRefused):
 
 
 class ScoreQuery:
-    """Asks for the noised scores of one or of all hypotheses.
-
-    Parameters
-    ----------
-    resampling : Resampling
-        The map h_t: all scores are of one resampled label.
-    noises : Sequence[ScoreNoise]
-        One a score, each with the same epsilon.
-    """
+    """Asks for the noised scores of one or of all hypotheses."""
 
     kind = "scores"
 
@@ -79,25 +71,13 @@ class ScoreQuery:
         return composed_delta(exp_below(each), copies, epsilon)
 
     def answer(self, label: int, bits: BitSource) -> tuple[int, ...]:
-        """Privatise one label, 0..M-1.
-
-        Raises
-        ------
-        DomainError
-            If the label is not one of the hypotheses'; never says which it was.
-        """
+        """Privatise one label, 0..M-1."""
         if not 0 <= label < self.labels:
             raise DomainError("a label is outside the domain of the query")
         return tuple(self.answers(np.array([label]), bits)[0].tolist())
 
     def answers(self, labels: NDArray[np.int64], bits: BitSource) -> NDArray[np.int64]:
-        """Privatise labels [n], each on its own.
-
-        Returns
-        -------
-        NDArray[np.int64]
-            In grid steps, shape [n, scores].
-        """
+        """Privatise labels [n], each on its own."""
         mapped = self.resampling.apply(labels, bits)
         return np.stack([noise.draw(mapped, bits) for noise in self.noises], axis=1)
 
@@ -115,18 +95,7 @@ class ScoreQuery:
 
     @classmethod
     def from_config(cls, config: object, labels: int) -> ScoreQuery:
-        """Rebuild a query on a client, which builds the noise for the scores that it got.
-
-        Parameters
-        ----------
-        labels : int
-            M, the size of the client's own domain.
-
-        Raises
-        ------
-        QueryRefused
-            If this is not a query over that domain.
-        """
+        """Rebuild a query on a client, which builds the noise for the scores that it got."""
         wire = _Wire.from_config(config)
         try:
             if wire.scores > _MOST_SCORES // labels:

@@ -29,39 +29,18 @@ class Selected:
 
     With probability `confidence` over the reports, whenever one looks,
     ``TV(law, selected) <= factor * min_j TV(law, f_j) + slack``.
-
-    Parameters
-    ----------
-    name : str
-        Name of the selected candidate.
-    index : int
-        Its place among the hypotheses.
-    factor : float
-        What the distance of the best hypothesis is multiplied by.
-    slack : float
-        In total variation; 0 once every rival is refuted or near enough.
-    distance : float
-        Lower bound on ``TV(law, selected)``: above 0 the truth is outside the class.
-    confidence : float
-        Of both statements together.
     """
 
-    name: str
-    index: int
-    factor: float
-    slack: float
-    distance: float
-    confidence: float
+    name: str  # Name of the selected candidate
+    index: int  # Its place among the hypotheses
+    factor: float  # What the distance of the best hypothesis is multiplied by
+    slack: float  # In total variation; 0 once every rival is refuted or near enough
+    distance: float  # Lower bound on ``TV(law, selected)``: above 0 the truth is outside the class
+    confidence: float  # Of both statements together
 
 
 class PairScores:
-    """Sums of every pair's scores over the reports of one context.
-
-    Parameters
-    ----------
-    hypotheses : int
-        K.
-    """
+    """Sums of every pair's scores over the reports of one context."""
 
     def __init__(self, hypotheses: int) -> None:
         self._k = hypotheses
@@ -88,18 +67,7 @@ class PairScores:
             self._span += totals[q] * design.queries[int(q)].channel.contraction * (high - low)
 
     def distances(self, beta: float) -> Floats:
-        """Lower bounds on the total variation between the clients' law and each hypothesis.
-
-        Parameters
-        ----------
-        beta : float
-            In (0, 1): chance that any of the bounds is wrong, however often one looks.
-
-        Returns
-        -------
-        Floats
-            Shape [K], in [0, 1].
-        """
+        """Lower bounds on the total variation between the clients' law and each hypothesis."""
         pairs = max(self._k * (self._k - 1) // 2, 1)
         beyond = np.abs(self._seen - self._expected) - radius(self._variance, beta / pairs)
         told = (self._span > 0) & (beyond > 0)
@@ -108,15 +76,7 @@ class PairScores:
 
 
 def radius(variance: Floats, beta: float) -> Floats:
-    """How far a martingale strays, at any time, with probability 1 - `beta` (Robbins 1970).
-
-    Parameters
-    ----------
-    variance : Floats
-        Sum of the squared ranges of its steps, over 4.
-    beta : float
-        In (0, 1).
-    """
+    """How far a martingale strays, at any time, with probability 1 - `beta` (Robbins 1970)."""
     return np.asarray(np.sqrt((variance + 1) * (np.log(variance + 1) - 2 * math.log(beta))))
 
 

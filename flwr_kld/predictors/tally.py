@@ -19,18 +19,10 @@ from flwr_kld.predictors.laws import Floats
 
 @dataclass(frozen=True, eq=False)
 class RowCounts:
-    """Counts of the rows that occurred.
+    """Counts of the rows that occurred."""
 
-    Parameters
-    ----------
-    rows : Integers
-        Ascending, shape [r].
-    counts : Integers
-        Positive, shape [r].
-    """
-
-    rows: Integers
-    counts: Integers
+    rows: Integers  # Ascending, shape [r]
+    counts: Integers  # Positive, shape [r]
 
     @classmethod
     def of(cls, rows: Integers) -> RowCounts:
@@ -56,13 +48,7 @@ class RowCounts:
 
     @classmethod
     def unpack(cls, text: str, design: Design) -> RowCounts:
-        """Read counts of reports to a design.
-
-        Raises
-        ------
-        ValueError
-            If this is not what `pack` returned for that design.
-        """
+        """Read counts of reports to a design."""
         try:
             raw = zlib.decompress(base64.b64decode(text, validate=True))
             steps, counts = np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(2, -1)
@@ -108,15 +94,7 @@ class Tally:
     def together(
         self, designs: Callable[[int, str], Design], only: str | None = None
     ) -> dict[Design, RowCounts]:
-        """Return the counts of all rounds, by the design that their reports answer.
-
-        Parameters
-        ----------
-        designs : Callable[[int, str], Design]
-            Says what was asked in a round and context.
-        only : str, optional
-            Context to which it is limited.
-        """
+        """Return the counts of all rounds, by the design that their reports answer."""
         total: dict[Design, RowCounts] = {}
         for number, contexts in self:
             for context, counts in contexts.items():
@@ -134,13 +112,7 @@ class Tally:
     def unpack(
         cls, packed: Mapping[str, Mapping[str, str]], designs: Callable[[int, str], Design]
     ) -> Tally:
-        """Read counts of reports to what was asked in each round and context.
-
-        Raises
-        ------
-        ValueError
-            If this is not what `pack` returned for them.
-        """
+        """Read counts of reports to what was asked in each round and context."""
         tally = cls()
         for number, contexts in packed.items():
             for context, text in contexts.items():

@@ -42,36 +42,21 @@ class QueryPlan:
 
     Weights are unbiased: ``E Σ_c weight[c] f(r_c) = Σ_x Π(x) f(r_x)`` over the plan's own draws,
     where ``r = P / Π``.
-
-    Parameters
-    ----------
-    reference : Reference
-        Π.
-    cell_of : NDArray[np.int32]
-        Shape [domain.size], in 0..C-1: the cell that counts each symbol.
-    weight : NDArray[np.float64]
-        Shape [C]: weight of a cell's score; 0 for cells that hold many symbols (remainders of
-        tail bins, everything else) or none that Π has, which are counted but not scored.
-    inclusion : NDArray[np.float64]
-        Shape [C]: probability that the plan asks this symbol by itself; 1 where certain.
-    stratum : NDArray[np.int64]
-        Shape [C]: `HEAD`, or in the tail the eighth (0, 1, …) by rank that a symbol was sampled
-        from, or the bin that counts those that were not.
-    draws : int or None
-        T for Monte-Carlo plans.
-    selection : Selection
-        Which records are counted.
-    scores : tuple[Scores, ...] or None
-        What clients add up in each column and answer with; None if they answer with the counts.
     """
 
-    reference: Reference
-    cell_of: NDArray[np.int32]
+    reference: Reference  # Π
+    cell_of: NDArray[np.int32]  # Shape [domain.size], in 0..C-1: the cell that counts each symbol
+    # Shape [C]: weight of a cell's score; 0 for cells that hold many symbols (remainders of tail
+    # bins, everything else) or none that Π has, which are counted but not scored
     weight: NDArray[np.float64]
+    # Shape [C]: probability that the plan asks this symbol by itself; 1 where certain
     inclusion: NDArray[np.float64]
+    # Shape [C]: `HEAD`, or in the tail the eighth (0, 1, …) by rank that a symbol was sampled from,
+    # or the bin that counts those that were not
     stratum: NDArray[np.int64]
-    draws: int | None = None
-    selection: Selection = EVERYTHING
+    draws: int | None = None  # T for Monte-Carlo plans
+    selection: Selection = EVERYTHING  # Which records are counted
+    # What clients add up in each column and answer with; None if they answer with the counts
     scores: tuple[Scores, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -180,20 +165,6 @@ def cells_of_columns(
     """Return the cells of each column of a table, which follow those of the column before.
 
     If two columns shared a cell, a record would count twice in it: more than the noise hides.
-
-    Parameters
-    ----------
-    cell_of : NDArray[np.int32]
-        Shape [symbols of all columns].
-    sizes : tuple[int, ...]
-        Symbols of each column.
-    cells : int
-        Number of cells of all columns together.
-
-    Raises
-    ------
-    ValueError
-        If columns share cells, or cells are left over.
     """
     if len(sizes) == 1:
         return (slice(0, cells),)
@@ -220,20 +191,6 @@ def outside_cells(reference: Reference, cell_of: NDArray[np.int32], inside: int)
 
     One cell for each way to be unlisted (`Domain.unlisted`), and one for symbols that are listed
     but have no mass. So what a record outside the reference *is* can be told, with few cells.
-
-    Parameters
-    ----------
-    reference : Reference
-        Π.
-    cell_of : NDArray[np.int32]
-        Shape [domain.size]; overwritten where Π is 0.
-    inside : int
-        Cells of the other symbols.
-
-    Returns
-    -------
-    int
-        Cells in all.
     """
     impossible = reference.probabilities == 0
     ways, cell = np.unique(reference.domain.unlisted_way()[impossible], return_inverse=True)
@@ -266,23 +223,7 @@ def cells_from_wire(
     selection: Selection,
     score_wire: bytes = NO_SCORES,
 ) -> NDArray[np.int32]:
-    """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint.
-
-    Parameters
-    ----------
-    sizes : tuple[int, ...]
-        Symbols of each column of the client's own domain.
-
-    Returns
-    -------
-    NDArray[np.int32]
-        ``cell_of``, shape [symbols], in 0..cells-1.
-
-    Raises
-    ------
-    ValueError
-        If the bytes do not describe that partition of the domain.
-    """
+    """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint."""
     domain_size = sum(sizes)
     if cells > domain_size:  # counting would take memory for cells that are empty
         raise ValueError("the query plan has more cells than the domain has symbols")

@@ -35,28 +35,13 @@ _NO_ID = 0
 
 @dataclass(frozen=True)
 class Selection(Model, what="the selection of records"):
-    """A public rule; by default every record.
+    """A public rule; by default every record."""
 
-    Parameters
-    ----------
-    key : str
-        Keys the hash: at most 128 printable characters. Rotations over the same records must keep
-        it; empty for a partition that no other check has to know.
-    modulus : int
-        Buckets in all, 1 to 2**16.
-    residues : tuple[int, ...]
-        Buckets that are counted, ascending.
-
-    Raises
-    ------
-    ValueError
-        If a field is not of its type or out of range: a bucket 0.5, or True, would be a name for
-        records that a guard charges as others.
-    """
-
+    # Keys the hash: at most 128 printable characters. Rotations over the same records must keep it;
+    # empty for a partition that no other check has to know.
     key: str = ""
-    modulus: int = 1
-    residues: tuple[int, ...] = (0,)
+    modulus: int = 1  # Buckets in all, 1 to 2**16
+    residues: tuple[int, ...] = (0,)  # Buckets that are counted, ascending
 
     def __post_init__(self) -> None:
         if type(self.key) is not str or len(self.key) > _LONGEST_KEY or not self.key.isprintable():
@@ -109,23 +94,7 @@ EVERYTHING = Selection()
 
 
 def record_ids(given: object, records: int) -> NDArray[np.uint64]:
-    """Turn a client's own record ids into 64 bits each; by default their positions.
-
-    Parameters
-    ----------
-    given : sequence of int or str, or None
-        One id a record, the same in every check as long as the record exists. A whole number and
-        its texts ("7", "007", "7.0") are one id: one odd id may turn a column of integers into
-        floats or text. What is neither (None, NaN, other types) shares one id: it must not be
-        refused, which would tell.
-    records : int
-        Number of records.
-
-    Raises
-    ------
-    ValueError
-        If there is not one id a record; says no id.
-    """
+    """Turn a client's own record ids into 64 bits each; by default their positions."""
     if given is None:
         return np.arange(records, dtype=np.uint64)
     column = as_column(given)
@@ -154,15 +123,8 @@ def _id_of(value: Any) -> int:
 
 
 def salted(ids: NDArray[np.uint64], secret: bytes) -> NDArray[np.uint64]:
-    """Encipher ids with a client's secret: a pseudorandom function, AES-256 of one block an id.
-
-    Parameters
-    ----------
-    ids : NDArray[np.uint64]
-        As `record_ids` gives them, shape [records].
-    secret : bytes
-        32 bytes that only this client knows, the same for as long as its buckets are to last.
-    """
+    """Encipher ids with a client's secret: a pseudorandom function, AES-256 of one block an id."""
+    # Shapes: ids [records].
     blocks = np.zeros((len(ids), 2), dtype="<u8")
     blocks[:, 0] = ids
     # One block an id, and nobody sees the result: what ECB gives away (equal ids) is wanted here.

@@ -23,15 +23,7 @@ _Reports = Sequence[tuple[int, Report]]
 def draw_checks(
     axes: Any, checks: Sequence[Point[Report]], theme: Theme, drift_from: int | None
 ) -> None:
-    """Draw estimates, limits, threshold, alarms and truth, in nats; the population's to the fore.
-
-    Parameters
-    ----------
-    checks : Sequence[Point]
-        Those without a report leave a gap, marked at the foot.
-    drift_from : int or None
-        Number of the first check with a drift that a simulation injected.
-    """
+    """Draw estimates, limits, threshold, alarms and truth, in nats; the population's in front."""
     reports = [(c.number, c.report) for c in checks if c.report]
     _draw_estimates(axes, checks, theme)
     _draw_truth(axes, checks, theme)

@@ -214,47 +214,25 @@ def _nats(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Mark:
-    """A number on the scale.
+    """A number on the scale."""
 
-    Parameters
-    ----------
-    nats : float
-        The number, in nats.
-    at : float
-        Its place, in per cent.
-    anchor : str
-        SVG ``text-anchor`` that keeps its label inside the picture.
-    """
-
-    nats: float
-    at: float
-    anchor: str
+    nats: float  # The number, in nats
+    at: float  # Its place, in per cent
+    anchor: str  # SVG ``text-anchor`` that keeps its label inside the picture
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """The scale of one check, from 0 nats; all but the cohort's estimate is the population's.
+    """The scale of one check, from 0 nats; all but the cohort's estimate is the population's."""
 
-    Parameters
-    ----------
-    threshold : Mark
-        Beyond it, a lower bound is a drift.
-    bound, limit : Mark or None
-        Lower bound and upper limit; None if there is none. The limit may lie beyond the scale.
-    estimate : Mark or None
-        The population's, or the cohort's where that is all; None if there is none.
-    of : str
-        Whose estimate that is.
-    error : tuple[float, float]
-        Two standard deviations either way of the estimate, in per cent.
-    """
-
-    threshold: Mark
+    threshold: Mark  # Beyond it, a lower bound is a drift
+    # Lower bound and upper limit; None if there is none. The limit may lie beyond the scale.
     bound: Mark | None
     limit: Mark | None
+    # The population's, or the cohort's where that is all; None if there is none
     estimate: Mark | None
-    of: str
-    error: tuple[float, float]
+    of: str  # Whose estimate that is
+    error: tuple[float, float]  # Two standard deviations either way of the estimate, in per cent
 
     @classmethod
     def of_report(cls, report: Report) -> Gauge | None:

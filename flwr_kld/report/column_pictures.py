@@ -23,22 +23,12 @@ _ERRORS = 4.0
 
 @dataclass(frozen=True)
 class Bar:
-    """One cell, in units of the picture, y from its head.
+    """One cell, in units of the picture, y from its head."""
 
-    Parameters
-    ----------
-    x, width : float
-        Of the reference's bar.
-    reference : float
-        Height of the reference's bar.
-    at, clients, low, high : float
-        Place of the clients' mark, and the ends of its error.
-    """
-
-    x: float
+    x: float  # Of the reference's bar
     width: float
-    reference: float
-    at: float
+    reference: float  # Height of the reference's bar
+    at: float  # Place of the clients' mark, and the ends of its error
     clients: float
     low: float
     high: float
@@ -46,55 +36,28 @@ class Bar:
 
 @dataclass(frozen=True)
 class CellRow:
-    """One cell in words, for those who open a column.
+    """One cell in words, for those who open a column."""
 
-    Parameters
-    ----------
-    name : str
-        The cell in the domain's words.
-    reference, clients, deviation : float
-        Fractions of the records, in [0, 1].
-    bars : tuple[float, float]
-        Lengths of the reference's and the clients' bars, in per cent of the longest.
-    beyond : bool
-        Whether the two lie more than two standard deviations apart.
-    """
-
-    name: str
-    reference: float
+    name: str  # The cell in the domain's words
+    reference: float  # Fractions of the records, in [0, 1]
     clients: float
     deviation: float
+    # Lengths of the reference's and the clients' bars, in per cent of the longest
     bars: tuple[float, float]
-    beyond: bool
+    beyond: bool  # Whether the two lie more than two standard deviations apart
 
 
 @dataclass(frozen=True)
 class ColumnPicture:
-    """One column as a page shows it.
+    """One column as a page shows it."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    report : ColumnReport
-        What is known of it.
-    alone : Report
-        The check's report as if the column had been checked alone.
-    mark, tone : str
-        Shape and colour of its verdict.
-    bars : tuple[Bar, ...]
-        Of the small picture.
-    rows : tuple[CellRow, ...]
-        Its cells in words.
-    """
-
-    name: str
-    report: ColumnReport
-    alone: Report
-    mark: str
+    name: str  # Name of the column
+    report: ColumnReport  # What is known of it
+    alone: Report  # The check's report as if the column had been checked alone
+    mark: str  # Shape and colour of its verdict
     tone: str
-    bars: tuple[Bar, ...]
-    rows: tuple[CellRow, ...]
+    bars: tuple[Bar, ...]  # Of the small picture
+    rows: tuple[CellRow, ...]  # Its cells in words
     wide: float = _WIDE
     high: float = _HIGH
 

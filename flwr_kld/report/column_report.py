@@ -16,34 +16,20 @@ from flwr_kld.report.reading import Reading
 
 @dataclass(frozen=True)
 class ColumnReport:
-    """One column of a table.
+    """One column of a table."""
 
-    Parameters
-    ----------
-    reading : Reading
-        What the published numbers say of it.
-    verdict : Verdict or None
-        The decision on it; None if no threshold was given.
-    sentence : str or None
-        What moved most in it: ``"lower, 17 % → 24 % below 82 (22–26 %)"``. None if nothing moved
-        beyond chance, which is said of all columns together with probability 95 %.
-    histogram : Histogram or None
-        The clients' fractions beside the reference's.
-    figures : Figures or None
-        How far the two lie apart, as other tools measure it. Like the histogram, None where there
-        are no counts, or too much noise in them for an estimate.
-    calibration : Calibration or None
-        Of a pair of columns that are a prediction and its outcome: how well they fit.
-    segments : tuple[Segment, ...]
-        Of a column by segment: each of them, that with the largest lower limit first.
-    """
-
-    reading: Reading
-    verdict: Verdict | None = None
+    reading: Reading  # What the published numbers say of it
+    verdict: Verdict | None = None  # The decision on it; None if no threshold was given
+    # What moved most in it: ``"lower, 17 % → 24 % below 82 (22–26 %)"``. None if nothing moved
+    # beyond chance, which is said of all columns together with probability 95 %.
     sentence: str | None = None
-    histogram: Histogram | None = None
+    histogram: Histogram | None = None  # The clients' fractions beside the reference's
+    # How far the two lie apart, as other tools measure it. Like the histogram, None where there are
+    # no counts, or too much noise in them for an estimate.
     figures: Figures | None = None
+    # Of a pair of columns that are a prediction and its outcome: how well they fit
     calibration: Calibration | None = None
+    # Of a column by segment: each of them, that with the largest lower limit first
     segments: tuple[Segment, ...] = ()
 
     @property

@@ -25,13 +25,7 @@ def drifted(columns: Mapping[str, ColumnReport]) -> list[str]:
 
 
 def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
-    """Return a table for a terminal: verdict, divergence, fraction outside, and what moved.
-
-    Parameters
-    ----------
-    columns : Mapping[str, ColumnReport]
-        In rank. Of many, the last ones are summed up in the caption.
-    """
+    """Return a table for a terminal: verdict, divergence, fraction outside, and what moved."""
     shown = max(_MOST, len(drifted(columns)))
     table = Table(
         caption=_caption(list(columns.values())[shown:]), box=SIMPLE, padding=(0, 1, 0, 0),

@@ -28,13 +28,7 @@ _LEARNT = (
 
 
 def brought_up(values: object) -> dict[str, Any]:
-    """Return a stored report in the present schema; what is in no known one, as it is.
-
-    Raises
-    ------
-    ValueError
-        If it is not a report at all, or an earlier version's that lacks a value or has others.
-    """
+    """Return a stored report in the present schema; what is in no known one, as it is."""
     if not isinstance(values, Mapping):
         raise ValueError("a stored report is an object of named values")
     old = dict(values)

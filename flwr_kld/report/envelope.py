@@ -22,19 +22,12 @@ SCHEMA = 4
 
 @dataclass(frozen=True)
 class CohortSeen:
-    """Whose answers are in a result.
+    """Whose answers are in a result."""
 
-    Parameters
-    ----------
-    asked, survivors : int
-        Clients in the cohort, and those whose answers are in the result.
-    dropouts : dict[str, int]
-        Clients left out, by reason; of a predictor's round, answers too. Nodes that do not say
-        which clients they host are not among those asked, and are counted here, each once.
-    """
-
-    asked: int
+    asked: int  # Clients in the cohort, and those whose answers are in the result
     survivors: int
+    # Clients left out, by reason; of a predictor's round, answers too. Nodes that do not say which
+    # clients they host are not among those asked, and are counted here, each once.
     dropouts: dict[str, int]
 
     def __str__(self) -> str:
@@ -43,39 +36,23 @@ class CohortSeen:
 
 @dataclass(frozen=True)
 class Outlay:
-    """What a result cost: privacy, time and traffic.
+    """What a result cost: privacy, time and traffic."""
 
-    Parameters
-    ----------
-    epsilon : float
-        In nats, what the noise delivers at the guarantee's delta: the guarantee's epsilon, or
-        another number where clients add the noise and more or fewer than planned survived.
-    seconds : float
-        Wall time.
-    asking, waiting, computing : float or None
-        What it went to, in seconds: messages to nodes, replies of theirs that were not there yet
-        (which is the network, Flower's polling, and clients that compute), and this server's own
-        work. None in reports of earlier versions.
-    left : float or None
-        What the budget's window had left for the person charged most, in nats; None without a
-        ledger.
-    budget : float or None
-        Epsilon of the budget that was in force, in nats.
-    population : str or None
-        Whose budget was charged; None without a ledger.
-    bytes_down, bytes_up : float or None
-        Payload for each client, mean; None where it was not measured.
-    """
-
+    # In nats, what the noise delivers at the guarantee's delta: the guarantee's epsilon, or another
+    # number where clients add the noise and more or fewer than planned survived
     epsilon: float
-    seconds: float
+    seconds: float  # Wall time
+    # What it went to, in seconds: messages to nodes, replies of theirs that were not there yet
+    # (which is the network, Flower's polling, and clients that compute), and this server's own
+    # work. None in reports of earlier versions.
     asking: float | None = None
     waiting: float | None = None
     computing: float | None = None
+    # What the budget's window had left for the person charged most, in nats; None without a ledger
     left: float | None = None
-    budget: float | None = None
-    population: str | None = None
-    bytes_down: float | None = None
+    budget: float | None = None  # Epsilon of the budget that was in force, in nats
+    population: str | None = None  # Whose budget was charged; None without a ledger
+    bytes_down: float | None = None  # Payload for each client, mean; None where it was not measured
     bytes_up: float | None = None
 
     @property
@@ -93,44 +70,21 @@ class Outlay:
 
 @dataclass(frozen=True)
 class Protection:
-    """How counts were protected.
+    """How counts were protected."""
 
-    Parameters
-    ----------
-    trust, aggregation, mechanism : str
-        Trust model; how counts became a sum; noise.
-    private : bool
-        False if a simulation asked for seeded noise, which protects nobody.
-    noise : float or None
-        Standard deviation of the noise: in records for each cell, or in nats for a scalar. None
-        where an earlier version did not write it down, as with `sight`.
-    sight : Sight or None
-        Who saw what, as the trust model says.
-    """
-
-    trust: str
+    trust: str  # Trust model; how counts became a sum; noise
     aggregation: str
     mechanism: str
-    private: bool
+    private: bool  # False if a simulation asked for seeded noise, which protects nobody
+    # Standard deviation of the noise: in records for each cell, or in nats for a scalar. None where
+    # an earlier version did not write it down, as with `sight`.
     noise: float | None = None
-    sight: Sight | None = None
+    sight: Sight | None = None  # Who saw what, as the trust model says
 
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
-    """What reports of checks, of a predictor's rounds and of references share. All is public.
-
-    Parameters
-    ----------
-    started : str
-        UTC, ISO 8601.
-    guarantee : Guarantee
-        What was promised.
-    cohort : CohortSeen
-        Whose answers are in it.
-    cost : Outlay
-        What it cost.
-    """
+    """What reports of checks, of a predictor's rounds and of references share. All is public."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
     kind: ClassVar[str]
@@ -138,10 +92,10 @@ class Envelope:
     _header: ClassVar[dict[str, Any]] = {}
     """What its JSON form says beside schema and kind."""
 
-    started: str
-    guarantee: Guarantee
-    cohort: CohortSeen
-    cost: Outlay
+    started: str  # UTC, ISO 8601
+    guarantee: Guarantee  # What was promised
+    cohort: CohortSeen  # Whose answers are in it
+    cost: Outlay  # What it cost
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form, schema versioned."""
@@ -153,24 +107,12 @@ class Envelope:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote, in this version or an earlier one.
-
-        Raises
-        ------
-        ValueError
-            If it is of a later schema or of another kind, or a value is missing or not of its type.
-        """
+        """Read what `to_dict` wrote, in this version or an earlier one."""
         return cls._read(values)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote, in this version or an earlier one.
-
-        Raises
-        ------
-        ValueError
-            As from `from_dict`.
-        """
+        """Read what `to_json` wrote, in this version or an earlier one."""
         return cls._read(json.loads(text))
 
     @classmethod

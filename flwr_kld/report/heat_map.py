@@ -51,13 +51,7 @@ def heat_of(column: ColumnReport) -> float:
 def draw_heat_map(
     axes: Any, checks: Sequence[Point[Report]], theme: Theme, *, narrow: bool
 ) -> None:
-    """Draw the divergence of each column and check, and mark what was decided.
-
-    Parameters
-    ----------
-    checks : Sequence[Point]
-        Those without a report leave a gap, marked at the foot.
-    """
+    """Draw the divergence of each column and check, and mark what was decided."""
     colours = require("matplotlib.colors", extra="plots")
     names = rows_of(checks)
     heat = np.full((len(names), len(checks)), np.nan)

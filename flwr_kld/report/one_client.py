@@ -15,28 +15,17 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class OneClient:
-    """How much of a result one client can be. Everything in it is public.
+    """How much of a result one client can be. Everything in it is public."""
 
-    Parameters
-    ----------
-    most_records : int or None
-        That one client counts at most; None if nothing limits it.
-    over : dict[str, int]
-        Clients that claim more, by node and member, and how many records each claims.
-    left_out : float or None
-        Fraction of all claimed records that is not counted; None where sizes are not public.
-    share : float or None
-        Largest fraction of the records of a half that one client may hold; None if nothing limits
-        it.
-    held : bool
-        Whether somebody saw each client's numbers, and held them to what one may answer. False of
-        secure and split sums: what follows from them holds if no client lies.
-    """
-
-    most_records: int | None
+    most_records: int | None  # That one client counts at most; None if nothing limits it
+    # Clients that claim more, by node and member, and how many records each claims
     over: dict[str, int] = field(default_factory=dict)
+    # Fraction of all claimed records that is not counted; None where sizes are not public
     left_out: float | None = None
+    # Largest fraction of the records of a half that one client may hold; None if nothing limits it
     share: float | None = None
+    # Whether somebody saw each client's numbers, and held them to what one may answer. False of
+    # secure and split sums: what follows from them holds if no client lies.
     held: bool = True
 
     @property

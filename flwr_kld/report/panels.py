@@ -64,18 +64,7 @@ class Missing(Protocol):
 def two_panels(
     path: Path, *, title: str, dark: bool, narrow: bool, taller: float = 0.0
 ) -> Iterator[tuple[Any, Any, Theme]]:
-    """Yield two axes, one above the other, and their colours; write the file on leaving.
-
-    Parameters
-    ----------
-    taller : float
-        Height that the upper panel has beyond the usual one, in inches.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed; names the extra.
-    """
+    """Yield two axes, one above the other, and their colours; write the file on leaving."""
     matplotlib = require("matplotlib", extra="plots")
     figures = require("matplotlib.figure", extra="plots")
     theme = DARK if dark else LIGHT
@@ -123,11 +112,6 @@ def draw_spend(axes: Any, spent: Mapping[int, Outlay], what: str, theme: Theme) 
 
     Budgets change: each check is held against the one that was in force. Where that is not known,
     what was left is drawn.
-
-    Parameters
-    ----------
-    spent : Mapping[int, Outlay]
-        What each of them cost, by its number.
     """
     if spent:
         axes.bar(
@@ -170,15 +154,7 @@ def _step(axes: Any, number: Sequence[int], epsilon: Sequence[float], **look: An
 def label_numbers(
     axes: Any, numbers: Sequence[int], started: Mapping[int, str], what: str, narrow: bool
 ) -> None:
-    """Label the axis that both panels share: with dates or times, where they tell numbers apart.
-
-    Parameters
-    ----------
-    numbers : Sequence[int]
-        All numbers, in order.
-    started : Mapping[int, str]
-        When each began, as far as that is known; ISO 8601.
-    """
+    """Label the axis that both panels share: with dates or times, where they tell numbers apart."""
     ticker = require("matplotlib.ticker", extra="plots")
     if numbers:
         axes.set_xlim(numbers[0] - 0.8, numbers[-1] + 0.8)

@@ -27,42 +27,24 @@ def round_of(key: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What a predictor has learnt so far.
+    """What a predictor has learnt so far."""
 
-    Parameters
-    ----------
-    weights : dict[str, float]
-        Weight of each candidate for the next report.
-    mixture : dict[str, float]
-        Proportions of the candidates that explain the recent reports best, if none does alone;
-        empty where the predictor has no such read-out.
-    leader : str
-        The heaviest candidate.
-    log_odds : float
-        Of the leader against the runner-up, in nats.
-    swing : float
-        Most nats by which one report moves log-odds, if a lie takes the place of the truth.
-    outlasts : int
-        Reports that may be lies without changing the leader.
-    risk_bound : float or None
-        Bound on what the predictions of all rounds so far lose in expectation, in nats, if the
-        leader was true from the start and every round brought as many reports as this one; None
-        if the predictor claims none.
-    reports : int
-        Reports that all rounds took in.
-    refuted : bool or None
-        Whether the recent rounds refute every candidate, so that predictions follow `mixture` and
-        not `weights`; None where that is not tested, and in reports of earlier versions.
-    """
-
-    weights: dict[str, float]
+    weights: dict[str, float]  # Weight of each candidate for the next report
+    # Proportions of the candidates that explain the recent reports best, if none does alone; empty
+    # where the predictor has no such read-out
     mixture: dict[str, float]
-    leader: str
-    log_odds: float
+    leader: str  # The heaviest candidate
+    log_odds: float  # Of the leader against the runner-up, in nats
+    # Most nats by which one report moves log-odds, if a lie takes the place of the truth
     swing: float
-    outlasts: int
+    outlasts: int  # Reports that may be lies without changing the leader
+    # Bound on what the predictions of all rounds so far lose in expectation, in nats, if the leader
+    # was true from the start and every round brought as many reports as this one; None if the
+    # predictor claims none
     risk_bound: float | None
-    reports: int
+    reports: int  # Reports that all rounds took in
+    # Whether the recent rounds refute every candidate, so that predictions follow `mixture` and not
+    # `weights`; None where that is not tested, and in reports of earlier versions
     refuted: bool | None = None
 
     @property
@@ -87,26 +69,13 @@ class Learnt:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictorReport(Envelope):
-    """One finished round. Everything in it is public.
-
-    Parameters
-    ----------
-    name : str
-        Name of the predictor.
-    round : int
-        From 1, over all runs.
-    reading : Learnt
-        What it has learnt so far.
-    started, guarantee, cohort, cost
-        As in `Envelope`; the guarantee is each report's and hides the whole client, and survivors
-        are the clients whose reports were taken.
-    """
+    """One finished round. Everything in it is public."""
 
     kind: ClassVar[str] = "round"
 
-    name: str
-    round: int
-    reading: Learnt
+    name: str  # Name of the predictor
+    round: int  # From 1, over all runs
+    reading: Learnt  # What it has learnt so far
 
     def __str__(self) -> str:
         return (

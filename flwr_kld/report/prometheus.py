@@ -25,26 +25,13 @@ _REASONS = ("no reply", "refused", "invalid reply", "client error")
 
 @dataclass(frozen=True)
 class MonitorState:
-    """What is known of a monitor after its last check.
+    """What is known of a monitor after its last check."""
 
-    Parameters
-    ----------
-    monitor : str
-        Name of the monitor.
-    report : Report or None
-        Of the last check that finished, if there was one; older than the last check where that
-        one was refused or failed.
-    outcome : str or None
-        How the last check ended, one of `OUTCOMES`; by default as the report says.
-
-    Raises
-    ------
-    ValueError
-        If there is no such outcome.
-    """
-
-    monitor: str
+    monitor: str  # Name of the monitor
+    # Of the last check that finished, if there was one; older than the last check where that one
+    # was refused or failed
     report: Report | None = None
+    # How the last check ended, one of `OUTCOMES`; by default as the report says
     outcome: str | None = None
 
     def __post_init__(self) -> None:
@@ -261,22 +248,7 @@ def _registry(states: Callable[[], Iterable[MonitorState]]) -> Any:
 
 
 def save_metrics(states: Iterable[MonitorState], path: Path) -> None:
-    """Write a text file that readers see whole or not at all.
-
-    Parameters
-    ----------
-    states : Iterable[MonitorState]
-        State of each monitor.
-    path : Path
-        Ends in ``.prom``, in the folder of node_exporter's ``--collector.textfile.directory``.
-
-    Raises
-    ------
-    ValueError
-        If the collector would not read a file of that name.
-    ImportError
-        If prometheus-client is not installed; names the extra.
-    """
+    """Write a text file that readers see whole or not at all."""
     if path.suffix != ".prom":
         raise ValueError(f"node_exporter reads files that end in .prom, not {path.name!r}")
     write = require("prometheus_client", extra="metrics").write_to_textfile
@@ -287,27 +259,7 @@ def save_metrics(states: Iterable[MonitorState], path: Path) -> None:
 def serve_metrics(
     states: Callable[[], Iterable[MonitorState]], port: int, *, address: str = "127.0.0.1"
 ) -> Iterator[int]:
-    """Answer Prometheus over HTTP, from a thread of its own, until the context is left.
-
-    Parameters
-    ----------
-    states : callable
-        Called at each request, in another thread.
-    port : int
-        0 for any that is free.
-    address : str
-        By default this machine only. The endpoint has neither encryption nor passwords.
-
-    Yields
-    ------
-    int
-        The port.
-
-    Raises
-    ------
-    ImportError
-        If prometheus-client is not installed; names the extra.
-    """
+    """Answer Prometheus over HTTP, from a thread of its own, until the context is left."""
     start = require("prometheus_client", extra="metrics").start_http_server
     server, thread = start(port, addr=address, registry=_registry(states))
     try:

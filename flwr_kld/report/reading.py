@@ -10,21 +10,12 @@ from flwr_kld.inference.outside_fraction import OutsideFraction
 
 @dataclass(frozen=True)
 class Estimated:
-    """An estimate of KL(reference || clients), and whose it is.
+    """An estimate of KL(reference || clients), and whose it is."""
 
-    Parameters
-    ----------
-    of : {"population", "cohort"}
-        Of those whom the cohort was drawn from, or of the counted records themselves.
-    whose : str
-        The same in this check's words.
-    value, deviation : float
-        In nats; one standard deviation.
-    """
-
+    # Of those whom the cohort was drawn from, or of the counted records themselves
     of: Literal["population", "cohort"]
-    whose: str
-    value: float
+    whose: str  # The same in this check's words
+    value: float  # In nats; one standard deviation
     deviation: float
 
     def __str__(self) -> str:
@@ -33,56 +24,37 @@ class Estimated:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the published numbers say, by post-processing alone.
+    """What the published numbers say, by post-processing alone."""
 
-    Parameters
-    ----------
-    estimate : float or None
-        Of KL(reference || clients), in nats: the reference comes first. None if what was published
-        allows no finite number; `note` then says why.
-    theta : float or None
-        The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ.
-    estimator : str
-        Name of the estimator, or ``"scalar"``.
-    target : str or None
-        Whose divergence: the ``"cohort"``'s own, or the ``"population"``'s that it was drawn from.
-    sampling, monte_carlo, privacy : float or None
-        Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None
-        where the release does not allow an estimate of it.
-    records : float
-        Number of records that the estimate is about; with a threshold, of the first half. Exact
-        under replace-one adjacency, otherwise estimated or the public normaliser.
-    note : str or None
-        What a reader must know about this check, if anything.
-    outside : OutsideFraction or None
-        Estimated fraction of records where the reference has no mass, and what they are. None if it
-        has some everywhere, or the release does not tell.
-    movements : tuple[dict[str, Any], ...]
-        Cells that moved most, ``Movement.to_dict``.
-    candidates : dict[str, float]
-        Weight of each candidate distribution that the clients may follow, where there are any.
-    population_estimate, population_deviation : float or None
-        The divergence of the distribution that the cohort's records were drawn from, and its
-        standard deviation, in nats; None where `estimate` is of it already, or nothing tells.
-    drawn_from, counted : str or None
-        Population and cohort in words: ``"the clients that these 200 were drawn from"``, ``"these
-        200 clients"``.
-    """
-
+    # Of KL(reference || clients), in nats: the reference comes first. None if what was published
+    # allows no finite number; `note` then says why.
     estimate: float | None
+    # The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ
     theta: float | None
-    estimator: str
+    estimator: str  # Name of the estimator, or ``"scalar"``
+    # Whose divergence: the ``"cohort"``'s own, or the ``"population"``'s that it was drawn from
     target: str | None
+    # Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None
+    # where the release does not allow an estimate of it.
     sampling: float | None
     monte_carlo: float | None
     privacy: float | None
+    # Number of records that the estimate is about; with a threshold, of the first half. Exact under
+    # replace-one adjacency, otherwise estimated or the public normaliser.
     records: float
-    note: str | None = None
+    note: str | None = None  # What a reader must know about this check, if anything
+    # Estimated fraction of records where the reference has no mass, and what they are. None if it
+    # has some everywhere, or the release does not tell.
     outside: OutsideFraction | None = None
-    movements: tuple[dict[str, Any], ...] = ()
+    movements: tuple[dict[str, Any], ...] = ()  # Cells that moved most, ``Movement.to_dict``
+    # Weight of each candidate distribution that the clients may follow, where there are any
     candidates: dict[str, float] = field(default_factory=dict)
+    # The divergence of the distribution that the cohort's records were drawn from, and its standard
+    # deviation, in nats; None where `estimate` is of it already, or nothing tells
     population_estimate: float | None = None
     population_deviation: float | None = None
+    # Population and cohort in words: ``"the clients that these 200 were drawn from"``, ``"these 200
+    # clients"``
     drawn_from: str | None = None
     counted: str | None = None
 

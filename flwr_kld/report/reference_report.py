@@ -11,41 +11,22 @@ from flwr_kld.report.one_client import OneClient
 
 @dataclass(frozen=True)
 class Made:
-    """What was made.
+    """What was made."""
 
-    Parameters
-    ----------
-    reference, domain : str
-        Fingerprints.
-    records : float
-        Number of records in the histogram.
-    """
-
-    reference: str
+    reference: str  # Fingerprints
     domain: str
-    records: float
+    records: float  # Number of records in the histogram
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceReport(Envelope):
-    """How a reference was made. Everything in it is public.
-
-    Parameters
-    ----------
-    reading : Made
-        What the reference is made of.
-    protection : Protection
-        How counts were protected.
-    one_client : OneClient or None
-        How much of the reference a single client can be; None in reports of earlier versions.
-    started, guarantee, cohort, cost
-        As in `Envelope`.
-    """
+    """How a reference was made. Everything in it is public."""
 
     kind: ClassVar[str] = "reference"
 
-    reading: Made
-    protection: Protection
+    reading: Made  # What the reference is made of
+    protection: Protection  # How counts were protected
+    # How much of the reference a single client can be; None in reports of earlier versions
     one_client: OneClient | None = None
 
     def __str__(self) -> str:

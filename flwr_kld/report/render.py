@@ -30,28 +30,15 @@ LAYOUT = "base.html.j2"
 
 @dataclass(frozen=True)
 class Picture:
-    """One rendering of a plot.
+    """One rendering of a plot."""
 
-    Parameters
-    ----------
-    media : str
-        Media query under which a browser takes it.
-    data : str
-        The SVG's address; of a page that stands by itself, a ``data:`` address that holds it.
-    """
-
-    media: str
+    media: str  # Media query under which a browser takes it
+    # The SVG's address; of a page that stands by itself, a ``data:`` address that holds it
     data: str
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template of the folder ``page``.
-
-    Raises
-    ------
-    ImportError
-        If jinja2 is not installed; names the extra.
-    """
+    """Fill in a template of the folder ``page``."""
     return str(_environment().get_template(template).render(values))
 
 
@@ -64,13 +51,7 @@ def _environment() -> Any:
 
 
 def pictures(draw: Callable[[Path, bool, bool], None]) -> list[Picture]:
-    """Draw a plot for every kind of screen; the first is for the rest.
-
-    Parameters
-    ----------
-    draw : callable
-        Called with a file to write, whether it is for a dark page, and whether for a phone.
-    """
+    """Draw a plot for every kind of screen; the first is for the rest."""
     drawn = []
     with TemporaryDirectory() as folder:
         file = Path(folder) / "plot.svg"

@@ -17,20 +17,12 @@ from flwr_kld.report.reading import Reading
 
 @dataclass(frozen=True)
 class Compared:
-    """What a check compared.
+    """What a check compared."""
 
-    Parameters
-    ----------
-    domain, reference, plan : str
-        Fingerprints.
-    cells : int
-        Length of the count vector.
-    """
-
-    domain: str
+    domain: str  # Fingerprints
     reference: str
     plan: str
-    cells: int
+    cells: int  # Length of the count vector
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,15 +29,7 @@ def candidates_of(rounds: Sequence[Point[PredictorReport]]) -> list[str]:
 def draw_rounds(
     axes: Any, rounds: Sequence[Point[PredictorReport]], theme: Theme, longest: int
 ) -> None:
-    """Draw the weights, stacked, and mark where the leader changed.
-
-    Parameters
-    ----------
-    rounds : Sequence[Point]
-        Those without a report leave a gap, marked at the foot.
-    longest : int
-        Characters of a name in the legend.
-    """
+    """Draw the weights, stacked, and mark where the leader changed."""
     reports = [(r.number, r.report) for r in rounds if r.report]
     _draw_weights(axes, rounds, theme, longest)
     changes = [

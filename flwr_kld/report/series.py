@@ -34,32 +34,17 @@ R = TypeVar("R", bound=Envelope)
 
 @dataclass(frozen=True)
 class Point(Generic[R]):
-    """One check or round in a series.
+    """One check or round in a series."""
 
-    Parameters
-    ----------
-    number : int
-        From 1.
-    report : Report or PredictorReport or None
-        None if nothing came out: it failed, or has not ended.
-    population_truth, cohort_truth : float or None
-        Divergence, in nats, of those from whom the cohort was drawn, and of the very records that
-        the estimate is made from; where a simulation knows it.
-    failure : str or None
-        Why there is no report, where that is known.
-    started : str or None
-        UTC, ISO 8601; by default as the report says.
-    ended : bool
-        False if it runs, or was cut off.
-    """
-
-    number: int
-    report: R | None
+    number: int  # From 1
+    report: R | None  # None if nothing came out: it failed, or has not ended
+    # Divergence, in nats, of those from whom the cohort was drawn, and of the very records that the
+    # estimate is made from; where a simulation knows it
     population_truth: float | None = None
     cohort_truth: float | None = None
-    failure: str | None = None
-    started: str | None = None
-    ended: bool = True
+    failure: str | None = None  # Why there is no report, where that is known
+    started: str | None = None  # UTC, ISO 8601; by default as the report says
+    ended: bool = True  # False if it runs, or was cut off
 
     def __post_init__(self) -> None:
         if self.started is None and self.report is not None:
@@ -68,34 +53,16 @@ class Point(Generic[R]):
 
 @dataclass(frozen=True)
 class Rows:
-    """A table in words.
+    """A table in words."""
 
-    Parameters
-    ----------
-    columns : Mapping[str, bool]
-        Names, and whether they are aligned to the left.
-    rows : Sequence[Sequence[str]]
-        Cells by row.
-    marked : Sequence[bool]
-        Which rows stand out.
-    caption : str
-        Units, and what else a reader must know.
-    """
-
-    columns: Mapping[str, bool]
-    rows: Sequence[Sequence[str]]
-    marked: Sequence[bool]
-    caption: str
+    columns: Mapping[str, bool]  # Names, and whether they are aligned to the left
+    rows: Sequence[Sequence[str]]  # Cells by row
+    marked: Sequence[bool]  # Which rows stand out
+    caption: str  # Units, and what else a reader must know
 
 
 class Series(ABC, Generic[R]):
-    """Reports in order: a `CheckSeries` or a `RoundSeries`.
-
-    Parameters
-    ----------
-    points : Iterable[Point or Report or PredictorReport or None]
-        Reports alone are numbered from 1; None stands for one that did not come.
-    """
+    """Reports in order: a `CheckSeries` or a `RoundSeries`."""
 
     _of: type[R]
     what: ClassVar[str]
@@ -163,20 +130,6 @@ class Series(ABC, Generic[R]):
 
         Below are epsilon of each point, and what the window had spent of the budget that was in
         force, if there is a ledger.
-
-        Parameters
-        ----------
-        file : Path
-            The ending says the format: ``.png`` or ``.svg``.
-        title : str
-            Heading of the picture.
-        dark, narrow : bool
-            Colours for a dark page; the shape for a phone.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed; names the extra.
         """
         panels = two_panels(file, title=title, dark=dark, narrow=narrow, taller=self._taller())
         with panels as (above, below, theme):
@@ -187,13 +140,7 @@ class Series(ABC, Generic[R]):
             label_numbers(below, [p.number for p in self.points], started, self.what, narrow)
 
     def to_html(self, *, title: str = "", subtitle: str = "") -> str:
-        """Return a self-contained page: what is known now comes first.
-
-        Raises
-        ------
-        ImportError
-            If jinja2 or matplotlib is not installed; names the extra.
-        """
+        """Return a self-contained page: what is known now comes first."""
 
         def draw(file: Path, dark: bool, narrow: bool) -> None:
             self.plot(file, dark=dark, narrow=narrow)
@@ -203,22 +150,7 @@ class Series(ABC, Generic[R]):
 
     @abstractmethod
     def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
-        """Return a page with these pictures of the series.
-
-        Parameters
-        ----------
-        plots : Sequence[Picture]
-            One for each kind of screen; none for a page without them.
-        layout : str
-            Template of what is around the content.
-        around
-            Its values: at least a title and a subtitle.
-
-        Raises
-        ------
-        ImportError
-            If jinja2 is not installed; names the extra.
-        """
+        """Return a page with these pictures of the series."""
 
     # ------------------------------------------------------------------------------------ to keep
 
@@ -257,13 +189,7 @@ class Series(ABC, Generic[R]):
 
     @classmethod
     def point_from(cls, values: Mapping[str, Any]) -> Point[R]:
-        """Read one element of what `to_json` wrote, or a line of a simulation.
-
-        Raises
-        ------
-        ValueError
-            If its report is of another kind, or of a version that this one cannot read.
-        """
+        """Read one element of what `to_json` wrote, or a line of a simulation."""
         report = values["report"]
         return Point(
             number=int(values["round"]),
@@ -276,15 +202,7 @@ class Series(ABC, Generic[R]):
         )
 
     def save(self, file: Path, *, title: str = "", subtitle: str = "") -> None:
-        """Write a file; its ending says what: a page, a plot, a table, or all reports in full.
-
-        Raises
-        ------
-        ValueError
-            If it has none of the endings in `FORMATS`.
-        ImportError
-            If a package for pages or plots is not installed; names the extra.
-        """
+        """Write a file; its ending says what: a page, a plot, a table, or all reports in full."""
         if file.suffix == ".html":
             page = self.to_html(title=title, subtitle=subtitle)
             file.write_text(page, encoding="utf-8")

@@ -18,15 +18,9 @@ _LONGEST_WAIT = 30.0
 
 @dataclass(frozen=True, order=True)
 class Slot:
-    """A scheduled moment.
+    """A scheduled moment."""
 
-    Parameters
-    ----------
-    at : datetime
-        In UTC.
-    """
-
-    at: datetime
+    at: datetime  # In UTC
 
     @property
     def key(self) -> str:
@@ -51,17 +45,6 @@ def run_schedule(
     machine sleeps are made up for by one run, for the latest of them. A job that raises is logged,
     and the loop goes on. After a clock was set back, slots may come again: jobs must be idempotent
     by ``slot.key``.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Times of the slots.
-    job : callable
-        What; takes the `Slot`.
-    stop : Stop
-        Ends the loop, at once if it is waiting.
-    clock : callable
-        Tells the time, aware.
     """
     ran: datetime | None = None
     while (ran := _due(schedule, ran, stop, clock)) is not None:

@@ -28,20 +28,9 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Every:
-    """Multiples of a period since 1970-01-01 00:00 UTC: restarts do not move them.
+    """Multiples of a period since 1970-01-01 00:00 UTC: restarts do not move them."""
 
-    Parameters
-    ----------
-    period : timedelta
-        At least one minute.
-
-    Raises
-    ------
-    ValueError
-        If it is shorter.
-    """
-
-    period: timedelta
+    period: timedelta  # At least one minute
 
     def __post_init__(self) -> None:
         if not isinstance(self.period, timedelta) or self.period < _UNITS["m"]:
@@ -60,23 +49,10 @@ class Cron:
 
     As in Debian's cron, a slot at a fixed time of day comes once on every day that has it: when
     clocks go forward over it, at the first moment after the gap; when they go back, the first time.
-
-    Parameters
-    ----------
-    expression : str
-        For example ``"0 3 * * *"``, every night at three.
-    zone : str
-        Time zone of the expression, an IANA name. Default UTC.
-
-    Raises
-    ------
-    ValueError
-        If the expression cannot be read or never comes true, there is no such zone, or its clocks
-        change by parts of an hour: then hourly slots would depend on when they are computed.
     """
 
-    expression: str
-    zone: str = "UTC"
+    expression: str  # For example ``"0 3 * * *"``, every night at three
+    zone: str = "UTC"  # Time zone of the expression, an IANA name. Default UTC.
 
     def __post_init__(self) -> None:
         if _changes_by_parts_of_an_hour(_zone(self.zone)):
@@ -105,15 +81,7 @@ class Cron:
 
 
 def most_in_window(schedule: Schedule, days: float) -> int:
-    """Return the most slots of a schedule in any window of so many days, both ends counted.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Cron expressions are looked at over a year, from the start of this one.
-    days : float
-        Length of the window, > 0.
-    """
+    """Return the most slots of a schedule in any window of so many days, both ends counted."""
     window = timedelta(days=days)
     if isinstance(schedule, Every):
         return window // schedule.period + 1
@@ -147,20 +115,7 @@ def _changes_by_parts_of_an_hour(zone: tzinfo) -> bool:
 
 
 def parse_schedule(text: str, *, zone: str = "UTC") -> Schedule:
-    """Read ``"every 6h"`` (m, h or d) or a cron expression.
-
-    Parameters
-    ----------
-    text : str
-        The schedule.
-    zone : str
-        Time zone of a cron expression; intervals need none, yet it must be one.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or there is no such zone.
-    """
+    """Read ``"every 6h"`` (m, h or d) or a cron expression."""
     if not text.strip().lower().startswith("every"):
         return Cron(" ".join(text.split()), zone)
     match = re.fullmatch(r"every\s+([1-9]\d{0,5})\s*([mhd])", text.strip().lower())

@@ -42,19 +42,6 @@ class SumClient(OneProcess):
     Any refusal is final: the secrets are dropped and later messages are refused too. Messages of
     another session or phase, and repeated ones, are refused without ending the session. In a fork
     of its process the object raises ``RuntimeError``.
-
-    Parameters
-    ----------
-    identity : Identity
-        The client's long-term key.
-    name : str
-        Its name in the roster.
-    roster : Roster
-        The pinned public keys.
-    policy : ClientPolicy
-        The client's own minimums.
-    random : Callable[[int], bytes]
-        Source of secrets; anything but the default is for tests.
     """
 
     __slots__ = ("_identity", "_policy", "_position", "_random", "_roster", "_seat", "_state")
@@ -80,22 +67,7 @@ class SumClient(OneProcess):
     # -- the four answers ---------------------------------------------------------------------
 
     def advertise(self, session: Session, *, terms: str, length: int, bits: int = 32) -> Advert:
-        """Phase 0: check the session against the question and the policy; sign one-use keys.
-
-        Parameters
-        ----------
-        session : Session
-            Session, as the server sent it.
-        terms, length, bits
-            What the client itself was asked and is ready to answer.
-
-        Raises
-        ------
-        WrongSession, RosterMismatch, NotInvited, CohortTooSmall, ThresholdTooLow, TooFewNeighbours
-            Why the client does not take part.
-        KeyReused
-            If this object took part in a session already.
-        """
+        """Phase 0: check the session against the question and the policy; sign one-use keys."""
         self._stay_here()
         if self._state.phase != Phase.ADVERTISE:
             raise errors.KeyReused("this client's keys are for one session, and have been used")
@@ -123,13 +95,7 @@ class SumClient(OneProcess):
             return answer
 
     def share(self, adverts: Adverts) -> SealedShares:
-        """Phase 1: check the neighbours' signatures; share both secrets among them.
-
-        Raises
-        ------
-        BadSignature, KeyReused, Tampered, TooFewSurvivors
-            What is wrong with the adverts.
-        """
+        """Phase 1: check the neighbours' signatures; share both secrets among them."""
         with self._answering(Phase.SHARE, adverts.session) as seat:
             state, session, me = self._state, seat.session, seat.index
             peers = seat.asked(adverts.adverts, adverts.sums)
@@ -166,22 +132,7 @@ class SumClient(OneProcess):
             return answer
 
     def mask(self, deliveries: Deliveries, values: Held[NDArray[Any]]) -> MaskedVector:
-        """Phase 2: keep the neighbours' shares; send the vector under all masks.
-
-        Parameters
-        ----------
-        deliveries : Deliveries
-            The neighbours' sealed shares.
-        values : Held[NDArray]
-            Shape [length], integers in [0, 2^bits); not changed.
-
-        Raises
-        ------
-        Tampered, UnknownSender, TooFewSurvivors
-            What is wrong with the shares.
-        ValueError
-            If the vector does not fit the session.
-        """
+        """Phase 2: keep the neighbours' shares; send the vector under all masks."""
         with self._answering(Phase.MASK, deliveries.session) as seat:
             state, session, me = self._state, seat.session, seat.index
             view = seat.asked(deliveries.boxes, deliveries.sums)
@@ -215,22 +166,7 @@ class SumClient(OneProcess):
         length: int,
         bits: int = 32,
     ) -> MaskedVector:
-        """Send the vector of a second sum over the survivors of the first, under masks of its own.
-
-        Parameters
-        ----------
-        session : Session
-            Session that follows the first one, as the server sent it.
-        values, terms, length, bits
-            As in `mask` and `advertise`: what the client itself was asked now.
-
-        Raises
-        ------
-        WrongSession, RosterMismatch
-            If the session is about anything else, or over other survivors than this client's list.
-        ValueError
-            If the vector does not fit the session.
-        """
+        """Send the vector of a second sum over the first's survivors, under masks of its own."""
         with self._answering(Phase.AGAIN, session.follows[:SESSION_TAG]):
             check_question(session, self._roster, terms=terms, length=length, bits=bits)
             self.require_next(session)
@@ -255,13 +191,6 @@ class SumClient(OneProcess):
 
         Only if every surviving neighbour's mask is in the client's vector; and it opens only with
         enough neighbours' confirmations of the same list.
-
-        Raises
-        ------
-        Tampered, NotASurvivor, MissingMask, CohortTooSmall, TooFewSurvivors
-            What is wrong with the list.
-        BothShares
-            If another list was answered before: two would open both secrets of a client.
         """
         if self._state.phase > Phase.REVEAL and self._state.alive not in (b"", survivors.alive):
             raise errors.BothShares("this client has answered a different list of survivors")

@@ -80,34 +80,6 @@ class ClientState(Private):
     """A client's secrets in one session, a value that nothing changes. Private: shows nothing.
 
     Numbers and bytes only, so that a Flower context can hold it.
-
-    Attributes
-    ----------
-    phase : int
-        The next phase.
-    index : int
-        The client's place in the cohort.
-    session : bytes
-        `Session.to_bytes`.
-    public : bytes
-        Its own one-use public keys, `PUBLIC_KEY` each.
-    mask_secret, seal_secret, seed : bytes
-        Private keys, and the seed b of the self mask; of mask keys and seeds one for each sum to
-        come, as of all that is said to be so below.
-    peers : bytes
-        Bitmap of the slots whose adverts were good.
-    mask_keys : bytes
-        Their public mask keys, `PUBLIC_KEY` each: for each sum, in slot order.
-    channels : bytes
-        `CHANNEL` of each, in slot order.
-    own : bytes
-        The client's share of its own seed, for each sum.
-    view : bytes
-        Bitmap of the slots whose shares arrived, so whose masks are added.
-    shares : bytes
-        `SHARES` of each: for each sum, in slot order.
-    alive : bytes
-        The list of survivors that the client answered.
     """
 
     __slots__ = (
@@ -162,13 +134,7 @@ class ClientState(Private):
         self.alive: Final = alive
 
     def require_distinct(self, theirs: list[Advert]) -> None:
-        """Refuse a key that appears twice, as mask or sealing key, the client's own among them.
-
-        Raises
-        ------
-        KeyReused
-            If one does.
-        """
+        """Refuse a key that appears twice, as mask or sealing key, the client's own among them."""
         own = np.frombuffer(self.public, PUBLIC_KEY).tolist()
         advertised = b"".join([advert.mask_keys + advert.seal_key for advert in theirs])
         shown = own + np.frombuffer(advertised, PUBLIC_KEY).tolist()
@@ -200,13 +166,7 @@ class ClientState(Private):
     def masked(
         self, seat: Seat, beside: NDArray[np.bool_], values: Held[NDArray[Any]]
     ) -> MaskedVector:
-        """Return the vector of the sum at hand under its own mask and those of some neighbours.
-
-        Raises
-        ------
-        ValueError
-            If the vector does not fit the session.
-        """
+        """Return the vector of the sum at hand under its own mask and those of some neighbours."""
         session, me = seat.session, seat.index
         vector = Held(values.into(partial(checked, length=session.length, bits=session.bits)))
         own = keys.OneUseKey(self.mask_secret[:SECRET])
@@ -220,13 +180,7 @@ class ClientState(Private):
         return MaskedVector(session.tag, me, UNSIGNED, vector.into(np.ndarray.tobytes))
 
     def require_next(self, session: Session) -> None:
-        """Refuse a session that does not go on where the first sum ended.
-
-        Raises
-        ------
-        WrongSession
-            If it does not.
-        """
+        """Refuse a session that does not go on where the first sum ended."""
         if self.phase != Phase.AGAIN:
             raise WrongSession("this client has no first sum to continue")
         first, check = Session.from_bytes(self.session), session.check
@@ -264,13 +218,7 @@ class ClientState(Private):
 
     @classmethod
     def from_dict(cls, state: Mapping[str, object]) -> ClientState:
-        """Read `to_dict`.
-
-        Raises
-        ------
-        Malformed
-            If a field is not as it should be, or there is another.
-        """
+        """Read `to_dict`."""
         try:
             return cls(**vars(_Memory.from_config(state)))
         except Unreadable as error:

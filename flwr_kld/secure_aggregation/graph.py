@@ -35,15 +35,7 @@ class Shape:
         )
 
     def require_ring(self, cohort: int) -> None:
-        """Refuse what is not a graph over a cohort, or one whose secrets a minority opens.
-
-        Raises
-        ------
-        TooFewNeighbours
-            If there is no such ring, or its holders can never open a secret.
-        ThresholdTooLow
-            If a server that tells clients different lists could open the sum of a part of them.
-        """
+        """Refuse what is not a graph over a cohort, or one whose secrets a minority opens."""
         k, t = self.neighbours, self.threshold
         if not 1 <= k < cohort or (k % 2 and k != cohort - 1):
             raise TooFewNeighbours(

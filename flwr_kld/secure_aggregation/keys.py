@@ -45,13 +45,7 @@ class OneUseKey(Private):
         return cls(random(32))
 
     def agree(self, peer: bytes) -> bytes:
-        """Return the Diffie-Hellman secret with a peer's public key.
-
-        Raises
-        ------
-        Tampered
-            If the key is of low order, so that the secret would be known to all.
-        """
+        """Return the Diffie-Hellman secret with a peer's public key."""
         try:
             return self._private.exchange(X25519PublicKey.from_public_bytes(peer))
         except ValueError:
@@ -89,13 +83,7 @@ def commitment(seed: bytes, session: bytes, me: int) -> bytes:
 def channel_keys(
     own: OneUseKey, peer: bytes, session: bytes, me: int, them: int
 ) -> tuple[bytes, bytes, bytes]:
-    """Keys that two neighbours share for sealing shares and confirming survivors.
-
-    Returns
-    -------
-    tuple[bytes, bytes, bytes]
-        Sealing keys outward and inward, each for one message; key of the confirmations.
-    """
+    """Keys that two neighbours share for sealing shares and confirming survivors."""
     derived = derive(own.agree(peer), session, b"channel", pair(me, them), 3 * KEY)
     up, down, confirm = np.frombuffer(derived, f"V{KEY}").tolist()
     return (up, down, confirm) if me < them else (down, up, confirm)
@@ -107,13 +95,7 @@ def seal(key: bytes, plain: bytes, session: bytes, sender: int, receiver: int) -
 
 
 def unseal(key: bytes, box: bytes, session: bytes, sender: int, receiver: int) -> bytes:
-    """Open a neighbour's shares.
-
-    Raises
-    ------
-    Tampered
-        If it was sealed for another session, sender or receiver, or changed on the way.
-    """
+    """Open a neighbour's shares."""
     try:
         return ChaCha20Poly1305(key).decrypt(_NONCE, box, session + _TWO(sender, receiver))
     except InvalidTag:

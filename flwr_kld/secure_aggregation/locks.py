@@ -29,28 +29,7 @@ def lock(
     needed: int,
     random: RandomBytes,
 ) -> tuple[bytes, NDArray[np.uint8]]:
-    """Seal a reveal, and lock it with the confirmations of its owner's surviving neighbours.
-
-    Parameters
-    ----------
-    plain : bytes
-        What is revealed.
-    survivors : bytes
-        Digest of the list that the owner was told.
-    owner : int
-        Its cohort index.
-    beside : NDArray[np.bool_]
-        Shape [k]: the slots of its surviving neighbours.
-    confirmations : NDArray[np.uint8]
-        Shape [surviving, 17]: what each of them would confirm that list with.
-    needed : int
-        c: confirmations that open the lock; any c − 1 say nothing of what is in it.
-
-    Returns
-    -------
-    tuple[bytes, NDArray[np.uint8]]
-        The sealed reveal, 16 bytes longer; what each confirmation opens, shape [surviving, 17].
-    """
+    """Seal a reveal, and lock it with the confirmations of its owner's surviving neighbours."""
     secret = random(_SECRET)
     shares = split(secret, len(beside), needed, random, size=_SECRET)[beside, 0]
     box = keys.seal(keys.reveal_key(secret, survivors, owner), plain, survivors, owner, owner)
@@ -68,22 +47,6 @@ def unlock(
     """Open the reveals of many clients, each with the confirmations that came.
 
     A neighbour whose confirmation, or lock, is wrong is left out where there are more than needed.
-
-    Parameters
-    ----------
-    boxes : list[bytes]
-        The sealed reveals.
-    owners : list[int]
-        Whose they are.
-    shares : NDArray[np.uint8]
-        Shape [R, k, 17]: each lock with its confirmation taken off.
-    held : NDArray[np.bool_]
-        Shape [R, k]: which confirmations came; at least `needed` in each row.
-
-    Yields
-    ------
-    tuple[int, bytes]
-        Owner and reveal, of each that opens.
     """
     secrets = combine(shares, held, needed)
     for row, (owner, box, secret) in enumerate(zip(owners, boxes, secrets, strict=True)):

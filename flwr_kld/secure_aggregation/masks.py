@@ -16,15 +16,7 @@ _NONCE = bytes(16)  # a key is used for one stream only
 
 
 def apply_masks(vector: NDArray[Any], added: list[bytes], removed: list[bytes]) -> None:
-    """Add and subtract masks in place, modulo the vector's word.
-
-    Parameters
-    ----------
-    vector : NDArray
-        Contiguous "<u4" or "<u8" words.
-    added, removed : list[bytes]
-        32-byte keys, each used for this one vector length and never again.
-    """
+    """Add and subtract masks in place, modulo the vector's word."""
     size = vector.dtype.itemsize
     step = _CHUNK // size
     room = np.empty(min(step, len(vector)), dtype=vector.dtype)

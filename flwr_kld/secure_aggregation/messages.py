@@ -260,13 +260,7 @@ _KINDS: dict[int, type[Message]] = {
 
 
 def decode(data: bytes) -> Message:
-    """Read a message.
-
-    Raises
-    ------
-    Malformed
-        If the bytes are not exactly what `to_bytes` writes.
-    """
+    """Read a message."""
     reader = Reader(data)
     if reader.take(4) != MAGIC:
         raise Malformed("not a message of a secure sum, or one of another version")

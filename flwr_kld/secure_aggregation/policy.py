@@ -24,32 +24,15 @@ from flwr_kld.secure_aggregation.tolerance import (
 
 @dataclass(frozen=True, kw_only=True)
 class ClientPolicy:
-    """A client's own minimums, from a file that its operator owns.
+    """A client's own minimums, from a file that its operator owns."""
 
-    Parameters
-    ----------
-    min_cohort : int
-        Fewest clients asked.
-    min_survivors : int
-        Fewest clients in a sum. Two would show each the other's data.
-    min_neighbours : int
-        Fewest neighbours, where the cohort is large enough to have that many.
-    min_threshold : float
-        Fraction of its holders that opening a secret must take *more* of; at least 1/2.
-    corrupted, collusion, security_bits
-        The coalition that the graph must withstand, as in `Tolerance`.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
-
-    min_cohort: int = 3
-    min_survivors: int = 3
+    min_cohort: int = 3  # Fewest clients asked
+    min_survivors: int = 3  # Fewest clients in a sum. Two would show each the other's data.
+    # Fewest neighbours, where the cohort is large enough to have that many
     min_neighbours: int = FEWEST_NEIGHBOURS
+    # Fraction of its holders that opening a secret must take *more* of; at least 1/2
     min_threshold: float = 0.5
-    corrupted: float = 0.04
+    corrupted: float = 0.04  # The coalition that the graph must withstand, as in `Tolerance`
     collusion: Collusion = Collusion.CURIOUS
     security_bits: int = 40
 
@@ -87,13 +70,7 @@ class ClientPolicy:
         )
 
     def check(self, session: Session) -> None:
-        """Refuse a session that falls below a minimum.
-
-        Raises
-        ------
-        CohortTooSmall, ThresholdTooLow, TooFewNeighbours
-            What is too little, with both numbers.
-        """
+        """Refuse a session that falls below a minimum."""
         n, k, t = session.size, session.shape.neighbours, session.shape.threshold
         if n < self.min_cohort:
             raise CohortTooSmall(f"a cohort of {n}; this client's minimum is {self.min_cohort}")
@@ -113,13 +90,7 @@ class ClientPolicy:
 
 
 def check_question(session: Session, roster: Roster, *, terms: str, length: int, bits: int) -> None:
-    """Refuse a session that is not about what the client was asked.
-
-    Raises
-    ------
-    WrongSession, RosterMismatch
-        What differs.
-    """
+    """Refuse a session that is not about what the client was asked."""
     if session.terms != terms:
         raise WrongSession("the sum and the question have different terms")
     if session.length != length or session.bits != bits:

@@ -27,20 +27,7 @@ def check_bits(bits: int) -> int:
 
 
 def to_ring(values: NDArray[Any], bits: int = 32) -> NDArray[Any]:
-    """Write signed integers in two's complement.
-
-    Parameters
-    ----------
-    values : NDArray
-        Integers in [−2^(bits−1), 2^(bits−1)).
-    bits : int
-        32 or 64.
-
-    Raises
-    ------
-    ValueError
-        If a value lies outside, without saying which.
-    """
+    """Write signed integers in two's complement."""
     target = word(bits)
     if values.dtype.kind not in "iu":
         raise ValueError("a secure sum adds integers: scale and round first")
@@ -58,13 +45,7 @@ def from_ring(total: NDArray[Any], bits: int = 32) -> NDArray[np.int64]:
 
 
 def require_room(bits: int, largest: int, clients: int) -> None:
-    """Refuse a sum that could wrap: `clients` values of at most `largest` in magnitude.
-
-    Raises
-    ------
-    ValueError
-        If the sum may leave [−2^(bits−1), 2^(bits−1)).
-    """
+    """Refuse a sum that could wrap: `clients` values of at most `largest` in magnitude."""
     clients, largest = whole("clients", clients, least=1), whole("largest", largest, least=0)
     if clients * largest >= 1 << (check_bits(bits) - 1):
         raise ValueError(
@@ -73,13 +54,7 @@ def require_room(bits: int, largest: int, clients: int) -> None:
 
 
 def checked(values: NDArray[Any], length: int, bits: int) -> NDArray[Any]:
-    """Return a fresh copy of a client's vector as ring words, shape [length].
-
-    Raises
-    ------
-    ValueError
-        If it is not `length` integers in [0, 2^bits).
-    """
+    """Return a fresh copy of a client's vector as ring words, shape [length]."""
     target = word(bits)
     if values.shape != (length,):
         raise ValueError("the vector does not have the session's length")

@@ -27,24 +27,12 @@ _Signed = TypeVar("_Signed", bound=ClientMessage)
 
 @dataclass(frozen=True, eq=False)
 class Seat:
-    """Where a client stands on the circle.
+    """Where a client stands on the circle."""
 
-    Parameters
-    ----------
-    session : Session
-        Whose circle it is.
-    index : int
-        The client's place in the cohort.
-    neighbours : NDArray[np.int64]
-        Shape [k]: the neighbours' cohort indices, by slot.
-    identity : Identity
-        Signs for the client.
-    """
-
-    session: Session
-    index: int
-    neighbours: NDArray[np.int64]
-    identity: Identity = field(repr=False)
+    session: Session  # Whose circle it is
+    index: int  # The client's place in the cohort
+    neighbours: NDArray[np.int64]  # Shape [k]: the neighbours' cohort indices, by slot
+    identity: Identity = field(repr=False)  # Signs for the client
 
     @classmethod
     def of(cls, session: Session, index: int, identity: Identity) -> Seat:
@@ -58,13 +46,7 @@ class Seat:
         return replace(message, signature=self.identity.sign(text))
 
     def verified(self, adverts: Adverts, roster: Roster) -> list[Advert]:
-        """Return the adverts of those neighbours that sent one, which their identities signed.
-
-        Raises
-        ------
-        Tampered, BadSignature
-            What is wrong with them.
-        """
+        """Return the adverts of those neighbours that sent one, which their identities signed."""
         session = self.session
         members = self.neighbours[self.asked(adverts.adverts, adverts.sums)].tolist()
         fields = np.frombuffer(adverts.adverts.data, advert_layout(session.sums)).tolist()
@@ -82,30 +64,13 @@ class Seat:
         return unpack_bits(packed, self.session.shape.neighbours)
 
     def asked(self, slots: Slots, sums: int) -> NDArray[np.bool_]:
-        """Which neighbours a server's message is about, shape [k].
-
-        Raises
-        ------
-        Tampered
-            If it is about another number of neighbours, or of sums.
-        """
+        """Which neighbours a server's message is about, shape [k]."""
         if slots.count != self.session.shape.neighbours or sums != self.session.sums:
             raise errors.Tampered("the message is not about this client's neighbours and sums")
         return slots.mask()
 
     def require_neighbours(self, left: NDArray[np.bool_]) -> None:
-        """Go on only with neighbours enough to confirm a list (`Shape.confirmations`).
-
-        Parameters
-        ----------
-        left : NDArray[np.bool_]
-            Shape [k]: the neighbours that are still there.
-
-        Raises
-        ------
-        TooFewSurvivors
-            If this client would go on with too few.
-        """
+        """Go on only with neighbours enough to confirm a list (`Shape.confirmations`)."""
         there, needed = int(left.sum()), self.session.confirmations
         if there < needed:
             raise errors.TooFewSurvivors(
@@ -113,20 +78,7 @@ class Seat:
             )
 
     def surviving(self, survivors: Survivors, view: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which neighbours a list of survivors holds, shape [k], if it is one to confirm.
-
-        Parameters
-        ----------
-        survivors : Survivors
-            The list.
-        view : NDArray[np.bool_]
-            Shape [k]: the neighbours whose masks are in this client's vector.
-
-        Raises
-        ------
-        Tampered, NotASurvivor, MissingMask, CohortTooSmall, TooFewSurvivors
-            What is wrong with it.
-        """
+        """Which neighbours a list of survivors holds, shape [k], if it is one to confirm."""
         session = self.session
         if survivors.size != session.size:
             raise errors.Tampered("the list of survivors is not of this cohort")

@@ -45,19 +45,7 @@ _R = TypeVar("_R")
 
 
 class SumResult(Private):
-    """A sum over the survivors, and nobody else. Private: shows no value.
-
-    Parameters
-    ----------
-    values : NDArray
-        Shape [length], uint32 or uint64: the sum modulo 2^bits.
-    survivors : tuple[str, ...]
-        Names of the clients whose vectors are in it.
-    dropped : tuple[str, ...]
-        Names of the cohort's other clients.
-    reveals : dict[str, bytes]
-        Each signer's `Reveal`: evidence of the list of survivors.
-    """
+    """A sum over the survivors, and nobody else. Private: shows no value."""
 
     __slots__ = ("_values", "dropped", "reveals", "survivors")
     _hidden = frozenset({"reveals"})
@@ -81,13 +69,6 @@ class SumServer(Private):
     """One session. `receive` what clients answer, then `advance`, four times; then `result`.
 
     A message that is refused leaves the session as it was: its sender counts as dropped out.
-
-    Parameters
-    ----------
-    session : Session
-        Sent to every client of the cohort as it is.
-    roster : Roster
-        The pinned public keys.
     """
 
     __slots__ = ("_phase", "_result", "_roster", "_state", "asked_first", "session")
@@ -107,11 +88,6 @@ class SumServer(Private):
         """Return the server of a second sum over the survivors of this one, with the same keys.
 
         Its `session` goes to those in `asked_first`, who answer with their vectors.
-
-        Raises
-        ------
-        OutOfOrder
-            If this sum was set up for one only, or is not open.
         """
         if self._result is None or self.session.sums == 1:
             raise OutOfOrder("no second sum may follow this one")
@@ -142,19 +118,7 @@ class SumServer(Private):
         return self._roster.names[self.session.cohort[index]]
 
     def receive(self, message: Message, sender: str | None = None) -> None:
-        """Take one client's answer.
-
-        Parameters
-        ----------
-        sender : str, optional
-            Who the transport says it is; refused if the message names another.
-
-        Raises
-        ------
-        WrongSession, OutOfOrder, Replayed, UnknownSender, BadSignature, Tampered, Malformed,
-        EquivocatingSurvivors
-            Why the message is left out.
-        """
+        """Take one client's answer."""
         if not isinstance(message, ClientMessage):
             raise Malformed("not a client's message")
         if message.session != self.session.tag:
@@ -180,13 +144,6 @@ class SumServer(Private):
         """Close the phase; return the next request for each client that is still there.
 
         After the last phase nothing is left to ask: the sum is opened and `result` holds it.
-
-        Raises
-        ------
-        TooFewSurvivors
-            If the sum cannot be opened any more; there is no value.
-        Tampered
-            If a client's shares open to something else than it committed to.
         """
         if self._phase >= Phase.AGAIN:
             raise OutOfOrder("this session is over")
@@ -205,13 +162,7 @@ class SumServer(Private):
         return requests
 
     def result(self) -> SumResult:
-        """Return the sum.
-
-        Raises
-        ------
-        OutOfOrder
-            If it was not opened, or given up.
-        """
+        """Return the sum."""
         if self._result is None:
             raise OutOfOrder("there is no sum: the session is not over, or was given up")
         return self._result
@@ -246,13 +197,7 @@ class SumServer(Private):
 
 
 def _next_requests(state: ServerState, closed: Phase) -> dict[int, ServerMessage]:
-    """Return a request for each client that answered in the phase now closed, by cohort index.
-
-    Raises
-    ------
-    TooFewSurvivors
-        If some secret cannot be opened any more.
-    """
+    """Return a request for each client that answered in the phase now closed, by cohort index."""
     if closed is Phase.MASK:
         _require_holders(state)
     write = _WRITERS[closed]
@@ -300,15 +245,7 @@ def _require_holders(state: ServerState) -> None:
 
 
 def _open_sum(state: ServerState) -> None:
-    """Take all masks off the total, in place.
-
-    Raises
-    ------
-    TooFewSurvivors
-        If a secret lacks shares.
-    Tampered
-        If a secret is not the one its owner committed to.
-    """
+    """Take all masks off the total, in place."""
     session, alive = state.session, state.alive
     shut = state.open_reveals()
     survivors = np.flatnonzero(alive)

@@ -31,39 +31,7 @@ _PHASES = 4
 
 
 class ServerState(Private):
-    """Everything that the clients of one session have sent. Private: shows no value.
-
-    Parameters
-    ----------
-    session : Session
-        Session that the sum belongs to.
-
-    Attributes
-    ----------
-    table : NDArray[np.int64]
-        Shape [n, k]: neighbours by slot.
-    mirror : NDArray[np.int64]
-        Shape [k]: the slot in which a neighbour has the client.
-    answered : NDArray[np.bool_]
-        Shape [4, n]: whose answer came, by phase.
-    adverts : NDArray
-        Shape [n]: one-use public keys and signature, as `advert_layout`.
-    commitments : NDArray
-        Shape [n], 32 bytes for each sum: commitments to the seeds.
-    boxes : NDArray[np.uint8]
-        Shape [n, k, bytes]: shares sealed by a client for its neighbour.
-    total : NDArray
-        Shape [length]: sum of the masked vectors.
-    locks : NDArray
-        Shape [n, k]: a client's locks and confirmations for its neighbour, as `LOCK`.
-    reveals : dict[int, Reveal]
-        The answers that they came with, by cohort index.
-    shares : NDArray[np.uint8]
-        Shape [n, k + 1, 34]: shares of a survivor's seed or a dropout's mask key, by holder (the
-        owner first).
-    held : NDArray[np.bool_]
-        Shape [n, k + 1]: which of them came.
-    """
+    """Everything that the clients of one session have sent. Private: shows no value."""
 
     __slots__ = (
         "adverts",
@@ -122,13 +90,7 @@ class ServerState(Private):
         return opens
 
     def take(self, message: ClientMessage) -> None:
-        """Take a message whose sender, phase and signature are right.
-
-        Raises
-        ------
-        Tampered, EquivocatingSurvivors
-            What is wrong with its content; nothing of it is kept.
-        """
+        """Take a message whose sender, phase and signature are right."""
         index = message.sender
         if isinstance(message, Advert):
             self._require_sums(len(message.mask_keys) // PUBLIC)
@@ -154,13 +116,7 @@ class ServerState(Private):
             self.reveals[index] = message
 
     def open_reveals(self) -> tuple[int, ...]:
-        """Take the shares out of every reveal that enough neighbours confirmed.
-
-        Returns
-        -------
-        tuple[int, ...]
-            Whose reveals stay shut though enough did: a lock or a confirmation is wrong.
-        """
+        """Take the shares out of every reveal that enough neighbours confirmed."""
         who = self._who(Phase.REVEAL)
         owners = np.flatnonzero(self.confirmed(who))
         theirs = self.locks["confirmation"][self.table[owners], self.mirror]

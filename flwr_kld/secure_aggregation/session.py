@@ -34,44 +34,21 @@ _SPARSE = 16  # a roster this many times the cohort: positions are shorter than 
 
 @dataclass(frozen=True)
 class Session:
-    """Public parameters of one sum. Its digest is in everything signed, derived or sealed.
+    """Public parameters of one sum. Its digest is in everything signed, derived or sealed."""
 
-    Parameters
-    ----------
-    check : str
-        Random id of the check, fresh for each.
-    terms : str
-        Fingerprint of what its clients agree to: what is counted, and the noise that each adds.
-    roster : bytes
-        Fingerprint of the pinned list of clients.
-    listed : int
-        Length of that list.
-    cohort : tuple[int, ...]
-        Positions in that list, rising; a client's place in this tuple is its *index*.
-    bits : int
-        32 or 64: the sum is modulo 2^bits.
-    length : int
-        Numbers in a vector.
-    shape : Shape
-        Neighbours of each client, and shares that open a secret.
-    min_survivors : int
-        Fewest clients that the sum may hold; more than half of the cohort.
-    sums : int
-        1, or 2 where keys are set up for a second sum over the survivors, too.
-    follows : bytes
-        Of a second sum: the digest of the first one's session, and of its list of survivors.
-    """
-
-    check: str
+    check: str  # Random id of the check, fresh for each
+    # Fingerprint of what its clients agree to: what is counted, and the noise that each adds
     terms: str
-    roster: bytes
-    listed: int
+    roster: bytes  # Fingerprint of the pinned list of clients
+    listed: int  # Length of that list
+    # Positions in that list, rising; a client's place in this tuple is its *index*
     cohort: tuple[int, ...]
-    bits: int
-    length: int
-    shape: Shape
-    min_survivors: int
-    sums: int = 1
+    bits: int  # 32 or 64: the sum is modulo 2^bits
+    length: int  # Numbers in a vector
+    shape: Shape  # Neighbours of each client, and shares that open a secret
+    min_survivors: int  # Fewest clients that the sum may hold; more than half of the cohort
+    sums: int = 1  # 1, or 2 where keys are set up for a second sum over the survivors, too
+    # Of a second sum: the digest of the first one's session, and of its list of survivors
     follows: bytes = b""
 
     def __post_init__(self) -> None:
@@ -117,19 +94,7 @@ class Session:
         min_survivors: int = 0,
         sums: int = 1,
     ) -> Session:
-        """Set up a sum over named clients of the roster.
-
-        Parameters
-        ----------
-        tolerance : Tolerance, optional
-            What the graph must withstand.
-        shape : Shape, optional
-            The graph itself, instead.
-        min_survivors : int
-            Raised to a majority of the cohort and to three.
-        sums : int
-            2 where the survivors are to be asked once more.
-        """
+        """Set up a sum over named clients of the roster."""
         positions = tuple(sorted(roster.position(name) for name in cohort))
         n = len(positions)
         shape = shape or choose_shape(n, tolerance or Tolerance())
@@ -194,13 +159,7 @@ class Session:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Session:
-        """Read `to_bytes`.
-
-        Raises
-        ------
-        Malformed, ThresholdTooLow, TooFewNeighbours
-            If these are not the parameters of a sound session.
-        """
+        """Read `to_bytes`."""
         reader = Reader(data)
         if reader.take(4) != MAGIC or reader.number(1) != _KIND:
             raise Malformed("not the opening of a secure sum, or one of another version")

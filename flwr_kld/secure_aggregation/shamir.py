@@ -49,24 +49,7 @@ def split(
     random: RandomBytes = os.urandom,
     size: int = SECRET,
 ) -> NDArray[np.uint8]:
-    """Share several secrets at once.
-
-    Parameters
-    ----------
-    secrets : bytes
-        S secrets, one after the other.
-    holders : int
-        m; holder h gets the polynomials' values at h + 1.
-    threshold : int
-        t: any t shares open a secret, any t − 1 are independent of it.
-    size : int
-        Bytes of each secret, a multiple of 16.
-
-    Returns
-    -------
-    NDArray[np.uint8]
-        Shape [m, S, size / 16 · 17].
-    """
+    """Share several secrets at once."""
     if not 1 <= threshold <= holders < PRIME:
         raise ValueError("a threshold must lie between 1 and the number of holders")
     if not secrets or len(secrets) % size:
@@ -82,20 +65,7 @@ def split(
 def combine(
     shares: NDArray[np.uint8], held: NDArray[np.bool_], threshold: int
 ) -> list[bytes | None]:
-    """Open many secrets at once, each from its own first t shares.
-
-    Parameters
-    ----------
-    shares : NDArray[np.uint8]
-        Shape [R, m, bytes]: for each secret the share of each holder.
-    held : NDArray[np.bool_]
-        Shape [R, m]: which of them are there; at least t in each row.
-
-    Returns
-    -------
-    list[bytes | None]
-        The secrets; nothing for one whose shares no secret was split into.
-    """
+    """Open many secrets at once, each from its own first t shares."""
     if len(shares) == 0:
         return []
     if (held.sum(1) < threshold).any():

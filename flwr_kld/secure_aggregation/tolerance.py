@@ -37,32 +37,15 @@ class Collusion(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """What a graph must withstand.
+    """What a graph must withstand."""
 
-    Parameters
-    ----------
-    corrupted : float
-        γ: fraction of the cohort that works with the server, fixed before the order is drawn.
-    dropout : float
-        δ: fraction that may drop out, independently of the order.
-    collusion : Collusion
-        What the corrupted clients do.
-    security_bits : int
-        σ: a coalition succeeds with probability at most 2^−σ, over all clients.
-    abort_bits : int
-        η = 2^−abort_bits: probability that δ dropouts make the check abort.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or `collusion` is not one of these.
-    """
-
+    # γ: fraction of the cohort that works with the server, fixed before the order is drawn
     corrupted: float = 0.04
-    dropout: float = 0.05
-    collusion: Collusion = Collusion.CURIOUS
+    dropout: float = 0.05  # δ: fraction that may drop out, independently of the order
+    collusion: Collusion = Collusion.CURIOUS  # What the corrupted clients do
+    # σ: a coalition succeeds with probability at most 2^−σ, over all clients
     security_bits: int = 40
-    abort_bits: int = 30
+    abort_bits: int = 30  # η = 2^−abort_bits: probability that δ dropouts make the check abort
 
     def __post_init__(self) -> None:
         keep(
@@ -125,13 +108,7 @@ def abort_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fracti
 
 
 def require_secure(cohort: int, shape: Shape, tolerance: Tolerance) -> None:
-    """Refuse a graph that is weaker than `tolerance`; dropouts are the server's concern.
-
-    Raises
-    ------
-    ThresholdTooLow, TooFewNeighbours
-        If it is not a sound graph (`Shape.require_ring`), or a coalition would succeed too often.
-    """
+    """Refuse a graph that is weaker than `tolerance`; dropouts are the server's concern."""
     shape.require_ring(cohort)
     if leak_probability(cohort, shape, tolerance) * 2**tolerance.security_bits > 1:
         raise TooFewNeighbours(
@@ -161,11 +138,6 @@ def choose_shape(cohort: int, tolerance: Tolerance) -> Shape:
     """Return the fewest neighbours that withstand `tolerance`; everybody if no fewer do.
 
     At least `FEWEST_NEIGHBOURS`, where the cohort has that many.
-
-    Raises
-    ------
-    ValueError
-        If no threshold withstands both the corrupted and the dropped clients.
     """
     return _fewest(whole("cohort", cohort, least=2, unit="clients"), tolerance)
 

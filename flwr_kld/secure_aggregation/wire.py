@@ -86,21 +86,11 @@ def unpack_bits(packed: bytes, count: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Slots:
-    """Equally long items for some of a client's neighbours, in the order of its slots.
+    """Equally long items for some of a client's neighbours, in the order of its slots."""
 
-    Parameters
-    ----------
-    count : int
-        k, number of slots.
-    present : bytes
-        Bitmap of the slots that have an item.
-    data : bytes
-        The items of those slots, one after the other.
-    """
-
-    count: int
-    present: bytes
-    data: bytes = field(repr=False)
+    count: int  # k, number of slots
+    present: bytes  # Bitmap of the slots that have an item
+    data: bytes = field(repr=False)  # The items of those slots, one after the other
 
     @classmethod
     def of(cls, mask: NDArray[np.bool_], rows: NDArray[Any] | list[bytes]) -> Slots:

@@ -15,13 +15,7 @@ _OF_ALL = 512
 
 
 class Patient:
-    """Makes uvicorn's connections, and knows which of them wait for a request.
-
-    Parameters
-    ----------
-    seconds : float
-        That a client has for the head of its first request.
-    """
+    """Makes uvicorn's connections, and knows which of them wait for a request."""
 
     def __init__(self, seconds: float = _SECONDS) -> None:
         self._seconds = seconds

@@ -49,21 +49,6 @@ class Door:
     Without a token, requests must be for this very machine's names: a page of another site can make
     its own name point here (DNS rebinding), yet browsers still send that name as the host. With a
     token, names do not matter: a browser sends it only to the site that it was typed for.
-
-    Parameters
-    ----------
-    app : App
-        What is behind it.
-    token : str or None
-        Demanded as a bearer token, or as the password of HTTP's basic authentication, with any
-        name: that is what browsers ask for by themselves. None lets all in who use `names`.
-    names : Iterable[str]
-        Hosts by which this machine is known where there is no token.
-
-    Raises
-    ------
-    ValueError
-        If the token is too short.
     """
 
     def __init__(

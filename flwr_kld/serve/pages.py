@@ -55,38 +55,20 @@ class NotThere(LookupError):
 
 @dataclass(frozen=True)
 class Tick:
-    """A check on the line of checks.
+    """A check on the line of checks."""
 
-    Parameters
-    ----------
-    mark, tone : str
-        Shape and colour of how it ended.
-    words : str
-        The same in words.
-    link : str
-        Where it is shown.
-    """
-
-    mark: str
+    mark: str  # Shape and colour of how it ended
     tone: str
-    words: str
-    link: str
+    words: str  # The same in words
+    link: str  # Where it is shown
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What of a population is known as long as its ledger does not change.
+    """What of a population is known as long as its ledger does not change."""
 
-    Parameters
-    ----------
-    numbers : tuple[int, ...]
-        Of the entries that take a number among checks, rising.
-    predictors : tuple[str, ...]
-        Names of those that have rounds.
-    """
-
-    numbers: tuple[int, ...]
-    predictors: tuple[str, ...]
+    numbers: tuple[int, ...]  # Of the entries that take a number among checks, rising
+    predictors: tuple[str, ...]  # Names of those that have rounds
 
     def before(self, number: int) -> int:
         """Count the numbered entries before one."""
@@ -94,13 +76,7 @@ class _Known:
 
 
 class Pages:
-    """Everything that can be seen of a ledger, as HTML and SVG.
-
-    Parameters
-    ----------
-    view : LedgerView
-        The ledger. It may change at any time; a page shows one state of each of its parts.
-    """
+    """Everything that can be seen of a ledger, as HTML and SVG."""
 
     def __init__(self, view: LedgerView) -> None:
         self._view = view

@@ -42,24 +42,7 @@ class _Signed(NamedTuple):
 
 
 class Addition(Private):
-    """One aggregator's part of one sum. Private: with the other's part it is the exact sum.
-
-    Parameters
-    ----------
-    key : AggregatorKey
-        The aggregator's own; `terms` say which of the two it is.
-    terms : SplitTerms
-        What is summed.
-    context : SealContext
-        What the boxes are for, without a sender.
-    roster : Roster
-        The clients that the aggregator knows.
-
-    Raises
-    ------
-    QueryRefused
-        If the terms name other aggregators.
-    """
+    """One aggregator's part of one sum. Private: with the other's part it is the exact sum."""
 
     __slots__ = ("_context", "_key", "_roster", "_terms", "_total", "_transcript", "clients",
                  "rejected")  # fmt: skip

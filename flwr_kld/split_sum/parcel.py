@@ -37,21 +37,11 @@ def signed_text(context: SealContext, seeds: bytes, vectors: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Parcel:
-    """What a client sends to the server.
+    """What a client sends to the server."""
 
-    Parameters
-    ----------
-    name : str
-        The client's, in the roster that the aggregators pinned.
-    signature : bytes
-        Of `signed_text`.
-    seed, vector : bytes
-        The two boxes.
-    """
-
-    name: str
-    signature: bytes = field(repr=False)
-    seed: bytes = field(repr=False)
+    name: str  # The client's, in the roster that the aggregators pinned
+    signature: bytes = field(repr=False)  # Of `signed_text`
+    seed: bytes = field(repr=False)  # The two boxes
     vector: bytes = field(repr=False)
 
     def to_bytes(self) -> bytes:
@@ -60,13 +50,7 @@ class Parcel:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Parcel:
-        """Read `to_bytes`.
-
-        Raises
-        ------
-        InvalidReply
-            If it is not a parcel.
-        """
+        """Read `to_bytes`."""
         reader = _reader(raw)
         try:
             name, signature, seed = reader.text(), reader.take(SIGNATURE), reader.take(_SEED_BOX)
@@ -85,22 +69,12 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Portion:
-    """What an aggregator receives of a parcel.
+    """What an aggregator receives of a parcel."""
 
-    Parameters
-    ----------
-    name, signature
-        As in `Parcel`.
-    other : bytes
-        Digest of the box that the other aggregator received.
-    box : bytes
-        Its own.
-    """
-
-    name: str
+    name: str  # As in `Parcel`
     signature: bytes = field(repr=False)
-    other: bytes = field(repr=False)
-    box: bytes = field(repr=False)
+    other: bytes = field(repr=False)  # Digest of the box that the other aggregator received
+    box: bytes = field(repr=False)  # Its own
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Portion:
@@ -116,19 +90,8 @@ class Portion:
 def split(
     values: Held[NDArray[Any]], terms: SplitTerms, identity: Identity, context: SealContext
 ) -> Parcel:
-    """Split a vector in two parts, each uniformly random by itself, and seal them.
-
-    Parameters
-    ----------
-    values : Held[NDArray]
-        Words of the ring, shape [terms.length].
-    terms : SplitTerms
-        Whom to seal to: the keys that the client pinned.
-    identity : Identity
-        Signs the parcel.
-    context : SealContext
-        What it is for; its sender is the client's name in the roster.
-    """
+    """Split a vector in two parts, each uniformly random by itself, and seal them."""
+    # Shapes: values [terms.length].
     seed = Held(os.urandom(KEY))
     vector = Held(values.into(np.copy))
     seed.into(lambda key: vector.into(partial(apply_masks, added=[], removed=[key])))

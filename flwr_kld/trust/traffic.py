@@ -100,23 +100,7 @@ def _size(value: Any) -> int:
 def payload_of_sum(
     roster: Roster, *, check: str, plan: str, clients: int, length: int, word: int, sums: int
 ) -> tuple[list[int], list[int]]:
-    """Return the bytes of each message that a client of a sum without dropouts is sent and sends.
-
-    Parameters
-    ----------
-    roster : Roster
-        Everybody who might be asked.
-    check, plan : str
-        What the sum is for.
-    clients : int
-        That take part: the roster's first.
-    length : int
-        Numbers in a client's vector.
-    word : int
-        Bytes of each word.
-    sums : int
-        That keys are set up for: 0 where they were, along with the sum before.
-    """
+    """Return the bytes of each message to and from a client of a sum without dropouts."""
     shape, everybody = choose_shape(clients, Tolerance()), bytes((clients + 7) // 8)
     participants = list(roster.names[:clients])
     session = Session.open(

@@ -248,13 +248,7 @@ class Trust(ABC):
 
 
 def require_counts(trust: Trust) -> None:
-    """Refuse a release from which nothing can be decided.
-
-    Raises
-    ------
-    ValueError
-        Which one to take.
-    """
+    """Refuse a release from which nothing can be decided."""
     if not trust.releases_counts:
         raise ValueError('a threshold needs release="counts": one number gives no bound')
 
@@ -264,11 +258,6 @@ def require_kept(trust: Trust) -> None:
 
     A release may lose less than is promised, or hide more, and never the other way round. That of a
     single number depends on the plan, and makes its event from the promise itself.
-
-    Raises
-    ------
-    ValueError
-        Both.
     """
     if not trust.releases_counts:
         return
@@ -284,11 +273,6 @@ def require_known_sizes(trust: Trust) -> None:
 
     A client at the limit would either leave out another record for one that comes, which moves two
     counts where the noise hides one, or be left out, which everybody sees.
-
-    Raises
-    ------
-    ValueError
-        What to take.
     """
     if trust.guarantee.unit is Unit.CLIENT:
         raise ValueError("most_records= is for record-level privacy: clip= is a client's limit")

@@ -98,13 +98,7 @@ class TrustedAggregator(CentralNoise):
 
 
 def trusted_of(terms: ReleaseTerms) -> Trusted:
-    """Return the central model that an aggregator plays for these terms.
-
-    Raises
-    ------
-    ValueError
-        If they contradict each other.
-    """
+    """Return the central model that an aggregator plays for these terms."""
     guarantee = terms.guarantee
     return Trusted(
         guarantee.epsilon,

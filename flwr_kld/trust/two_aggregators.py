@@ -123,13 +123,7 @@ class TwoAggregators(CentralNoise):
 
 
 def check_pair(aggregators: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    """Return two public keys that counts can be split between.
-
-    Raises
-    ------
-    ValueError
-        If nothing can be sealed to one of them, or they are one.
-    """
+    """Return two public keys that counts can be split between."""
     if not isinstance(aggregators, tuple | list) or len(aggregators) != 2:
         raise ValueError("aggregators must be two public keys: (first.public, second.public)")
     first, second = map(check_public, aggregators)
@@ -139,13 +133,7 @@ def check_pair(aggregators: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 
 
 def central_of(terms: SplitTerms) -> PrivacyEvent:
-    """Return the noise that either aggregator adds for these terms.
-
-    Raises
-    ------
-    ValueError
-        If none serves them.
-    """
+    """Return the noise that either aggregator adds for these terms."""
     guarantee = terms.guarantee
     central = Trusted(
         guarantee.epsilon,
@@ -161,13 +149,7 @@ def central_of(terms: SplitTerms) -> PrivacyEvent:
 def restored(
     terms: SplitTerms, total: NDArray[np.int64], clients: int, plan: QueryPlan
 ) -> NoisyCounts | ClientSums:
-    """Read the sum of the two answers, shape ``[terms.length]``.
-
-    Raises
-    ------
-    ValueError
-        If a client's two parts did not belong together.
-    """
+    """Read the sum of the two answers, shape ``[terms.length]``."""
     if total[-1] != clients:
         raise ValueError(
             f"the two parts add up to {total[-1]} clients where {clients} took part: a client's "

@@ -22,18 +22,6 @@ def worst_move(question: Question, noise: NoiseTerms | None) -> Moves:
     one cell, unless a uniform sample of the records is counted (``question.clip``): then another
     record takes its place, and two cells move. In a table each column moves so. A whole client's
     vector is bounded by its clip, or by nothing.
-
-    Parameters
-    ----------
-    question : Question
-        What is counted.
-    noise : NoiseTerms or None
-        The share that the client adds, with its clip of the vector.
-
-    Raises
-    ------
-    QueryRefused
-        If whole clients are to be hidden and nothing bounds their vectors.
     """
     if question.adds_scores:
         return sums_move(question.columns)  # in steps, which clients compute from what is claimed
@@ -64,13 +52,7 @@ def hidden_move(question: Question, noise: NoiseTerms | None) -> Moves:
 
 
 def hold_to_move(question: Question, noise: NoiseTerms | None) -> None:
-    """Refuse a question whose worst move is not the one that its noise hides.
-
-    Raises
-    ------
-    QueryRefused
-        If the two differ, nothing bounds the move, or no noise serves the terms.
-    """
+    """Refuse a question whose worst move is not the one that its noise hides."""
     if noise is not None and noise.columns != question.columns:  # before noise is calibrated
         raise QueryRefused("the noise is for another number of columns than the question has")
     if (

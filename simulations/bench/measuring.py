@@ -24,35 +24,17 @@ Timed = Callable[[], float]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
+    """One line of the table."""
 
-    Parameters
-    ----------
-    bench, what : str
-        Which bench, and what it measured.
-    seconds : float
-        CPU, median.
-    x25519, numpy : float
-        CPU seconds of the yardsticks, medians of the same run.
-    size : int or None
-        Where something grows: how much of it there is.
-    peer : str or None
-        What it is compared with, in the same run.
-    peer_seconds : float or None
-        CPU of the peer, median.
-    megabytes : float or None
-        Most memory that the process had, where that was measured.
-    """
-
-    bench: str
+    bench: str  # Which bench, and what it measured
     what: str
-    seconds: float
-    x25519: float
+    seconds: float  # CPU, median
+    x25519: float  # CPU seconds of the yardsticks, medians of the same run
     numpy: float
-    size: int | None = None
-    peer: str | None = None
-    peer_seconds: float | None = None
-    megabytes: float | None = None
+    size: int | None = None  # Where something grows: how much of it there is
+    peer: str | None = None  # What it is compared with, in the same run
+    peer_seconds: float | None = None  # CPU of the peer, median
+    megabytes: float | None = None  # Most memory that the process had, where that was measured
 
     @property
     def ratio(self) -> float | None:

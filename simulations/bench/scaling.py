@@ -66,17 +66,7 @@ def point(axis: str, size: int, repeats: int) -> Row:
 
 
 def a_check(clients: int, records: int, cells: int, columns: int) -> Timed:
-    """Build a federation, and return what runs a check over it.
-
-    Parameters
-    ----------
-    clients, records : int
-        Clients, and records of each.
-    cells : int
-        Symbols of each column, all of them asked.
-    columns : int
-        Of a table, where there are several.
-    """
+    """Build a federation, and return what runs a check over it."""
     random = np.random.default_rng(0)
     domain: Domain = Binned.uniform(0, 1, cells)
     if columns > 1:

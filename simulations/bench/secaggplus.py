@@ -36,23 +36,7 @@ _FINEST = 2 * _CLIP / 2**22  # its quantiser's step
 def secaggplus_ms(
     vectors: NDArray[np.uint32], neighbours: int, threshold: int, dropped: NDArray[np.bool_]
 ) -> float:
-    """Average the vectors, counts below 1,024; hold the result against the truth.
-
-    Parameters
-    ----------
-    vectors : NDArray[np.uint32]
-        Shape [n, cells].
-    neighbours, threshold : int
-        k, so that a secret has k + 1 shares, and t that open it.
-    dropped : NDArray[np.bool_]
-        Shape [n]: who leaves before it sends its vector.
-
-    Returns
-    -------
-    float
-        CPU milliseconds per client, server included. There are no signatures and no consistency
-        round in it: SecAgg+ has none.
-    """
+    """Average the vectors, counts below 1,024; hold the result against the truth."""
     logging.getLogger("flwr").setLevel(logging.ERROR)
     n = len(vectors)
     grid = InProcessGrid(_app(vectors), n, lose=lambda message: _lost(message, dropped))

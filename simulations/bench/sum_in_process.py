@@ -59,13 +59,7 @@ class Federation:
         policy: ClientPolicy | None = None,
         leaves: Sequence[int] | NDArray[np.int64] = (),
     ) -> tuple[SumResult, Cost]:
-        """One sum; client i stops answering from phase leaves[i] on.
-
-        Raises
-        ------
-        TooFewSurvivors
-            If it was given up.
-        """
+        """One sum; client i stops answering from phase leaves[i] on."""
         n, length = vectors.shape
         leaves = leaves if len(leaves) else [NEVER] * n
         clock = time.process_time

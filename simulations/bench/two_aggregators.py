@@ -55,13 +55,7 @@ class Federation:
         self.event = central_of(self.terms)
 
     def run(self, rows: NDArray[np.uint32], check: str) -> tuple[list[float], int]:
-        """Return CPU milliseconds a client of clients, server and aggregators, and bytes sent.
-
-        Raises
-        ------
-        RuntimeError
-            If the sum is wrong.
-        """
+        """Return CPU milliseconds a client of clients, server and aggregators, and bytes sent."""
         terms, clock = self.terms, time.process_time
         asked = SealContext(1, check, "r" * 64, "p" * 64, terms.to_json(), "")
         began = clock()

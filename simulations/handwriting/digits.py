@@ -11,23 +11,6 @@ def load_digits(clients: Partitioner | int = 10) -> Handwriting:
     """Load the digits and cut them into clients.
 
     The images are 8x8 with values 0 to 16. They come without writers.
-
-    Parameters
-    ----------
-    clients : Partitioner or int, default 10
-        A flwr-datasets partitioner, for example
-        ``DirichletPartitioner(num_partitions=10, partition_by="label", alpha=0.5)``, or a number of
-        clients of one size, as by ``IidPartitioner`` but without importing flwr-datasets.
-
-    Returns
-    -------
-    Handwriting
-        ``pixels="digits"``, side 8; the writer is the number of the client.
-
-    Raises
-    ------
-    ImportError
-        If scikit-learn, or flwr-datasets for a partitioner, is not installed.
     """
     bunch = require("sklearn.datasets", extra="simulation").load_digits()
     even = clients if isinstance(clients, int) else 1

@@ -24,27 +24,7 @@ from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle,
 
 
 class WriterResampler:
-    """Draw virtual writers: each has a style, and redraws images of the source in it.
-
-    Parameters
-    ----------
-    source : Handwriting
-        At least one image. Images are drawn with replacement, uniformly among those of a digit.
-    seed : int
-        Not negative. The same seed gives the same writers. This is simulation randomness.
-    styles : StylePopulation, optional
-        Where the writers' styles come from.
-
-    Attributes
-    ----------
-    digits : array [k]
-        The labels the source has, ascending; digit mixes follow this order.
-
-    Raises
-    ------
-    ValueError
-        If the source is empty or the seed negative.
-    """
+    """Draw virtual writers: each has a style, and redraws images of the source in it."""
 
     def __init__(
         self, source: Handwriting, seed: int, styles: StylePopulation | None = None
@@ -60,39 +40,11 @@ class WriterResampler:
         self._source = source
 
     def style(self, index: int) -> WriterStyle:
-        """Return the style of writer ``index``.
-
-        Raises
-        ------
-        ValueError
-            If ``index`` is negative.
-        """
+        """Return the style of writer ``index``."""
         return self._styles.draw(self._generators(index)[0], self._counts / self._counts.sum())
 
     def writer(self, index: int, records: int, digit_mix: ArrayLike | None = None) -> Handwriting:
-        """Let writer ``index`` write.
-
-        Parameters
-        ----------
-        index : int
-            Number of the writer, 0 or more.
-        records : int
-            How many images.
-        digit_mix : array [k], optional
-            Probability of each of ``digits``, instead of the writer's own: a drift of what is
-            written, not of how.
-
-        Returns
-        -------
-        Handwriting
-            ``records`` images in the form of the source; the writer is ``index``.
-
-        Raises
-        ------
-        ValueError
-            If ``index`` or ``records`` is negative, or ``digit_mix`` is not a distribution over
-            ``digits``.
-        """
+        """Let writer ``index`` write."""
         records = whole("records", records, least=0)
         style = self.style(index)
         if digit_mix is not None:

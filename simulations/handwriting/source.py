@@ -13,23 +13,7 @@ _FEMNIST_WRITERS = 500
 
 
 def load_source(source: str | Path, *, labels: Iterable[int] = DIGITS) -> Handwriting:
-    """Load a source by its name.
-
-    Parameters
-    ----------
-    source : str or Path
-        ``"digits"`` (scikit-learn's, as one writer), ``"femnist"`` (its first 500 writers; needs a
-        network), or the path of an ``.npz`` file or of a LEAF folder.
-    labels : iterable of int, default 0 to 9
-        The classes to keep.
-
-    Raises
-    ------
-    OSError
-        If there is no such file, or FEMNIST cannot be reached.
-    ValueError
-        If a file is malformed.
-    """
+    """Load a source by its name."""
     if str(source) == "digits":
         return load_digits(1).with_labels(labels)
     if str(source) == "femnist":

@@ -15,25 +15,14 @@ from flwr_kld.arguments import keep, real
 
 @dataclass(frozen=True)
 class WriterStyle:
-    """How one writer writes.
+    """How one writer writes."""
 
-    Parameters
-    ----------
-    right, down : float
-        Shift of the ink, in sides.
-    thickness : float
-        Growth of every stroke in width and height, in sides; negative for a finer pen.
-    slant : float
-        Shear: pixels to the right for each pixel up.
-    digit_mix : array [k]
-        Probability of each digit the source has, ascending.
-    """
-
-    right: float
+    right: float  # Shift of the ink, in sides
     down: float
+    # Growth of every stroke in width and height, in sides; negative for a finer pen
     thickness: float
-    slant: float
-    digit_mix: NDArray[np.float64]
+    slant: float  # Shear: pixels to the right for each pixel up
+    digit_mix: NDArray[np.float64]  # Probability of each digit the source has, ascending
 
     def __post_init__(self) -> None:
         keep(
@@ -47,30 +36,14 @@ class WriterStyle:
 
 @dataclass(frozen=True)
 class StylePopulation:
-    """The distribution that writers' styles are drawn from; another population is a drift.
+    """The distribution that writers' styles are drawn from; another population is a drift."""
 
-    Parameters
-    ----------
-    shift_spread : float, default 0.02
-        Standard deviation of the shift to the right and down, in sides.
-    thickness, thickness_spread : float, default 0 and 0.015
-        Mean and standard deviation of the growth of strokes, in sides.
-    slant, slant_spread : float, default 0 and 0.15
-        Mean and standard deviation of the shear.
-    digit_concentration : float, default 50
-        Of the Dirichlet law around the source's digit fractions; small for writers who differ much.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not finite, a spread is negative or the concentration is not positive.
-    """
-
-    shift_spread: float = 0.02
-    thickness: float = 0.0
+    shift_spread: float = 0.02  # Standard deviation of the shift to the right and down, in sides
+    thickness: float = 0.0  # Mean and standard deviation of the growth of strokes, in sides
     thickness_spread: float = 0.015
-    slant: float = 0.0
+    slant: float = 0.0  # Mean and standard deviation of the shear
     slant_spread: float = 0.15
+    # Of the Dirichlet law around the source's digit fractions; small for writers who differ much
     digit_concentration: float = 50.0
 
     def __post_init__(self) -> None:
@@ -86,15 +59,7 @@ class StylePopulation:
         )
 
     def draw(self, rng: np.random.Generator, digit_shares: NDArray[np.float64]) -> WriterStyle:
-        """Draw one writer.
-
-        Parameters
-        ----------
-        rng : Generator
-            Simulation randomness; it protects nobody.
-        digit_shares : array [k]
-            Positive, the mean of the digit mix.
-        """
+        """Draw one writer."""
         right, down, thickness, slant = rng.standard_normal(4)
         return WriterStyle(
             right=self.shift_spread * right,
@@ -108,22 +73,7 @@ class StylePopulation:
 def restyle(
     images: NDArray[np.uint8], style: WriterStyle, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Redraw images in a writer's style.
-
-    Parameters
-    ----------
-    images : array [n, side, side]
-        Bright ink on a background of 0.
-    style : WriterStyle
-        Its digit mix plays no part here.
-    rng : Generator
-        For the rounding.
-
-    Returns
-    -------
-    NDArray[np.uint8]
-        [n, side, side]; every pixel value occurs in the image it came from, or is 0.
-    """
+    """Redraw images in a writer's style."""
     side = images.shape[1]
     growth = np.floor(style.thickness * side + rng.random(len(images))).astype(np.int64)
     return _place(_thicken(images, np.clip(growth, -side, side)), style, rng)

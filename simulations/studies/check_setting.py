@@ -34,41 +34,20 @@ Noise = Literal["trusted", "gaussian", "aggregator", "distributed", "client leve
 
 @dataclass(frozen=True)
 class Setting:
-    """What drifts, by how much, who is asked, and with how much noise.
+    """What drifts, by how much, who is asked, and with how much noise."""
 
-    Parameters
-    ----------
-    symbols : int
-        Of a power law; of a table if `levels` is given; not used of writers.
-    drift : str
-        A function of `drifts`; "column 0", …, "pair"; "one group", of clients who tilt far;
-        "digit mix" or "other hand", of writers.
-    nats : float
-        D_θ of the population.
-    clients, records : int
-        Of a check, and of a client.
-    epsilon : float
-        Of a check.
-    levels : int
-        Of each column of a table; 0 for one column.
-    alike : float or None
-        See `Clients`.
-    noise : {"trusted", "gaussian", "aggregator", "distributed", "client level"}
-        Who adds it, and whom it hides.
-    adjacency : Adjacency
-        Neighbouring relation.
-    """
-
-    symbols: int
+    symbols: int  # Of a power law; of a table if `levels` is given; not used of writers
+    # A function of `drifts`; "column 0", …, "pair"; "one group", of clients who tilt far; "digit
+    # mix" or "other hand", of writers
     drift: str
-    nats: float
-    clients: int
+    nats: float  # D_θ of the population
+    clients: int  # Of a check, and of a client
     records: int
-    epsilon: float = 1.0
-    levels: int = 0
-    alike: float | None = None
-    noise: Noise = "trusted"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    epsilon: float = 1.0  # Of a check
+    levels: int = 0  # Of each column of a table; 0 for one column
+    alike: float | None = None  # See `Clients`
+    noise: Noise = "trusted"  # Who adds it, and whom it hides
+    adjacency: Adjacency = Adjacency.REPLACE_ONE  # Neighbouring relation
 
     @property
     def name(self) -> str:

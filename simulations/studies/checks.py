@@ -36,46 +36,22 @@ this part of the one without noise, by fewer degrees of freedom, and most need n
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """What a check published: counts of one half, and the other's sums of scores.
+    """What a check published: counts of one half, and the other's sums of scores."""
 
-    Parameters
-    ----------
-    first : NoisyCounts
-        Of the cells.
-    witness : Witness
-        Learnt from them.
-    sums : ClientSums
-        Of its scores.
-    """
-
-    first: NoisyCounts
-    witness: Witness
-    sums: ClientSums
+    first: NoisyCounts  # Of the cells
+    witness: Witness  # Learnt from them
+    sums: ClientSums  # Of its scores
 
 
 @dataclass(frozen=True, eq=False)
 class Checks:
-    """How a federation is checked.
+    """How a federation is checked."""
 
-    Parameters
-    ----------
-    reference : Reference
-        Π.
-    trust : Trust
-        Who adds the noise.
-    threshold : float
-        Nats of D_θ that are tolerated.
-    most_records : int
-        That a client counts.
-    cells : int
-        Budget of the partition.
-    """
-
-    reference: Reference
-    trust: Trust
-    threshold: float
-    most_records: int
-    cells: int = 1000
+    reference: Reference  # Π
+    trust: Trust  # Who adds the noise
+    threshold: float  # Nats of D_θ that are tolerated
+    most_records: int  # That a client counts
+    cells: int = 1000  # Budget of the partition
 
     def plan(self, rng: np.random.Generator) -> QueryPlan:
         """Draw a check's cells."""

@@ -35,13 +35,7 @@ def computed(
     chosen: argparse.Namespace,
     console: Console,
 ) -> Kept:
-    """Do what is missing of a study, and return its results; leave with a reason if that fails.
-
-    Parameters
-    ----------
-    chosen : argparse.Namespace
-        As `parser_of` reads it.
-    """
+    """Do what is missing of a study, and return its results; leave with a reason if that fails."""
     try:
         kept = Kept(chosen.out / "results")
         with kept.held():

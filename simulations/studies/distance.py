@@ -25,25 +25,14 @@ SYMBOLS, LEVEL, POWER = 1_000, 0.05, 0.8
 
 @dataclass(frozen=True)
 class Bar:
-    """What is to be reached in one size of cohort, and what other tests reach there.
+    """What is to be reached in one size of cohort, and what other tests reach there."""
 
-    Parameters
-    ----------
-    clients, records : int
-        Of a check, and of a client.
-    nats : tuple[float, ...]
-        Divergences that are tried, ascending.
-    most : float
-        Nats that are to be found with power `POWER`.
-    groups, chi_square, likelihood : float
-        Nats that ten groups found, that the noised χ² finds (valid for independent records only)
-        and the likelihood ratio if the alternative is known.
-    """
-
-    clients: int
+    clients: int  # Of a check, and of a client
     records: int
-    nats: tuple[float, ...]
-    most: float
+    nats: tuple[float, ...]  # Divergences that are tried, ascending
+    most: float  # Nats that are to be found with power `POWER`
+    # Nats that ten groups found, that the noised χ² finds (valid for independent records only) and
+    # the likelihood ratio if the alternative is known
     groups: float
     chi_square: float
     likelihood: float

@@ -100,13 +100,7 @@ def pair(pi: Floats, levels: int, rng: np.random.Generator) -> Family:
 
 
 def amount_at(family: Family, pi: Floats, nats: float, theta: float = THETA) -> float:
-    """Amount of a family at this D_θ.
-
-    Raises
-    ------
-    ValueError
-        If the family does not go so far.
-    """
+    """Amount of a family at this D_θ."""
     padded = np.append(pi, 0.0)
 
     def excess(amount: float) -> float:

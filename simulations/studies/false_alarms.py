@@ -34,17 +34,10 @@ _SURE = 0.95
 
 @dataclass(frozen=True)
 class Lived:
-    """Years of one world, which share their first halves.
+    """Years of one world, which share their first halves."""
 
-    Parameters
-    ----------
-    world : str
-        Its name.
-    by_evidence, at_once : tuple[int | None, ...]
-        First day with an alarm by evidence, and by one check alone, of each year.
-    """
-
-    world: str
+    world: str  # Its name
+    # First day with an alarm by evidence, and by one check alone, of each year
     by_evidence: tuple[int | None, ...]
     at_once: tuple[int | None, ...]
 

@@ -76,21 +76,12 @@ class Pareto:
 
 @dataclass(frozen=True, eq=False)
 class Clients:
-    """Clients around one law, with new records at each check.
+    """Clients around one law, with new records at each check."""
 
-    Parameters
-    ----------
-    symbols : Floats
-        P over the symbols.
-    sizes : Sizes
-        How many records they have, whatever these are.
-    alike : float or None
-        Concentration of the Dirichlet law that each client's own law is drawn from: 0 if each has
-        one symbol only; None if all records are independent.
-    """
-
-    symbols: Floats
-    sizes: Sizes
+    symbols: Floats  # P over the symbols
+    sizes: Sizes  # How many records they have, whatever these are
+    # Concentration of the Dirichlet law that each client's own law is drawn from: 0 if each has one
+    # symbol only; None if all records are independent
     alike: float | None = None
 
     def law(self, most_records: int) -> Floats:
@@ -124,17 +115,11 @@ class Clients:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Groups of clients, each with a law of its own.
+    """Groups of clients, each with a law of its own."""
 
-    Parameters
-    ----------
-    parts : tuple[tuple[float, Clients], ...]
-        Fraction of the clients that is in each group, and the group.
-    exact : bool
-        Whether each cohort has exactly these fractions, as one of few clients who are all asked.
-    """
-
+    # Fraction of the clients that is in each group, and the group
     parts: tuple[tuple[float, Clients], ...]
+    # Whether each cohort has exactly these fractions, as one of few clients who are all asked
     exact: bool = False
 
     def law(self, most_records: int) -> Floats:
@@ -168,27 +153,13 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Static:
-    """Clients who bring the same records to every check; cohorts are drawn or rotate.
+    """Clients who bring the same records to every check; cohorts are drawn or rotate."""
 
-    Parameters
-    ----------
-    symbols : Integers
-        Of all records, one client's after the other's.
-    sizes : Integers
-        Shape [clients].
-    domain_size : int
-        Number of symbols.
-    rotates : bool
-        Whether everybody is asked once before anybody is asked again.
-    first : NDArray[np.bool_] or None
-        See `Records`.
-    """
-
-    symbols: Integers
-    sizes: Integers
-    domain_size: int
-    rotates: bool = False
-    first: NDArray[np.bool_] | None = None
+    symbols: Integers  # Of all records, one client's after the other's
+    sizes: Integers  # Shape [clients]
+    domain_size: int  # Number of symbols
+    rotates: bool = False  # Whether everybody is asked once before anybody is asked again
+    first: NDArray[np.bool_] | None = None  # See `Records`
     _queue: list[int] = field(default_factory=list, repr=False)
 
     @classmethod
@@ -238,21 +209,11 @@ class Static:
 
 @dataclass(frozen=True, eq=False)
 class Silos:
-    """The same few clients at each check, each with a law of its own, and new records.
+    """The same few clients at each check, each with a law of its own, and new records."""
 
-    Parameters
-    ----------
-    laws : Floats
-        Shape [clients, symbols].
-    records : int
-        Of a client.
-    pad : int
-        Symbols that none of them has, such as 'other', after the others.
-    """
-
-    laws: Floats
-    records: int
-    pad: int = 0
+    laws: Floats  # Shape [clients, symbols]
+    records: int  # Of a client
+    pad: int = 0  # Symbols that none of them has, such as 'other', after the others
 
     def law(self, most_records: int) -> Floats:
         """P over the symbols, of these very clients."""

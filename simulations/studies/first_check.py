@@ -91,18 +91,10 @@ at hand."""
 
 @dataclass(frozen=True)
 class Found:
-    """Fractions of checks that found a drift.
+    """Fractions of checks that found a drift."""
 
-    Parameters
-    ----------
-    setting : Setting
-        Where.
-    power, error : float
-        In [0, 1], and its standard error.
-    """
-
-    setting: Setting
-    power: float
+    setting: Setting  # Where
+    power: float  # In [0, 1], and its standard error
     error: float
 
 

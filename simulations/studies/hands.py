@@ -19,18 +19,10 @@ OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
 
 @dataclass(frozen=True, eq=False)
 class Hands:
-    """What each of many writers may write: a pool of symbols for each.
+    """What each of many writers may write: a pool of symbols for each."""
 
-    Parameters
-    ----------
-    symbols : Integers
-        All pools, one after the other.
-    start, size : Integers
-        Of each writer's pool, shape [writers].
-    """
-
-    symbols: Integers
-    start: Integers
+    symbols: Integers  # All pools, one after the other
+    start: Integers  # Of each writer's pool, shape [writers]
     size: Integers
 
     @classmethod
@@ -75,25 +67,13 @@ class Hands:
 
 @dataclass(frozen=True, eq=False)
 class Writers:
-    """A federation of writers, with new records at each check; part of them may have drifted.
+    """A federation of writers, with new records at each check; part of them may have drifted."""
 
-    Parameters
-    ----------
-    usual, drifted : Hands
-        What the same writers write usually, and drifted.
-    part : float
-        Of each client's records that is drifted, in [0, 1].
-    records : int
-        Of a client.
-    domain_size : int
-        Number of symbols.
-    """
-
-    usual: Hands
+    usual: Hands  # What the same writers write usually, and drifted
     drifted: Hands
-    part: float
-    records: int
-    domain_size: int
+    part: float  # Of each client's records that is drifted, in [0, 1]
+    records: int  # Of a client
+    domain_size: int  # Number of symbols
 
     def law(self, most_records: int) -> Floats:
         """P over the symbols."""

@@ -29,30 +29,14 @@ _OTHER_WRITERS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class StudyDomain:
-    """A domain with its truth.
+    """A domain with its truth."""
 
-    Parameters
-    ----------
-    name : str
-        For tables.
-    base : FiniteBase
-        Q0 on n cells.
-    truth : Floats
-        P on the cells, shape [n].
-    records : NDArray[np.int64]
-        Private data, as cells, shape [m].
-    base_nll : float
-        ``-E_P ln q0(x)`` in nats, q0 the base's density at the point itself.
-    base_density : Floats
-        q0 at each cell's middle, shape [n].
-    """
-
-    name: str
-    base: FiniteBase
-    truth: Floats
-    records: NDArray[np.int64]
-    base_nll: float
-    base_density: Floats
+    name: str  # For tables
+    base: FiniteBase  # Q0 on n cells
+    truth: Floats  # P on the cells, shape [n]
+    records: NDArray[np.int64]  # Private data, as cells, shape [m]
+    base_nll: float  # ``-E_P ln q0(x)`` in nats, q0 the base's density at the point itself
+    base_density: Floats  # q0 at each cell's middle, shape [n]
 
     def kl(self, density: Floats) -> float:
         """``KL(P || Q)`` on the cells, in nats."""

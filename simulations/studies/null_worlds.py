@@ -47,31 +47,17 @@ _WRITERS, _POOL = range(2_000), 100
 
 @dataclass(frozen=True)
 class World:
-    """One null world.
+    """One null world."""
 
-    Parameters
-    ----------
-    name : str
-        Its trap.
-    make : Callable[[np.random.Generator], Federation]
-        Builds the federation of a year.
-    clients, most_records : int
-        Of a check, and that a client counts.
-    trust : Trust
-        Who adds the noise.
-    nats : float
-        D_θ: 0 or the threshold.
-    same : bool
-        Whether the same clients with the same records are asked in each check: a year then shares
-        nothing with another one.
-    """
-
-    name: str
-    make: Callable[[np.random.Generator], Federation]
-    clients: int = 200
+    name: str  # Its trap
+    make: Callable[[np.random.Generator], Federation]  # Builds the federation of a year
+    clients: int = 200  # Of a check, and that a client counts
     most_records: int = 20
+    # Who adds the noise
     trust: Trust = Trusted(1.0)  # noqa: RUF009  (frozen)
-    nats: float = THRESHOLD
+    nats: float = THRESHOLD  # D_θ: 0 or the threshold
+    # Whether the same clients with the same records are asked in each check: a year then shares
+    # nothing with another one
     same: bool = False
 
     @property

@@ -81,29 +81,14 @@ class Along(Drifting):
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One line of the table.
+    """One line of the table."""
 
-    Parameters
-    ----------
-    name : str
-        What is special about it.
-    reference : Reference
-        Π.
-    setting : Setting
-        How to check; ``design_effect`` follows from `correlation`.
-    drift : Path
-        Where the population goes.
-    correlation : float
-        ρ of a client's records, in [0, 1).
-    hands : tuple[Hands, Hands] or None
-        Writers as they are, and drifted; None for clients around the population's law.
-    """
-
-    name: str
-    reference: Reference
-    setting: Setting
-    drift: Drifting
-    correlation: float = 0.0
+    name: str  # What is special about it
+    reference: Reference  # Π
+    setting: Setting  # How to check; ``design_effect`` follows from `correlation`
+    drift: Drifting  # Where the population goes
+    correlation: float = 0.0  # ρ of a client's records, in [0, 1)
+    # Writers as they are, and drifted; None for clients around the population's law
     hands: tuple[Hands, Hands] | None = None
 
     @cached_property

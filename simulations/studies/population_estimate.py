@@ -56,21 +56,11 @@ _VIRTUAL_WRITERS, _VIRTUAL_RECORDS = 700, 80
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Digits of many writers: half of them in the past, half of them now.
+    """Digits of many writers: half of them in the past, half of them now."""
 
-    Parameters
-    ----------
-    domain : Domain
-        Of patterns.
-    past : Integers
-        Records of each symbol, by digit, shape [10, size].
-    now : list[Hands]
-        What the other writers write, by digit.
-    """
-
-    domain: Domain
-    past: Integers
-    now: list[Hands]
+    domain: Domain  # Of patterns
+    past: Integers  # Records of each symbol, by digit, shape [10, size]
+    now: list[Hands]  # What the other writers write, by digit
 
     @classmethod
     def of(cls, data: Handwriting, split: int) -> World:

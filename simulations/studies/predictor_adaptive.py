@@ -60,13 +60,7 @@ class Asked:
         return len(self._held)
 
     def hold(self, query: Query) -> None:
-        """Compare all labels' laws of the symbol, in integers.
-
-        Raises
-        ------
-        AssertionError
-            If one symbol is more than ``e**epsilon`` times as likely from one label as another.
-        """
+        """Compare all labels' laws of the symbol, in integers."""
         if query in self._held:
             return
         self._held.add(query)

@@ -170,18 +170,10 @@ def draw(cumulative: Floats, count: int, rng: np.random.Generator) -> Integers:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Divergences of a learner's predictions from the truth, over time.
+    """Divergences of a learner's predictions from the truth, over time."""
 
-    Parameters
-    ----------
-    times : Integers
-        Ascending from 1: the prediction for report t has seen t - 1 reports.
-    kl, tv : Floats
-        At those times.
-    """
-
-    times: Integers
-    kl: Floats
+    times: Integers  # Ascending from 1: the prediction for report t has seen t - 1 reports
+    kl: Floats  # At those times
     tv: Floats
 
     def risk(self, horizon: int) -> float:
@@ -198,15 +190,7 @@ class Trajectory:
 
 
 def run(learner: Learner, law: Floats, horizon: int, *, every: int = 0) -> Trajectory:
-    """Let a learner predict, and learn from, `horizon` reports in turn.
-
-    Parameters
-    ----------
-    law : Floats
-        The truth.
-    every : int
-        Predict once in so many reports; 0 for before each report.
-    """
+    """Let a learner predict, and learn from, `horizon` reports in turn."""
     times = np.unique(np.rint(np.geomspace(1, horizon, _POINTS))).astype(np.int64)
     if every:
         times = np.arange(1, horizon + 1, every)

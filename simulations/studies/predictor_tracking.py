@@ -70,34 +70,20 @@ def scenarios(symbols: Symbols, digits: Symbols, amount: float) -> Hypotheses:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run.
-
-    Parameters
-    ----------
-    delay : int
-        Rounds after the switch until the new scenario leads; `ROUNDS` if it never does.
-    before, after : bool
-        Whether the true scenario leads when the old one ends, and at the end.
-    """
+    """One run."""
 
     amount: float
     epsilon: float
     share: float
     digit: int
     run: int
-    delay: int
-    before: bool
+    delay: int  # Rounds after the switch until the new scenario leads; `ROUNDS` if it never does
+    before: bool  # Whether the true scenario leads when the old one ends, and at the end
     after: bool
 
 
 class Clients:
-    """Who answers: patterns of writers that no hypothesis has seen.
-
-    Parameters
-    ----------
-    writers : int
-        How many write; each client in a round is one draw from all that they wrote.
-    """
+    """Who answers: patterns of writers that no hypothesis has seen."""
 
     def __init__(self, writers: int) -> None:
         self.symbols, digits = written(0, writers)

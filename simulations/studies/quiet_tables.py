@@ -46,24 +46,13 @@ _TOGETHER = 20
 
 @dataclass(frozen=True, eq=False)
 class January:
-    """The aircraft of January, and what they did.
+    """The aircraft of January, and what they did."""
 
-    Parameters
-    ----------
-    names : tuple[str, ...]
-        Of the columns.
-    references : tuple[Reference, ...]
-        January's law in each column.
-    symbols : Integers
-        Of each flight within each column, shape [flights, columns], one aircraft's after another's.
-    sizes : Integers
-        Flights of each aircraft, >= 1.
-    """
-
-    names: tuple[str, ...]
-    references: tuple[Reference, ...]
+    names: tuple[str, ...]  # Of the columns
+    references: tuple[Reference, ...]  # January's law in each column
+    # Of each flight within each column, shape [flights, columns], one aircraft's after another's
     symbols: Integers
-    sizes: Integers
+    sizes: Integers  # Flights of each aircraft, >= 1
 
     @classmethod
     @lru_cache(maxsize=1)

@@ -14,21 +14,12 @@ Scores = NDArray[np.int64] | NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Cells of a cohort's records, one client's after the other's.
+    """Cells of a cohort's records, one client's after the other's."""
 
-    Parameters
-    ----------
-    cells : Integers
-        Shape [records].
-    sizes : Integers
-        Shape [clients]: how many each client has.
-    first : NDArray[np.bool_] or None
-        Which half each record falls into wherever records are split, shape [records]: a salted
-        hash puts a record that stays into the same half again. None for new records.
-    """
-
-    cells: Integers
-    sizes: Integers
+    cells: Integers  # Shape [records]
+    sizes: Integers  # Shape [clients]: how many each client has
+    # Which half each record falls into wherever records are split, shape [records]: a salted hash
+    # puts a record that stays into the same half again. None for new records.
     first: NDArray[np.bool_] | None = None
 
     @cached_property

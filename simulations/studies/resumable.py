@@ -59,13 +59,7 @@ def seed_of(configuration: Configuration, what: str) -> int:
 
 
 class Kept:
-    """Results in a folder, one file a configuration.
-
-    Parameters
-    ----------
-    folder : Path
-        Made if it is missing.
-    """
+    """Results in a folder, one file a configuration."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,13 +67,7 @@ class Kept:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other runs out of the folder; the lock ends with the process, however it ends.
-
-        Raises
-        ------
-        ValueError
-            If another run holds it.
-        """
+        """Keep other runs out of the folder; the lock ends with the process, however it ends."""
         with (self._folder / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,13 +90,7 @@ class Kept:
         return found if _finite(found) else None
 
     def save(self, configuration: Configuration, result: Arrays) -> None:
-        """Keep a result: the whole file or none of it.
-
-        Raises
-        ------
-        ValueError
-            If a number is not finite.
-        """
+        """Keep a result: the whole file or none of it."""
         if not _finite(result):
             raise ValueError(f"a result is not finite; the task was {_text(configuration)}")
         path = self._path(configuration)
@@ -133,25 +115,7 @@ def complete(
     address: str | None = None,
     console: Console,
 ) -> None:
-    """Do the tasks whose result is not kept yet, and keep each as it comes.
-
-    Parameters
-    ----------
-    work : Work
-        A function of a module that every worker can import.
-    shared : Any
-        What all tasks read; sent to the workers once.
-    tasks : Sequence[Configuration]
-        Those that take longest should come first.
-    kept : Kept
-        Where results go; this process alone writes.
-    workers : int
-        Ray workers on this machine; 0 does all in this process, without Ray.
-    address : str, optional
-        Of a Ray cluster that is there already, such as ``"auto"``.
-    console : Console
-        For progress.
-    """
+    """Do the tasks whose result is not kept yet, and keep each as it comes."""
     missing = [task for task in tasks if kept.load(task) is None]
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

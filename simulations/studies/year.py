@@ -63,18 +63,11 @@ def world() -> World:
 
 @dataclass
 class Memory:
-    """What a monitor remembers between checks.
+    """What a monitor remembers between checks."""
 
-    Parameters
-    ----------
-    detector : EDetector
-        Evidence.
-    recent : RecentChecks
-        What the last checks published.
-    """
-
+    # Evidence
     detector: EDetector = field(default_factory=lambda: EDetector(ALARM.detector.rate, DAYS))
-    recent: RecentChecks = field(default_factory=RecentChecks)
+    recent: RecentChecks = field(default_factory=RecentChecks)  # What the last checks published
 
     def copy(self) -> Memory:
         """Return another one that has seen the same."""
@@ -89,25 +82,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Days:
-    """What a stretch of daily checks came to.
+    """What a stretch of daily checks came to."""
 
-    Parameters
-    ----------
-    scenario : str
-        What the people did.
-    year : int
-        Seeds it.
-    by_evidence, at_once : int or None
-        First day with an alarm by evidence over checks, and by one check alone.
-    path : tuple[float, ...]
-        Evidence after each day, in units of the alarm.
-    """
-
-    scenario: str
-    year: int
+    scenario: str  # What the people did
+    year: int  # Seeds it
+    # First day with an alarm by evidence over checks, and by one check alone
     by_evidence: int | None
     at_once: int | None
-    path: tuple[float, ...]
+    path: tuple[float, ...]  # Evidence after each day, in units of the alarm
 
     @property
     def alarm(self) -> int | None:

@@ -20,21 +20,11 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class Price:
-    """What a year cost the person who was asked most.
+    """What a year cost the person who was asked most."""
 
-    Parameters
-    ----------
-    asked : int
-        How often that was.
-    ledger : float
-        Largest epsilon that the ledger showed on any day, in nats.
-    dp_accounting : float
-        The same, of so many discrete Laplace releases, by dp-accounting alone.
-    """
-
-    asked: int
-    ledger: float
-    dp_accounting: float
+    asked: int  # How often that was
+    ledger: float  # Largest epsilon that the ledger showed on any day, in nats
+    dp_accounting: float  # The same, of so many discrete Laplace releases, by dp-accounting alone
 
 
 def price_of(
@@ -49,19 +39,6 @@ def price_of(
     """Reserve and settle a check a day, of whoever was asked longest ago, half and half.
 
     A day that the budget does not cover raises BudgetExhausted.
-
-    Parameters
-    ----------
-    event : PrivacyEvent
-        Discrete Laplace noise of each half's release, replace-one: one record moves two counts.
-    budget : Budget
-        With ``composition="pld"``.
-    people, cohort : int
-        There are, and are asked a day.
-    days : Iterable[int]
-        On which there is a check.
-    file : Path
-        The ledger's, which must not exist.
     """
     ledger = Ledger(f"sqlite:///{file}")
     ledger.set_budget(budget, now=0)

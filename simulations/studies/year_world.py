@@ -28,13 +28,7 @@ _DRAWS = 50
 
 
 class World:
-    """Everything that is the same in all years.
-
-    Parameters
-    ----------
-    threshold : float
-        Nats of D_θ that are tolerated.
-    """
+    """Everything that is the same in all years."""
 
     def __init__(self, threshold: float) -> None:
         self._usual = Hands.virtual(range(PEOPLE), _WRITTEN)

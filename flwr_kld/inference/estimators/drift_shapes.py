@@ -44,36 +44,18 @@ _FARTHEST = 6.0
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """Some shapes, each a row of arrays of shape [H].
+    """Some shapes, each a row of arrays of shape [H]."""
 
-    Parameters
-    ----------
-    chance : Floats
-        A priori, summing to 1.
-    trended : NDArray[np.bool_]
-        Whether the mean of r follows the trend; otherwise it is one level for all.
-    spread : Floats
-        Deviation of ln r where the reference has most of its mass.
-    growth : Floats
-        How this deviation grows as Π falls: a power of 1 / Π.
-    part : Floats
-        Part of each symbol's records that moved.
-    fallen : Floats
-        Fraction of the symbols that fell.
-    place, width : Floats
-        ln of the fraction to which they fell, and its deviation; -inf: vanished.
-    tail : Floats
-        If not NaN, half of those vanished that are more frequent than the rarest by e^tail.
-    """
-
-    chance: Floats
+    chance: Floats  # A priori, summing to 1
+    # Whether the mean of r follows the trend; otherwise it is one level for all
     trended: NDArray[np.bool_]
-    spread: Floats
-    growth: Floats
-    part: Floats
-    fallen: Floats
-    place: Floats
+    spread: Floats  # Deviation of ln r where the reference has most of its mass
+    growth: Floats  # How this deviation grows as Π falls: a power of 1 / Π
+    part: Floats  # Part of each symbol's records that moved
+    fallen: Floats  # Fraction of the symbols that fell
+    place: Floats  # ln of the fraction to which they fell, and its deviation; -inf: vanished
     width: Floats
+    # If not NaN, half of those vanished that are more frequent than the rarest by e^tail
     tail: Floats
 
     def __len__(self) -> int:
@@ -120,11 +102,6 @@ class ShapeLaws:
     """The laws of u that all shapes stand for, at different masses of Π.
 
     u is ln r less the trend, or less the level for a shape whose mean does not follow the trend.
-
-    Parameters
-    ----------
-    log_expected, share : Floats
-        ln of N Π of a symbol at each of these places, and the place's fraction of Π, shape [P].
     """
 
     def __init__(self, log_expected: Floats, share: Floats) -> None:

@@ -33,23 +33,13 @@ _ENOUGH = 0.01
 
 @dataclass(frozen=True, eq=False)
 class RatioLaw:
-    """A law of u.
+    """A law of u."""
 
-    Parameters
-    ----------
-    weights : Floats
-        In each place of like mass of Π, shape [A, U], each row summing to 1.
-    trended : bool
-        Whether the mean of r follows the trend.
-    evidence : float
-        ln of the likelihood of all cells, coefficients integrated out, and of the law a priori.
-    covariance : Floats or None
-        Of the coefficients of f, shape [R, R]; None for a law without any.
-    """
-
-    weights: Floats
-    trended: bool
+    weights: Floats  # In each place of like mass of Π, shape [A, U], each row summing to 1
+    trended: bool  # Whether the mean of r follows the trend
+    # ln of the likelihood of all cells, coefficients integrated out, and of the law a priori
     evidence: float
+    # Of the coefficients of f, shape [R, R]; None for a law without any
     covariance: Floats | None = None
 
 
@@ -74,19 +64,8 @@ def bell(centre: float | Floats, spread: float | Floats) -> Floats:
 
 
 def freed(base: RatioLaw, rows: Floats, size: Floats, place_of: NDArray[np.int64]) -> RatioLaw:
-    """Fit f about a base, by Fisher scoring.
-
-    Parameters
-    ----------
-    base : RatioLaw
-        Law without coefficients.
-    rows : Floats
-        Likelihood of each group under each u, shape [G, U], > 0.
-    size : Floats
-        Cells in each group, shape [G].
-    place_of : NDArray[np.int64]
-        Place of each group, shape [G].
-    """
+    """Fit f about a base, by Fisher scoring."""
+    # Shapes: rows [G, U], size [G], place_of [G].
     along = directions()
     at, law, damping = np.zeros(RANK), base.weights, 1e-3
     mixed, slopes = _likelihoods(rows, law, place_of)

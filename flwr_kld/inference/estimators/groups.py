@@ -20,32 +20,15 @@ _FIELD = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Cells grouped by (mass bin, noisy count), ordered by bin.
+    """Cells grouped by (mass bin, noisy count), ordered by bin."""
 
-    Parameters
-    ----------
-    of : NDArray[np.int64]
-        Shape [cells], in 0..G-1: each cell's group.
-    size : Floats
-        Shape [G], cells in the group.
-    value : Floats
-        Shape [G], mean noisy count, in records.
-    sharp : NDArray[np.bool_]
-        Shape [G]: the count stands far above the noise.
-    bin_of : NDArray[np.int64]
-        Shape [G], ascending, in 0..B-1.
-    log_expected : Floats
-        Shape [B], ln of the records that Π expects in a cell of the bin.
-    step : int
-        Noisy counts that share a group unless sharp: those that round to one multiple of it.
-    """
-
-    of: NDArray[np.int64]
-    size: Floats
-    value: Floats
-    sharp: NDArray[np.bool_]
-    bin_of: NDArray[np.int64]
-    log_expected: Floats
+    of: NDArray[np.int64]  # Shape [cells], in 0..G-1: each cell's group
+    size: Floats  # Shape [G], cells in the group
+    value: Floats  # Shape [G], mean noisy count, in records
+    sharp: NDArray[np.bool_]  # Shape [G]: the count stands far above the noise
+    bin_of: NDArray[np.int64]  # Shape [G], ascending, in 0..B-1
+    log_expected: Floats  # Shape [B], ln of the records that Π expects in a cell of the bin
+    # Noisy counts that share a group unless sharp: those that round to one multiple of it
     step: int = 1
 
     @property
@@ -55,17 +38,8 @@ class Groups:
 
 
 def group_cells(values: NDArray[np.int64], expected: Floats, deviation: float) -> Groups:
-    """Group cells so that the likelihood is computed once for each group.
-
-    Parameters
-    ----------
-    values : NDArray[np.int64]
-        Noisy counts, shape [cells].
-    expected : Floats
-        N Π of each cell, shape [cells], in records, > 0.
-    deviation : float
-        Of the noise, in records.
-    """
+    """Group cells so that the likelihood is computed once for each group."""
+    # Shapes: values [cells], expected [cells].
     y = values.astype(np.float64)
     log_expected = np.log(expected)
     low = log_expected.min()

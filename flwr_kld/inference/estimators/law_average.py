@@ -38,37 +38,19 @@ _ANY_LEVEL, _LEVELS = 0.02, 5.0
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What laws are held against.
+    """What laws are held against."""
 
-    Parameters
-    ----------
-    rows : tuple[Floats, Floats]
-        Likelihood of each group of cells under each u, shape [G, U], > 0: of u about the level, and
-        about the trend.
-    groups : Groups
-        G groups of cells.
-    place_of : NDArray[np.int64]
-        Shape [G], ascending, in 0..A-1: places of like mass of Π, each with one law.
-    rest : Counted
-        J noisy counts of many symbols together.
-    rest_log_mean : Floats
-        The trend there, shape [J].
-    trend_evidence : float
-        What a trend costs, in nats.
-    noise : float
-        Variance of the noise in each of them.
-    level, level_variance : float
-        ln of the mean of r over all these symbols, and what is not known of it.
-    """
-
+    # Likelihood of each group of cells under each u, shape [G, U], > 0: of u about the level, and
+    # about the trend
     rows: tuple[Floats, Floats]
-    groups: Groups
+    groups: Groups  # G groups of cells
+    # Shape [G], ascending, in 0..A-1: places of like mass of Π, each with one law
     place_of: NDArray[np.int64]
-    rest: Counted
-    rest_log_mean: Floats
-    trend_evidence: float
-    noise: float
-    level: float
+    rest: Counted  # J noisy counts of many symbols together
+    rest_log_mean: Floats  # The trend there, shape [J]
+    trend_evidence: float  # What a trend costs, in nats
+    noise: float  # Variance of the noise in each of them
+    level: float  # ln of the mean of r over all these symbols, and what is not known of it
     level_variance: float
 
     @property
@@ -88,15 +70,7 @@ class Seen:
 
 
 def likely_laws(seen: Seen, design_effect: float) -> tuple[list[RatioLaw], float]:
-    """Find the laws that the counts allow.
-
-    Returns
-    -------
-    list[RatioLaw]
-        The most likely ones.
-    float
-        The power of their evidence in the average.
-    """
+    """Find the laws that the counts allow."""
     power = CAUTION / design_effect
     shapes, laws, places = all_shapes(), seen.laws(), seen.places
     about = np.where(shapes.trended[:, None], seen.rest_log_mean, seen.level)

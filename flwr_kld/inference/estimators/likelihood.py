@@ -38,19 +38,7 @@ def _log_pmf(h: Floats, mean: Floats, shape: float) -> Floats:
 
 
 class Likelihood:
-    """Noisy counts of all groups against all components; tables are built once.
-
-    Parameters
-    ----------
-    groups : Groups
-        G groups in B bins.
-    noise : NoiseTable
-        Law of the noise.
-    theta : float
-        θ of the score.
-    spacing : float
-        Of the components' ln r.
-    """
+    """Noisy counts of all groups against all components; tables are built once."""
 
     def __init__(
         self, groups: Groups, noise: NoiseTable, theta: float, spacing: float = SPACING
@@ -106,13 +94,8 @@ class Likelihood:
         return rows
 
     def counts(self, prior: Floats, tilt: float) -> tuple[Floats, Floats]:
-        """Posterior mean and variance of the count of each group, 2 x [G].
-
-        Parameters
-        ----------
-        prior : Floats
-            Weight of the components in each bin, shape [B, U + 1].
-        """
+        """Posterior mean and variance of the count of each group, 2 x [G]."""
+        # Shapes: prior [B, U + 1].
         h, at = self._counts, self._blurred
         sums = self._posterior(prior, tilt) @ np.stack([np.ones_like(h), h, h * h], axis=1)
         mean, square = sums[:, 1:].T / sums[:, 0]

@@ -30,11 +30,6 @@ def base_law(
 
     The evidence is the counts' likelihood and that of their known total; where the counts tell
     little (small ε), the total still separates no drift from much drift.
-
-    Parameters
-    ----------
-    total, total_variance : float
-        Records in all these cells together, and the variance of what is known of it.
     """
     expected = np.exp(groups.log_expected)[groups.bin_of]
     sum_expected = float(groups.size @ expected)
@@ -66,18 +61,10 @@ def _centre(grid: Floats, deviation: float, log_mean: float, unseen: float) -> f
 
 @dataclass(eq=False)
 class Mixture:
-    """Weights of the components in each mass bin.
+    """Weights of the components in each mass bin."""
 
-    Parameters
-    ----------
-    groups : Groups
-        G groups in B bins.
-    base : Floats
-        The law that bins without evidence keep, shape [U + 1].
-    """
-
-    groups: Groups
-    base: Floats
+    groups: Groups  # G groups in B bins
+    base: Floats  # The law that bins without evidence keep, shape [U + 1]
 
     def __post_init__(self) -> None:
         centre = self.groups.log_expected

@@ -18,24 +18,7 @@ probability under 1e-7."""
 
 
 class NoiseWindow:
-    """Counts 0, 1, … in blocks, and the exact law of the noise between them and noisy values.
-
-    Parameters
-    ----------
-    groups : Groups
-        G groups of cells; those that are not sharp are read through this window.
-    noise : NoiseTable
-        Law of the noise.
-
-    Attributes
-    ----------
-    at : NDArray[np.int64]
-        Shape [blurred]: the groups that are not sharp.
-    counts : Floats
-        Shape [H]: centre of each block of counts, in records.
-    chance : Floats
-        Shape [blurred, H]: P(the noise moves a count in block i to the group's value).
-    """
+    """Counts 0, 1, … in blocks, and the exact law of the noise between them and noisy values."""
 
     def __init__(self, groups: Groups, noise: NoiseTable) -> None:
         self.at = np.flatnonzero(~groups.sharp)

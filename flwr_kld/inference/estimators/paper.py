@@ -29,21 +29,6 @@ def paper(
     ``r = max(y / N, τ) / Π``. The paper's Algorithm 2 prints ``(A + B) / T``, which targets the
     negative divergence. The clip at τ biases the number heavily where counts are small; no θ can
     be asked of it, so its estimand is always θ = 0.
-
-    Parameters
-    ----------
-    theta : float
-        Accepted so that estimators are interchangeable, and ignored: the result says θ = 0.
-    lam : float
-        λ >= 0. Default 0: λ > 0 lowers the number by λ times the fraction of P outside the support
-        of Π, and adds noise.
-    tau : float
-        Clip for noisy probabilities, > 0.
-
-    Raises
-    ------
-    ValueError
-        If lam, tau or theta is out of range.
     """
     theta = check_theta(theta)
     lam, tau = real("lam", lam, least=0), real("tau", tau, above=0)

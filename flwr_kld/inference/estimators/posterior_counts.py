@@ -40,22 +40,7 @@ _LARGEST_TILT = 0.5
 
 
 def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
-    """Estimate D_θ of this cohort by posterior means of its counts' scores.
-
-    Parameters
-    ----------
-    counts : NoisyCounts
-        Noisy counts, the law of their noise, and the plan.
-    theta : float
-        In [0, 1).
-
-    Raises
-    ------
-    ValueError
-        If theta is out of range.
-    EstimateUndefined
-        If theta is 0 while a scored symbol may be unseen.
-    """
+    """Estimate D_θ of this cohort by posterior means of its counts' scores."""
     theta = check_theta(theta)
     plan, variance = counts.plan, counts.noise.variance
     scored = np.flatnonzero(plan.weight > 0)

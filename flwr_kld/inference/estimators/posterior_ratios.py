@@ -44,20 +44,6 @@ def posterior_ratios(
     """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0.
 
     Finite at θ = 0 too, where a ratio below e^-8 of its mean is read as that.
-
-    Parameters
-    ----------
-    counts : NoisyCounts
-        Noisy counts, the law of their noise, and the plan.
-    theta : float
-        In [0, 1).
-    design_effect : float
-        >= 1: N records tell as much as ``N / design_effect`` independent ones.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
     """
     theta = check_theta(theta)
     design_effect = real("design_effect", design_effect, least=1)

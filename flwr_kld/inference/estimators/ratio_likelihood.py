@@ -16,13 +16,8 @@ _IMPOSSIBLE = 1e-290
 
 
 def ratio_likelihood(groups: Groups, noise: NoiseTable, log_mean: Floats) -> Floats:
-    """Likelihood of each group under each ratio of the grid, [G, U], each row scaled to max 1.
-
-    Parameters
-    ----------
-    log_mean : Floats
-        The trend in each mass bin, shape [B].
-    """
+    """Likelihood of each group under each ratio of the grid, [G, U], each row scaled to max 1."""
+    # Shapes: log_mean [B].
     window = NoiseWindow(groups, noise)
     log_count = (groups.log_expected + log_mean)[:, None] + GRID
     mean = np.exp(log_count)
@@ -46,15 +41,7 @@ def ratio_likelihood(groups: Groups, noise: NoiseTable, log_mean: Floats) -> Flo
 
 
 def shifted(rows: Floats, by: Floats) -> Floats:
-    """Read likelihoods on the grid at ``u + by``, between two of its points; r = 0 stays there.
-
-    Parameters
-    ----------
-    rows : Floats
-        Shape [G, U].
-    by : Floats
-        Shape [G].
-    """
+    """Read likelihoods on the grid at ``u + by``, between two of its points; r = 0 stays there."""
     place = np.interp(GRID + by[:, None], GRID, np.arange(len(GRID)))
     place = np.maximum(place, 1.0)
     place[:, 0] = 0.0

@@ -33,24 +33,7 @@ ESTIMATORS: MappingProxyType[str, Estimator] = MappingProxyType(
 def estimate(
     counts: NoisyCounts, *, estimator: str | Estimator = "posterior_counts", theta: float = 0.01
 ) -> Estimate:
-    """Estimate D_θ = KL(Π || (1 - θ) P + θ Π) in nats from noisy counts.
-
-    Parameters
-    ----------
-    counts : NoisyCounts
-        Public counts of one check.
-    estimator : str or Estimator
-        A name in `ESTIMATORS`, or an estimator with options of its own, such as
-        ``functools.partial(paper, lam=0.1)``.
-    theta : float
-        In [0, 1). D_θ is at most ln(1/θ). Default 0.01.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, theta is out of range, D_θ has no finite estimate, or the counts are
-        of a table.
-    """
+    """Estimate D_θ = KL(Π || (1 - θ) P + θ Π) in nats from noisy counts."""
     if counts.plan.reference.columns:
         raise ValueError(
             "a table has a divergence in each column: estimate counts.columns one by one"

@@ -24,22 +24,13 @@ _FEW_TERMS = 14
 
 @dataclass(frozen=True)
 class ErrorSplit:
-    """Standard deviations of an estimate, by cause, in nats.
+    """Standard deviations of an estimate, by cause, in nats."""
 
-    Parameters
-    ----------
-    sampling : float
-        A finite cohort: how far D_θ of these records may lie from that of their population; for an
-        estimate of the population, how far it may be off because the cohort was finite.
-    monte_carlo : float
-        Asking about some symbols only; 0 where every symbol of Π has its own cell.
-    privacy : float
-        The noise added to the counts, given what the cohort's counts are.
-    """
-
+    # A finite cohort: how far D_θ of these records may lie from that of their population; for an
+    # estimate of the population, how far it may be off because the cohort was finite
     sampling: float
-    monte_carlo: float
-    privacy: float
+    monte_carlo: float  # Asking about some symbols only; 0 where every symbol of Π has its own cell
+    privacy: float  # The noise added to the counts, given what the cohort's counts are
 
     @property
     def total(self) -> float:
@@ -49,32 +40,19 @@ class ErrorSplit:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """An estimate of D_θ = KL(Π || (1 - θ) P + θ Π), reference first.
+    """An estimate of D_θ = KL(Π || (1 - θ) P + θ Π), reference first."""
 
-    Parameters
-    ----------
-    value : float
-        The estimate, in nats.
-    theta : float
-        The θ of D_θ.
-    estimator : str
-        Name in `ESTIMATORS`.
-    target : {"cohort", "population"}
-        Whose P the number is about: the records that were counted, or the distribution they were
-        drawn from. They differ where many symbols get no record: the records of an undrifted
-        cohort that is smaller than the domain lie far from Π by themselves.
-    error : ErrorSplit
-        Standard deviations in nats. They leave out the estimator's own bias: alarm on a lower
-        lower bound, never on these.
-    contribution : Floats
-        Shape [cells], in nats, summing to `value`; 0 for cells that are counted but not scored.
-    """
-
-    value: float
-    theta: float
-    estimator: str
+    value: float  # The estimate, in nats
+    theta: float  # The θ of D_θ
+    estimator: str  # Name in `ESTIMATORS`
+    # Whose P the number is about: the records that were counted, or the distribution they were
+    # drawn from. They differ where many symbols get no record: the records of an undrifted cohort
+    # that is smaller than the domain lie far from Π by themselves.
     target: Target
+    # Standard deviations in nats. They leave out the estimator's own bias: alarm on a lower lower
+    # bound, never on these.
     error: ErrorSplit
+    # Shape [cells], in nats, summing to `value`; 0 for cells that are counted but not scored
     contribution: Floats
 
 
@@ -88,16 +66,8 @@ def assemble(
     sampling: float,
     privacy: float,
 ) -> Estimate:
-    """Add scored cells up.
-
-    Parameters
-    ----------
-    mean : Floats
-        Estimated score of each cell, shape [cells], in nats; read only where the plan's weight is
-        positive.
-    sampling, privacy : float
-        Two parts of the error, in nats; the third follows from the plan.
-    """
+    """Add scored cells up."""
+    # Shapes: mean [cells].
     scored = plan.weight > 0
     contribution = np.zeros(plan.cells)
     contribution[scored] = plan.weight[scored] * mean[scored]

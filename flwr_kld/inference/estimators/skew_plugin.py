@@ -27,13 +27,6 @@ def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
 
     Nothing is assumed about the counts, so it is biased wherever they are no larger than the
     noise, upwards if P = Π.
-
-    Raises
-    ------
-    ValueError
-        If theta is out of range.
-    EstimateUndefined
-        If theta is 0 while a scored count is not positive.
     """
     theta = check_theta(theta)
     plan, y = counts.plan, counts.values

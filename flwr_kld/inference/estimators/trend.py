@@ -22,27 +22,13 @@ _MOST = 6.0
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What the trend is fitted to: noisy counts of single symbols, and of many together.
+    """What the trend is fitted to: noisy counts of single symbols, and of many together."""
 
-    Parameters
-    ----------
-    value : Floats
-        Shape [J], in records; the first S are single symbols.
-    expected : Floats
-        Shape [J], N Π, in records, > 0.
-    log_symbol : Floats
-        Shape [J], ln of N Π of a symbol; its mean over Π where there are many.
-    crowding : Floats
-        Shape [J], Σ Π² / (Σ Π)² over the symbols: 1 for one alone.
-    total, total_variance : float
-        What is known of N P over the single symbols together.
-    """
-
-    value: Floats
-    expected: Floats
-    log_symbol: Floats
-    crowding: Floats
-    total: float
+    value: Floats  # Shape [J], in records; the first S are single symbols
+    expected: Floats  # Shape [J], N Π, in records, > 0
+    log_symbol: Floats  # Shape [J], ln of N Π of a symbol; its mean over Π where there are many
+    crowding: Floats  # Shape [J], Σ Π² / (Σ Π)² over the symbols: 1 for one alone
+    total: float  # What is known of N P over the single symbols together
     total_variance: float
 
     def after(self, singles: int) -> Counted:
@@ -58,36 +44,17 @@ class Counted:
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """The fitted trend.
+    """The fitted trend."""
 
-    Parameters
-    ----------
-    log_mean : Floats
-        a of each count, shape [J].
-    design : Floats
-        Slope of a in the coefficients, shape [J, 3].
-    covariance : Floats
-        Of the coefficients, shape [3, 3].
-    evidence : float
-        What slope and curvature cost, in nats (Occam's factor): a trend is a choice among many.
-    """
-
-    log_mean: Floats
-    design: Floats
-    covariance: Floats
+    log_mean: Floats  # a of each count, shape [J]
+    design: Floats  # Slope of a in the coefficients, shape [J, 3]
+    covariance: Floats  # Of the coefficients, shape [3, 3]
+    # What slope and curvature cost, in nats (Occam's factor): a trend is a choice among many
     evidence: float
 
 
 def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
-    """Fit the trend by Fisher scoring.
-
-    Parameters
-    ----------
-    noise : float
-        Variance of the noise in each count, in squared records.
-    singles : int
-        S, how many counts are of single symbols.
-    """
+    """Fit the trend by Fisher scoring."""
     y, expected, crowding = counted.value, counted.expected, counted.crowding
     share = expected / expected.sum()
     x = counted.log_symbol - share @ counted.log_symbol

@@ -29,19 +29,13 @@ _HALF = 0.5
 
 @dataclass(frozen=True)
 class Calibration:
-    """How well predictions fit outcomes, where both are known. Everything in it is public.
+    """How well predictions fit outcomes, where both are known. Everything in it is public."""
 
-    Parameters
-    ----------
-    accuracy : Figure
-        Fraction of right predictions; of probabilities, those on the right side of 0.5.
-    error : Figure or None
-        Expected calibration error of probabilities: mean over records of the distance between a
-        bin's middle and the fraction of events in it, in [0, 1], to within half a bin. None for
-        predicted labels.
-    """
-
+    # Fraction of right predictions; of probabilities, those on the right side of 0.5
     accuracy: Figure
+    # Expected calibration error of probabilities: mean over records of the distance between a bin's
+    # middle and the fraction of events in it, in [0, 1], to within half a bin. None for predicted
+    # labels.
     error: Figure | None
 
 
@@ -51,13 +45,6 @@ def calibration(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Calibratio
     Limits are asymptotic, in the number of records. Each listed combination needs a cell of its
     own: a reference that gives all of them some mass (``floor=``) sees to it, up to the plan's
     budget of cells.
-
-    Parameters
-    ----------
-    noisy : NoisyCounts
-        Of a pair of columns.
-    design_effect : float
-        >= 1: N records tell as much as ``N / design_effect`` independent ones.
     """
     pair = _pair(noisy.plan.reference.domain)
     if pair is None:

@@ -31,15 +31,7 @@ def _total_is_known(noisy: NoisyCounts) -> bool:
 
 
 def as_law(shares: Floats, otherwise: Floats) -> Floats:
-    """Make fractions non-negative with sum 1, row by row; `otherwise` where nothing is left.
-
-    Parameters
-    ----------
-    shares : Floats
-        Shape [..., cells].
-    otherwise : Floats
-        Shape [cells], summing to 1.
-    """
+    """Make fractions non-negative with sum 1, row by row; `otherwise` where nothing is left."""
     held = np.maximum(shares, 0)
     total = held.sum(axis=-1, keepdims=True)
     if not (total > 0).all():
@@ -52,11 +44,6 @@ def in_cells(plan: QueryPlan, groups: NDArray[np.bool_]) -> Floats:
     """Part of each cell that belongs to a group of symbols, shape [groups, cells].
 
     Symbols that share a cell share its records as the reference does, or evenly where it has none.
-
-    Parameters
-    ----------
-    groups : NDArray[np.bool_]
-        Shape [groups, domain.size].
     """
     mass, p = plan.mass[plan.cell_of], plan.reference.probabilities
     part = np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / plan.symbols_in[plan.cell_of])

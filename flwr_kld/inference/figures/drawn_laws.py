@@ -39,22 +39,8 @@ _LEAST_VARIANCE = 1e-30
 
 
 def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Floats:
-    """Draw laws over the cells from their posterior; the same ones whenever it is called.
-
-    Parameters
-    ----------
-    noisy : NoisyCounts
-        The counts, the law of their noise, and the plan.
-    seen : Floats
-        Their `noisy_fractions`, shape [cells].
-    design_effect : float
-        >= 1: N records tell as much as ``N / design_effect`` independent ones.
-
-    Returns
-    -------
-    Floats
-        Shape [draws, cells], non-negative, each row summing to 1.
-    """
+    """Draw laws over the cells from their posterior; the same ones whenever it is called."""
+    # Shapes: seen [cells].
     pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
     noise = fraction_noise(noisy)
     off = seen - pi

@@ -30,52 +30,28 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ShareFigure:
-    """Fraction of the records that are missing, other, or in an outer bin.
+    """Fraction of the records that are missing, other, or in an outer bin."""
 
-    Parameters
-    ----------
-    name : str
-        In the domain's words: ``"missing"``, ``"other"``, ``"< 82"``.
-    reference, value, deviation : float
-        The reference's fraction; the clients', in [0, 1], and its standard deviation.
-    low, high : float
-        95 % limits of the clients' fraction, whatever it is.
-    """
-
-    name: str
+    name: str  # In the domain's words: ``"missing"``, ``"other"``, ``"< 82"``
+    # The reference's fraction; the clients', in [0, 1], and its standard deviation
     reference: float
     value: float
     deviation: float
-    low: float
+    low: float  # 95 % limits of the clients' fraction, whatever it is
     high: float
 
 
 @dataclass(frozen=True)
 class Figures:
-    """How far one column lies from its reference. Everything in it is public.
+    """How far one column lies from its reference. Everything in it is public."""
 
-    Parameters
-    ----------
-    psi : Figure
-        Population stability index ``Σ (P - Π) ln(P / Π)``, in nats, fractions of at least 1e-4.
-    jensen_shannon : Figure
-        Divergence of both from their mean, in nats: at most ln 2.
-    total_variation : Figure
-        ``Σ |P - Π| / 2``, in [0, 1].
-    hellinger : Figure
-        Distance ``sqrt(1 - Σ sqrt(P Π))``, in [0, 1].
-    shares : tuple[ShareFigure, ...]
-        Of the outer bins, and of what the domain does not list.
-    ordered : OrderedFigures or None
-        Of `Binned` columns of two edges or more.
-    """
-
+    # Population stability index ``Σ (P - Π) ln(P / Π)``, in nats, fractions of at least 1e-4
     psi: Figure
-    jensen_shannon: Figure
-    total_variation: Figure
-    hellinger: Figure
-    shares: tuple[ShareFigure, ...]
-    ordered: OrderedFigures | None
+    jensen_shannon: Figure  # Divergence of both from their mean, in nats: at most ln 2
+    total_variation: Figure  # ``Σ |P - Π| / 2``, in [0, 1]
+    hellinger: Figure  # Distance ``sqrt(1 - Σ sqrt(P Π))``, in [0, 1]
+    shares: tuple[ShareFigure, ...]  # Of the outer bins, and of what the domain does not list
+    ordered: OrderedFigures | None  # Of `Binned` columns of two edges or more
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form."""
@@ -83,20 +59,7 @@ class Figures:
 
 
 def figures(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Figures:
-    """Estimate all figures of a column's population, which read about 0 if nothing drifted.
-
-    Parameters
-    ----------
-    noisy : NoisyCounts
-        The column's counts, the law of their noise, and the plan.
-    design_effect : float
-        >= 1: N records tell as much as ``N / design_effect`` independent ones.
-
-    Raises
-    ------
-    ValueError
-        If the design effect is out of range.
-    """
+    """Estimate all figures of a column's population, which read about 0 if nothing drifted."""
     design_effect = real("design_effect", design_effect, least=1)
     seen = noisy_fractions(noisy)
     laws = drawn_laws(noisy, seen, design_effect=design_effect)
@@ -116,15 +79,7 @@ def figures(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Figures:
 
 
 def distances(laws: Floats, reference: Floats) -> Floats:
-    """PSI, Jensen-Shannon, total variation, Hellinger of each law, shape [4, laws].
-
-    Parameters
-    ----------
-    laws : Floats
-        Shape [laws, cells], each row summing to 1.
-    reference : Floats
-        Shape [cells], summing to 1.
-    """
+    """PSI, Jensen-Shannon, total variation, Hellinger of each law, shape [4, laws]."""
     p, pi = np.maximum(laws, NEGLIGIBLE), np.maximum(reference, NEGLIGIBLE)
     psi = ((p - pi) * np.log(p / pi)).sum(axis=1)
     middle = (laws + reference) / 2

@@ -26,85 +26,43 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True)
 class Figure:
-    """A number with its error, by sampling and noise.
+    """A number with its error, by sampling and noise."""
 
-    Parameters
-    ----------
-    value, deviation : float
-        Estimate and standard deviation.
-    low, high : float
-        Approximate 95 % interval.
-    """
-
-    value: float
+    value: float  # Estimate and standard deviation
     deviation: float
-    low: float
+    low: float  # Approximate 95 % interval
     high: float
 
 
 @dataclass(frozen=True)
 class QuantileFigure:
-    """One quantile of the clients' values beside the reference's, in the column's unit.
+    """One quantile of the clients' values beside the reference's, in the column's unit."""
 
-    Parameters
-    ----------
-    level : float
-        In (0, 1), such as .5 for the median.
-    value, low, high : float
-        Estimate and 95 % interval (Woodruff 1952), clamped to the outer edges.
-    beyond : str or None
-        ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there.
-    reference : float
-        The same quantile of the reference.
-    reference_beyond : str or None
-        Where the reference's lies.
-    """
-
-    level: float
-    value: float
+    level: float  # In (0, 1), such as .5 for the median
+    value: float  # Estimate and 95 % interval (Woodruff 1952), clamped to the outer edges
     low: float
     high: float
+    # ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there
     beyond: str | None
-    reference: float
-    reference_beyond: str | None
+    reference: float  # The same quantile of the reference
+    reference_beyond: str | None  # Where the reference's lies
 
 
 @dataclass(frozen=True)
 class OrderedFigures:
-    """Figures of a column of numbers, in its unit.
+    """Figures of a column of numbers, in its unit."""
 
-    Parameters
-    ----------
-    wasserstein : Figure
-        Mean distance that values must move from one law to the other.
-    mean : Figure
-        The clients' mean of values clamped to the outer edges.
-    reference_mean : float
-        Mean of the reference.
-    quantiles : tuple[QuantileFigure, ...]
-        One for each of `QUANTILES`.
-    """
-
-    wasserstein: Figure
-    mean: Figure
-    reference_mean: float
-    quantiles: tuple[QuantileFigure, ...]
+    wasserstein: Figure  # Mean distance that values must move from one law to the other
+    mean: Figure  # The clients' mean of values clamped to the outer edges
+    reference_mean: float  # Mean of the reference
+    quantiles: tuple[QuantileFigure, ...]  # One for each of `QUANTILES`
 
 
 def ordered_figures(
     noisy: NoisyCounts, seen: Floats, *, design_effect: float
 ) -> OrderedFigures | None:
-    """Estimate them; None if the column has no order, no finite bin, or no values in Π.
-
-    Parameters
-    ----------
-    noisy : NoisyCounts
-        The column's counts.
-    seen : Floats
-        Their `noisy_fractions`, shape [cells].
-    design_effect : float
-        >= 1.
-    """
+    """Estimate them; None if the column has no order, no finite bin, or no values in Π."""
+    # Shapes: seen [cells].
     domain, pi = noisy.plan.reference.domain, noisy.plan.reference.probabilities
     if not isinstance(domain, Binned) or len(domain.edges) < 2 or not pi[:-1].sum() > 0:
         return None

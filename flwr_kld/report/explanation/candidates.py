@@ -24,23 +24,6 @@ def fit_candidates(counts: NoisyCounts, candidates: Mapping[str, Reference]) -> 
     counts in weighted least squares, with the variance that the mixture itself and the noise have
     (iteratively reweighted). A posterior over the candidates would be certain of the least wrong
     one, however little it fits; proportions stay even where the truth lies between two.
-
-    Parameters
-    ----------
-    counts : NoisyCounts
-        One number a cell.
-    candidates : Mapping[str, Reference]
-        By name, over the domain of the counts; at least one.
-
-    Returns
-    -------
-    dict[str, float]
-        Proportion of each candidate and of `REFERENCE`, summing to 1.
-
-    Raises
-    ------
-    ValueError
-        If there is no candidate, or one is over another domain.
     """
     from scipy.optimize import nnls  # imported here: it takes half a second
 

@@ -28,13 +28,7 @@ def outside_name(plan: QueryPlan, cell: int, symbol: int) -> str:
 
 
 def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
-    """Name a cell: its symbol, or what its symbols have in common.
-
-    Parameters
-    ----------
-    symbol : int
-        The cell's only symbol, or -1.
-    """
+    """Name a cell: its symbol, or what its symbols have in common."""
     if plan.outside[cell]:
         return f"{outside_name(plan, cell, symbol)} (not in the reference)"
     if symbol >= 0:
@@ -46,20 +40,7 @@ def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
 
 
 def pattern_svg(symbol: int, *, side: int = 40) -> str:
-    """Return an inline SVG of a symbol of `BlockPatterns`, in the text's own colour.
-
-    Parameters
-    ----------
-    symbol : int
-        In 0 .. 2^16; the last one, `missing`, is an empty frame.
-    side : int
-        Height and width in CSS pixels.
-
-    Raises
-    ------
-    ValueError
-        If there is no such symbol, or no such side.
-    """
+    """Return an inline SVG of a symbol of `BlockPatterns`, in the text's own colour."""
     symbol, side = whole("symbol", symbol), whole("side", side, least=1, unit="pixels")
     domain = BlockPatterns()
     missing = domain.name_of(symbol) == "missing"

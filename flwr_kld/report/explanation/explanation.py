@@ -19,47 +19,24 @@ from flwr_kld.report.explanation.cells import cell_name, only_symbol, outside_na
 
 @dataclass(frozen=True)
 class Movement:
-    """How far one cell of a check lies from the reference. Everything in it is public.
+    """How far one cell of a check lies from the reference. Everything in it is public."""
 
-    Parameters
-    ----------
-    name : str
-        The cell in the domain's own words.
-    kind : str
-        Kind of the domain, such as ``"block_patterns"``.
-    symbol : int or None
-        The cell's symbol, where it holds only one.
-    symbols : int
-        How many it holds.
-    reference : float
-        Fraction of the records that the reference expects.
-    share : float
-        Estimated fraction of the records, in [0, 1].
-    deviation : float
-        Standard deviation of that estimate, by sampling and noise.
-    z : float
-        Difference from the expected count, in the standard deviations that it would have if the
-        cell had not moved.
-    low, high : float
-        Interval for the fraction that holds for all cells of the check at once.
-    contribution : float
-        Estimated part of the divergence, in nats, >= 0; the cells' parts add up to D_θ.
-    at_least : float
-        Part that it has at the end of the interval next to the reference, in nats; 0 if the
-        reference lies inside.
-    """
-
-    name: str
-    kind: str
-    symbol: int | None
-    symbols: int
-    reference: float
-    share: float
-    deviation: float
+    name: str  # The cell in the domain's own words
+    kind: str  # Kind of the domain, such as ``"block_patterns"``
+    symbol: int | None  # The cell's symbol, where it holds only one
+    symbols: int  # How many it holds
+    reference: float  # Fraction of the records that the reference expects
+    share: float  # Estimated fraction of the records, in [0, 1]
+    deviation: float  # Standard deviation of that estimate, by sampling and noise
+    # Difference from the expected count, in the standard deviations that it would have if the cell
+    # had not moved
     z: float
-    low: float
+    low: float  # Interval for the fraction that holds for all cells of the check at once
     high: float
+    # Estimated part of the divergence, in nats, >= 0; the cells' parts add up to D_θ
     contribution: float
+    # Part that it has at the end of the interval next to the reference, in nats; 0 if the reference
+    # lies inside
     at_least: float
 
     @property
@@ -102,31 +79,6 @@ def explain(
     A cell's part of ``D_θ = KL(Π || M)``, ``M = (1 - θ) P + θ Π``, is ``Π ln(Π / M) + M - Π``:
     never negative, 0 only where P = Π, and the parts add up to D_θ because Π and M have the same
     total. Unlike ``Π ln(Π / M)`` it is positive for cells with more records, too.
-
-    Parameters
-    ----------
-    counts : NoisyCounts
-        The check's counts.
-    estimate : Estimate
-        Made from them. Its scores, which allow for the noise, say how much each cell contributes.
-    most : int
-        Most cells to list.
-    level : float
-        In (0, 1): with this probability no cell that has not moved in the population is called
-        beyond chance. That takes records drawn independently, or a `design_effect`.
-    design_effect : float
-        >= 1: variance of a fraction over cohorts of these clients, relative to records drawn
-        independently; ``1 + (m - 1) ρ`` for m records a client with intraclass correlation ρ.
-
-    Returns
-    -------
-    list[Movement]
-        By the part that is certain at `level`, then by the estimated one, largest first.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
     """
     plan, y, total = counts.plan, counts.values, counts.records
     level, most = real("level", level, above=0, below=1), whole("most", most, least=1)
@@ -188,21 +140,7 @@ def _contribution(counts: NoisyCounts, estimate: Estimate, unmoved: Floats) -> F
 
 
 def outside_fraction(counts: NoisyCounts, *, design_effect: float = 1.0) -> OutsideFraction | None:
-    """Estimate the fraction of records where Π is 0, and say what they are.
-
-    Parameters
-    ----------
-    counts : NoisyCounts
-        A check's counts, noised.
-    design_effect : float
-        >= 1: variance of a fraction over cohorts of these clients, relative to records drawn
-        independently.
-
-    Returns
-    -------
-    OutsideFraction or None
-        None if the reference gives every symbol a mass.
-    """
+    """Estimate the fraction of records where Π is 0, and say what they are."""
     plan, total = counts.plan, counts.records
     cells = np.flatnonzero(plan.outside)
     if not len(cells):

@@ -20,23 +20,15 @@ MOST = 24
 
 @dataclass(frozen=True)
 class Histogram:
-    """Fractions of the records by cell, in the domain's order. Everything in it is public.
+    """Fractions of the records by cell, in the domain's order. Everything in it is public."""
 
-    Parameters
-    ----------
-    names : tuple[str, ...]
-        The cells in the domain's words, such as ``"[82, 100)"``. Of more than `MOST` cells,
-        neighbouring bins are one bar, and so are the labels that moved least.
-    reference, clients : tuple[float, ...]
-        Fractions that the reference expects, and estimated ones, in [0, 1].
-    deviation : tuple[float, ...]
-        Standard deviation of each estimate, by sampling and noise.
-    """
-
+    # The cells in the domain's words, such as ``"[82, 100)"``. Of more than `MOST` cells,
+    # neighbouring bins are one bar, and so are the labels that moved least.
     names: tuple[str, ...]
+    # Fractions that the reference expects, and estimated ones, in [0, 1]
     reference: tuple[float, ...]
     clients: tuple[float, ...]
-    deviation: tuple[float, ...]
+    deviation: tuple[float, ...]  # Standard deviation of each estimate, by sampling and noise
 
     @property
     def bars(self) -> Iterator[tuple[str, float, float, float]]:
@@ -45,20 +37,7 @@ class Histogram:
 
 
 def histogram(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Histogram:
-    """Estimate the fractions of a column's cells.
-
-    Parameters
-    ----------
-    noisy : NoisyCounts
-        The column's counts.
-    design_effect : float
-        >= 1: N records tell as much as ``N / design_effect`` independent ones.
-
-    Raises
-    ------
-    ValueError
-        If the design effect is out of range.
-    """
+    """Estimate the fractions of a column's cells."""
     design_effect = real("design_effect", design_effect, least=1)
     plan, total = noisy.plan, noisy.records
     bars = list(_bars(noisy))

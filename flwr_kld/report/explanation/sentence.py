@@ -36,27 +36,6 @@ def sentence(
     Of numbers, the cut whose fraction changed by most standard deviations; of labels and of their
     combinations, the two that gained or lost most records. Intervals hold for all cuts or cells of
     the column at once.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    noisy : NoisyCounts
-        Published counts of the column.
-    level : float
-        In (0, 1): with this probability nothing is said of a column that has not moved.
-    design_effect : float
-        >= 1: N records tell as much as ``N / design_effect`` independent ones.
-
-    Returns
-    -------
-    str or None
-        None if nothing moved beyond chance.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
     """
     level = real("level", level, above=0, below=1)
     design_effect = real("design_effect", design_effect, least=1)

@@ -26,29 +26,15 @@ _ROUNDING_SLACK = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """F of one cohort and one draw of queries, for every λ.
+    """F of one cohort and one draw of queries, for every λ."""
 
-    Parameters
-    ----------
-    linear, logarithm : float
-        ``Σ w (r - 1)`` and ``Σ w ln r``: F = λ linear - logarithm.
-    weight : Floats
-        w of the queried symbols, shape [S].
-    slope : Floats
-        What one more record adds to r, shape [S].
-    first, last : Floats
-        What the first record of a symbol adds to ln r, and the N-th, shape [S].
-    clipped : float
-        Part of `slope` that the first record does not add, as r was clipped.
-    """
-
-    linear: float
+    linear: float  # ``Σ w (r - 1)`` and ``Σ w ln r``: F = λ linear - logarithm
     logarithm: float
-    weight: Floats
-    slope: Floats
-    first: Floats
+    weight: Floats  # w of the queried symbols, shape [S]
+    slope: Floats  # What one more record adds to r, shape [S]
+    first: Floats  # What the first record of a symbol adds to ln r, and the N-th, shape [S]
     last: Floats
-    clipped: float = 0.0
+    clipped: float = 0.0  # Part of `slope` that the first record does not add, as r was clipped
 
     def at(self, lambdas: Floats) -> Floats:
         """F without noise, shape [L]."""
@@ -73,20 +59,8 @@ class Rule:
 
 
 def paper_rule(counts: Floats, records: int, pi: Floats, weight: Floats) -> Rule:
-    """PRIEST-KLD's rule with probabilities clipped at τ, as Algorithm 3 has it.
-
-    Parameters
-    ----------
-    counts, pi, weight : Floats
-        h, Π and w of the queried symbols, shape [S]; noisy counts are welcome.
-    records : int
-        N.
-
-    Raises
-    ------
-    ValueError
-        If so many records need a smaller τ.
-    """
+    """PRIEST-KLD's rule with probabilities clipped at τ, as Algorithm 3 has it."""
+    # Shapes: counts [S], pi [S], weight [S].
     if not 2 <= records <= 0.5 / TAU:
         raise ValueError(f"a cohort needs 2 to {0.5 / TAU:,.0f} records of a digit")
     ratio = np.maximum(counts / records, TAU) / pi
@@ -115,15 +89,6 @@ def noised(value: Floats, sensitivity: Floats, epsilon: float, rng: np.random.Ge
 
     Discrete Laplace noise is a difference of two geometric variables, which NumPy draws for all
     scales at once; a table for each would take most of the study's time.
-
-    Parameters
-    ----------
-    value, sensitivity : Floats
-        Exact numbers, and how far each moves at most, in nats.
-    epsilon : float
-        Of each number.
-    rng : np.random.Generator
-        Randomness of a simulation.
     """
     step, moves = grid(sensitivity)
     stop = -np.expm1(-(1 - _ROUNDING_SLACK) * epsilon / moves)

@@ -32,31 +32,19 @@ SERIES = {"paper": PAPER, "scalar": CENTRAL, "default": COUNTS}
 
 @dataclass(frozen=True)
 class Study:
-    """All that is to be measured.
+    """All that is to be measured."""
 
-    Parameters
-    ----------
-    data : str
-        Digest of the records.
-    digits : tuple[int, ...]
-        Of which every ordered pair is measured.
-    repeats : int
-        Cohorts, queries and noises of each setting; more of them keep those that are there.
-    settings : tuple[tuple[int, int, tuple[float, ...]], ...]
-        Clients, draws T, and values of ε.
-    lambdas : tuple[float, ...]
-        Values of λ; the first is 0.
-    """
-
-    data: str
-    digits: tuple[int, ...] = tuple(range(10))
+    data: str  # Digest of the records
+    digits: tuple[int, ...] = tuple(range(10))  # Of which every ordered pair is measured
+    # Cohorts, queries and noises of each setting; more of them keep those that are there
     repeats: int = 50
+    # Clients, draws T, and values of ε
     settings: tuple[tuple[int, int, tuple[float, ...]], ...] = (
         (CLIENTS, DRAWS, FOURTEEN),
         *((clients, DRAWS, EPSILONS) for clients in COHORTS),
         *((CLIENTS, draws, (0.5,)) for draws in FEW_DRAWS),
     )
-    lambdas: tuple[float, ...] = LAMBDAS
+    lambdas: tuple[float, ...] = LAMBDAS  # Values of λ; the first is 0
 
     @classmethod
     def of(cls, written: Written, repeats: int) -> Study:

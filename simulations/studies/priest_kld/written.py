@@ -23,20 +23,11 @@ _DIGITS = 10
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """Records of all writers, over the symbols that occur at all.
+    """Records of all writers, over the symbols that occur at all."""
 
-    Parameters
-    ----------
-    domain : BlockPatterns
-        All symbols.
-    occurring : Integers
-        Symbols of the domain that somebody wrote, ascending, shape [K].
-    symbol, digit, writer : Integers
-        Of each record: a place in `occurring`, the digit it shows, and 0, 1, … for the writer.
-    """
-
-    domain: BlockPatterns
-    occurring: Integers
+    domain: BlockPatterns  # All symbols
+    occurring: Integers  # Symbols of the domain that somebody wrote, ascending, shape [K]
+    # Of each record: a place in `occurring`, the digit it shows, and 0, 1, … for the writer
     symbol: Integers
     digit: Integers
     writer: Integers
@@ -51,15 +42,7 @@ class Written:
 
     @classmethod
     def load(cls, source: str, writers: int = WRITERS) -> Written:
-        """Load a source by its name; writers are made if it has none.
-
-        Parameters
-        ----------
-        source : str
-            As `load_source` takes it.
-        writers : int
-            Virtual writers who redraw the images of a source without writers.
-        """
+        """Load a source by its name; writers are made if it has none."""
         data = load_source(source)
         if len(data.writers) > 1:
             return cls.of(data)
