@@ -46,7 +46,18 @@ def test_a_time_is_read_on_its_own_clock():
 
 
 def test_what_is_no_time_is_missing():
-    odd = [0, 2024, 1.5, "24:00", "x", dt.time(3), dt.timedelta(1), True, np.datetime64("NaT"), {}]
+    odd = [
+        0,
+        2024,
+        1.5,
+        "24:00",
+        "x",
+        dt.time(3),
+        dt.timedelta(1),
+        True,
+        np.datetime64("NaT", "s"),
+        {},
+    ]
     assert set(Times("hour").encode(odd).tolist()) == {24}
     assert set(Times(["2024-01-01"]).encode(np.arange(3)).tolist()) == {2}
     assert Times("month").encode(np.array(["NaT", "1969-12-31"], dtype="M8[D]")).tolist() == [

@@ -75,7 +75,7 @@ class _Names(enum.StrEnum):
 
 ODD: list[Any] = [
     np.str_("red"), np.int8(-3), np.uint64(2**64 - 1), np.float16(7), np.longdouble(1) / 3,
-    np.float32("nan"), np.complex64(7), np.datetime64("NaT"), np.datetime64("2024-01-01"),
+    np.float32("nan"), np.complex64(7), np.datetime64("NaT", "s"), np.datetime64("2024-01-01"),
     np.timedelta64(7, "s"), np.timedelta64("NaT", "s"), np.bool_(True), np.ma.masked,
     np.array(7), np.array([7]), np.array([[1, 2], [3, 4]]), np.array([], dtype="U1"),
     _Hostile(), _Infinite(), _OddFloat(7), _OddFloat("nan"), NAType(), _Names.RED,
@@ -147,7 +147,18 @@ def test_each_row_of_a_table_is_encoded_by_itself(rows: list[tuple[Any, Any]]) -
 
 @pytest.mark.parametrize(
     "odd",
-    [None, float("nan"), 2.5, "x", 1j, True, 2**64 - 1, np.datetime64("NaT"), Decimal(1), b"x"],
+    [
+        None,
+        float("nan"),
+        2.5,
+        "x",
+        1j,
+        True,
+        2**64 - 1,
+        np.datetime64("NaT", "s"),
+        Decimal(1),
+        b"x",
+    ],
 )
 @pytest.mark.parametrize("domain", ALL, ids=repr)
 def test_one_odd_record_may_change_the_columns_type_but_no_other_symbol(
@@ -162,7 +173,7 @@ def test_one_odd_record_may_change_the_columns_type_but_no_other_symbol(
 def test_what_is_missing_and_what_is_merely_other() -> None:
     missing = [
         None, float("nan"), np.float32("nan"), complex("nan"), Decimal("nan"), Decimal("sNaN"),
-        np.datetime64("NaT"), np.timedelta64("NaT", "s"), np.ma.masked, NAType(),
+        np.datetime64("NaT", "s"), np.timedelta64("NaT", "s"), np.ma.masked, NAType(),
     ]  # fmt: skip
     other = ["blue", "", 8, 7.5, [7], {}, b"blue", _Hostile(), object(), np.array([7]), ("red",)]
     assert COLOURS.encode([b"red", b"\xff"]).tolist() == [0, 4]
