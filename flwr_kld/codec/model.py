@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
@@ -59,8 +59,8 @@ def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
 class Model:
     """Base of the frozen dataclasses that cross a wire or touch a disk.
 
-    A field ``Flat[M]`` of another model lies among the fields of this one. In a Flower record any
-    other field that is not plain is a JSON text, and is declared as pydantic's ``Json``.
+    The fields of a field ``Flat[M]``, M a frozen dataclass, lie among the fields of this one. In a
+    Flower record any other field that is not plain is a JSON text, declared as pydantic's ``Json``.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -136,14 +136,7 @@ class Model:
 
     def _written(self) -> dict[str, Any]:
         version = {} if self._version is None else {"version": self._version}
-        return version | self._fields()
-
-    def _fields(self) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for name, flat in _shape(type(self)).own:
-            value = getattr(self, name)
-            values |= value._fields() if flat else {name: value}
-        return values
+        return version | _fields(self)
 
     @classmethod
     def _gathered(cls, values: object) -> object:
@@ -175,15 +168,16 @@ _KNOWN = {"version"}
 class _Shape:
     """What there is to know of a model before any of its values."""
 
-    def __init__(self, model: type[Model]) -> None:
+    def __init__(self, model: type) -> None:
         self._model = model
+        _KNOWN.update(model.__annotations__)
         hints = get_type_hints(model, include_extras=True)
-        self.flat: dict[str, type[Model]] = {
+        self.flat: dict[str, type] = {
             name: hint.__origin__
             for name, hint in hints.items()
             if _FLAT in getattr(hint, "__metadata__", ())
         }
-        own = [field.name for field in fields(model)]  # type: ignore[arg-type]  # a dataclass
+        own = [field.name for field in fields(model)]
         self.own = tuple((name, name in self.flat) for name in own)
         self.names: tuple[str, ...] = tuple(
             inner
@@ -197,10 +191,19 @@ class _Shape:
         return TypeAdapter(self._model)
 
 
-def _shape(model: type[Model]) -> _Shape:
+def _shape(model: type) -> _Shape:
     if model not in _SHAPES:
         _SHAPES[model] = _Shape(model)
     return _SHAPES[model]
+
+
+def _fields(one: object) -> dict[str, Any]:
+    """Return the values of a dataclass, with those of its flat models among them."""
+    values: dict[str, Any] = {}
+    for name, flat in _shape(type(one)).own:
+        value = getattr(one, name)
+        values |= _fields(value) if flat else {name: value}
+    return values
 
 
 def parsed(text: object) -> object:
@@ -218,10 +221,10 @@ def _text(value: object) -> str:
 def _plain(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
-    if isinstance(value, Model):
-        return _plain(value._fields())
     if isinstance(value, Enum):
         return value.value
+    if is_dataclass(value):
+        return _plain(_fields(value))
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, tuple):

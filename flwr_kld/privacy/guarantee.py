@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from flwr_kld.arguments import choice, keep, real
-from flwr_kld.codec.model import Model
 
 
 class Adjacency(StrEnum):
@@ -63,7 +62,7 @@ def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Guarantee(Model, what="the guarantee"):
+class Guarantee:
     """A promise of differential privacy: one value from where it is written to the report.
 
     Parameters

@@ -6,14 +6,13 @@ python tests/messages/make_vectors.py
 import json
 import math
 import struct
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from messages.vector_forms import GONE, Kind
 
-from flwr_kld.codec.model import Model
 from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.scalar import Scalar
 from flwr_kld.domain.labels import Labels
@@ -289,7 +288,7 @@ KINDS = {
 
 def meaning(value: Any) -> Any:
     """Spell out a value, one entry a field, bytes in hexadecimal."""
-    if isinstance(value, Model):
+    if is_dataclass(value):
         return {field.name: meaning(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value

@@ -2,12 +2,14 @@
 
 import ast
 import math
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 import flwr_kld
+from flwr_kld.codec.model import Flat, Model
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.guarantee import Adjacency
 
@@ -19,6 +21,11 @@ WRITTEN_BY_USERS = {"CentralNoise", "Distributed", "Budget"}
 """Where a promise is written: trust models make a `Guarantee` of it, a budget limits many."""
 IN_LEDGER_UNITS = {"Cost", "_CostRow", "Claim", "Receipt"}
 """Amounts spent: whole 10**-9 nats and 10**-18, which add up exactly, past every promise."""
+
+
+@dataclass(frozen=True)
+class Promise(Model, what="the promise"):
+    guarantee: Flat[Guarantee]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +77,8 @@ def test_only_changed_records_leave_their_number_public():
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_promise_survives_the_wire(relation):
-    promised = Guarantee(0.1, 1e-9, *relation)
-    assert Guarantee.from_config(promised.to_config()) == promised
+    promised = Promise(Guarantee(0.1, 1e-9, *relation))
+    assert Promise.from_config(promised.to_config()) == promised
     assert {type(value) for value in promised.to_config().values()} == {float, str}
 
 
@@ -92,7 +99,7 @@ def test_a_promise_survives_the_wire(relation):
 )
 def test_what_crosses_the_wire_is_read_strictly(name, value, words):
     with pytest.raises(ValueError, match=words):
-        Guarantee.from_config({**Guarantee(1.0).to_config(), name: value})
+        Promise.from_config({**Promise(Guarantee(1.0)).to_config(), name: value})
 
 
 def test_it_says_what_it_promises():
