@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import Protocol
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import whole
@@ -24,18 +23,17 @@ class BitSource(Protocol):
 
 
 class SystemBits:
-    """Keystreams of ChaCha20, each under a fresh 256-bit key from the operating system.
+    """The operating system's generator, asked anew for every word.
 
-    No stream outlives the call that asked for it: a forked process, a copy, a pickle or a second
-    thread finds no state to share, so no two of them ever draw the same noise.
+    It keeps no state here: a forked process, a copy, a pickle or a second thread finds none to
+    share, so no two of them ever draw the same noise.
     """
 
     private = True
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return `count` words that were never returned before, uint64 [count]."""
-        once = Cipher(algorithms.ChaCha20(secrets.token_bytes(32), bytes(16)), mode=None)
-        return np.frombuffer(once.encryptor().update(bytes(8 * count)), dtype=np.uint64)
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 class SeededBits:
