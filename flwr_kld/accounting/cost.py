@@ -20,6 +20,7 @@ from flwr_kld.codec.exact import NotNegative, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.amounts import ATTO, NANO, UNBOUNDED, in_steps, shown, spent
+from flwr_kld.privacy.calibrate_shares import epsilon_of
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency, Hidden
@@ -126,7 +127,7 @@ class Cost:
         cost = cls.claimed(
             f"distributed {share.mechanism}",
             share.guarantee,
-            share.delivered_epsilon(honest, honest),
+            epsilon_of(share, honest),
         )
         if isinstance(share.moves, Ball) or honest < 1:
             return cost

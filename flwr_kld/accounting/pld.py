@@ -13,12 +13,18 @@ from functools import lru_cache
 import numpy as np
 
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.privacy import loss_distribution as losses
 from flwr_kld.privacy.amounts import ATTO, NANO
-from flwr_kld.privacy.loss_distribution import LossDistribution, loss_distribution
+from flwr_kld.privacy.loss_distribution import (
+    FINE,
+    Composition,
+    LossDistribution,
+    loss_distribution,
+)
 
 _NO_PROTECTION = 40.0
 """Nats from which on a claim is not worth composing."""
+_PRECISION = 1e-9
+"""Of an epsilon, in nats and relative."""
 
 
 @lru_cache(maxsize=4096)
@@ -26,7 +32,7 @@ def composed_epsilon(costs: tuple[tuple[Cost, int], ...], delta: float) -> float
     """Epsilon at `delta` of several kinds of releases together; an upper bound."""
     costs = tuple(sorted(costs, key=lambda part: part[0].digest))  # one answer for any order
     parts = [(part, times * n) for cost, times in costs for part, n in _parts(cost)]
-    return losses.composed_epsilon(parts, delta)
+    return _least_epsilon(parts, delta)
 
 
 @lru_cache(maxsize=64)
@@ -42,3 +48,27 @@ def _parts(cost: Cost) -> tuple[tuple[LossDistribution, int], ...]:
     likely = (1 - delta) / (1 + math.exp(-epsilon))
     p = np.array([likely, likely * math.exp(-epsilon)])
     return ((LossDistribution(p, np.array([epsilon, -epsilon]), Fraction(delta)), 1),)
+
+
+def _least_epsilon(parts: list[tuple[LossDistribution, int]], delta: float) -> float:
+    """Least epsilon, in nats and rounded up, of independent coordinates together at `delta`.
+
+    Infinite where nothing is guaranteed at `delta`.
+    """
+    composition = Composition(parts, FINE)
+    if composition.lost > delta:
+        return math.inf
+    low, high = 0.0, composition.largest
+    square = sum(times * part.mean_square for part, times in parts)
+    epsilon = square / 2 + math.sqrt(2 * square * math.log(1 / delta)) if delta else low
+    epsilon, rounds = min(epsilon, high), 0  # near the end of a sum of many small losses
+    while high - low > _PRECISION * (1 + high):
+        found, slope = composition.delta(epsilon)
+        low, high = (low, epsilon) if found <= delta else (epsilon, high)
+        following, rounds = low, rounds + 1
+        if rounds % 9 and slope > 0 and found > 0 and delta > 0:
+            # Newton's step on the logarithm, and a hair further: to the other side of the root.
+            beyond = _PRECISION / 3 * (1 if found > delta else -1)
+            following = epsilon + math.log(found / delta) * float(found) / slope + beyond
+        epsilon = following if low < following < high else (low + high) / 2
+    return high

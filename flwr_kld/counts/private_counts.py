@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.counts.client_limit import ClientLimit, fair_limit, sampled
 from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.counts.clipping import clipped
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import InvalidReply
 from flwr_kld.privacy.bits import BitSource
@@ -80,7 +81,7 @@ class ClientVector(Private):
         """
         vector = SumVector(self._values.astype(np.int64))
         if clip is not None:
-            vector._values = clip.apply(vector._values, bits)
+            vector._values = clipped(vector._values, clip, bits)
         if share is not None:
             noise = sample(share.share, len(vector._values), bits)
             vector._values = share.grid * vector._values + noise

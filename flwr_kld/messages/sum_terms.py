@@ -13,9 +13,10 @@ from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.json_text import json_text
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
+from flwr_kld.privacy.calibrate_shares import Mechanism, calibrate_shares
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.guarantee import Guarantee, Unit
-from flwr_kld.privacy.share_event import Mechanism, ShareEvent, calibrate_shares
+from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.query.scores import sums_move
 
 _TOLD_OTHERWISE = frozenset({"wire", "score_wire", "roster"})

@@ -73,18 +73,6 @@ def renyi_delta(law: NoiseTable, ball: Ball, grid: int, epsilon: float) -> Fract
     return min(Fraction(1), Fraction(best) + ball.coordinates * lost)
 
 
-def zcdp_sigma(ball: Ball, epsilon: float, delta: float) -> float:
-    """Gaussian noise, in counts, that would hide `ball`: where a search starts."""
-    rest = ORDERS - 1
-    # epsilon = order × rho + spent(order), by the same conversion as above
-    spent = (rest * np.log1p(-1 / ORDERS) - np.log(ORDERS) - math.log(delta)) / rest
-    rho = float(np.max((epsilon - spent) / ORDERS))
-    if rho <= 0:
-        raise ValueError("epsilon or delta is too small for client-level noise: raise either")
-    squared = ball.power * (1 if ball.norm == 2 else ball.largest)
-    return math.sqrt(squared / (2 * rho))
-
-
 @lru_cache(maxsize=32)
 def _prices(law: NoiseTable, ball: Ball, grid: int) -> tuple[NDArray[np.float64], Fraction]:
     """Price of a unit of ``|a|**norm`` at each order, and the mass lost at a table's end."""

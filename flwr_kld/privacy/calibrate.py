@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from flwr_kld.privacy.ball import zcdp_sigma
+from flwr_kld.privacy.ball import ORDERS
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.event import PrivacyEvent
@@ -254,3 +254,15 @@ def _unserved(epsilon: float, delta: float) -> ValueError:
         f"no noise table serves epsilon={epsilon}, delta={delta}: choose an epsilon between 0.0001 "
         "and 20, and a delta of 0 or at least 1e-11"
     )
+
+
+def zcdp_sigma(ball: Ball, epsilon: float, delta: float) -> float:
+    """Gaussian noise, in counts, that would hide `ball`: where a search starts."""
+    rest = ORDERS - 1
+    # epsilon = order × rho + spent(order), by the same conversion as above
+    spent = (rest * np.log1p(-1 / ORDERS) - np.log(ORDERS) - math.log(delta)) / rest
+    rho = float(np.max((epsilon - spent) / ORDERS))
+    if rho <= 0:
+        raise ValueError("epsilon or delta is too small for client-level noise: raise either")
+    squared = ball.power * (1 if ball.norm == 2 else ball.largest)
+    return math.sqrt(squared / (2 * rho))

@@ -7,35 +7,24 @@ Proof note: ``docs/proofs/delivered-epsilon.md``.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
-from functools import lru_cache
 
 from flwr_kld.arguments import whole
 from flwr_kld.privacy.ball import pure_delta
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.convolve import noise_sum
-from flwr_kld.privacy.guarantee import check_epsilon_delta
 from flwr_kld.privacy.hockey_stick import is_pure
 from flwr_kld.privacy.moves import Box, Moves, l1_norm, moves_delta
 from flwr_kld.privacy.table import NoiseTable
 
-_NO_PROTECTION = 40.0
+NO_PROTECTION = 40.0
 """Nats from which on a delivered epsilon is reported as infinite."""
-_PRECISION = 1e-5
-"""Relative precision of a delivered epsilon, which is rounded up."""
 _TINY = Fraction(1, 1 << 40)
 """Delta under which the finer of two bounds is no longer looked for."""
 
 
 def delivered_delta(
-    share: NoiseTable,
-    survivors: int,
-    honest: int,
-    moves: Moves,
-    epsilon: float,
-    *,
-    grid: int = 1,
+    share: NoiseTable, honest: int, moves: Moves, epsilon: float, *, grid: int = 1
 ) -> Fraction:
     """Return an upper bound of delta at `epsilon` for the noise that `honest` shares make.
 
@@ -43,11 +32,9 @@ def delivered_delta(
     ----------
     share : NoiseTable
         What each client added to every coordinate, in grid steps.
-    survivors : int
-        Clients whose vectors are in the sum.
     honest : int
-        How many of them added their share and told nobody its value. The others' noise counts
-        for nothing.
+        Clients in the sum that added their share and told nobody its value. The others' noise
+        counts for nothing.
     moves : Moves
         What has to be hidden, in counts.
     epsilon : float
@@ -60,9 +47,9 @@ def delivered_delta(
     ValueError
         If an argument is out of range.
     """
-    honest = whole("honest", honest, least=0, most=survivors, unit="clients")
+    honest = whole("honest", honest, least=0, unit="clients")
     grid = whole("grid", grid, least=1, unit="steps")
-    if not honest or epsilon >= _NO_PROTECTION:
+    if not honest or epsilon >= NO_PROTECTION:
         return Fraction(1)
     return release_delta(noise_sum(share, honest), moves, epsilon, grid=grid)
 
@@ -84,43 +71,6 @@ def release_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 
     if pure <= _TINY:
         return pure
     return min(pure, moves_delta(law, moves, epsilon, grid=grid))
-
-
-@lru_cache(maxsize=32)
-def delivered_epsilon(
-    share: NoiseTable,
-    survivors: int,
-    honest: int,
-    moves: Moves,
-    delta: float,
-    *,
-    grid: int = 1,
-    asked: float = 1.0,
-) -> float:
-    """Least epsilon, rounded up, that `honest` surviving shares deliver at `delta`.
-
-    Parameters and errors are those of `delivered_delta`; the search starts at `asked`, so that
-    what was verified there is never reported as more.
-
-    Returns
-    -------
-    float
-        In nats; infinite where the shares protect nobody.
-    """
-    asked, delta = check_epsilon_delta(asked, delta)
-
-    def enough(epsilon: float) -> bool:
-        return delivered_delta(share, survivors, honest, moves, epsilon, grid=grid) <= delta
-
-    low, high = 0.0, asked
-    while not enough(high):
-        low, high = high, 2 * high
-        if low >= _NO_PROTECTION:
-            return math.inf
-    while high - low > _PRECISION * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def _around(moves: Moves) -> Ball:

@@ -30,12 +30,10 @@ _SPLIT, _LEAST_SPLIT = 1e-4, 1e-8
 """Share of the losses' mean square that splitting them may add, and that is not worth avoiding."""
 _EVEN = 60
 """Divides the pieces of a loss, if they are many: others are often simple fractions of it."""
-_PRECISION = 1e-9
-"""Of an epsilon, in nats and relative."""
 _POINTS = 1 << 17
 """Grid points of one coordinate, at most."""
-_CELLS = 1 << 12, 1 << 16
-"""Grid points of the coordinates' sum that delta and epsilon aim at."""
+COARSE, FINE = 1 << 12, 1 << 16
+"""Grid points of the coordinates' sum that one delta and a search for epsilon aim at."""
 _MOST_CELLS = 1 << 20
 """Grid points of the sum, at most."""
 _DEVIATIONS = 24.0
@@ -93,36 +91,11 @@ def composed_delta(parts: Parts, epsilon: float) -> Fraction:
     Exact but for rounding and the grid, which costs some `_SPLIT` of epsilon where losses do not
     lie on it.
     """
-    return _Composition(list(parts), _CELLS[0]).delta(epsilon)[0]
+    return Composition(list(parts), COARSE).delta(epsilon)[0]
 
 
-def composed_epsilon(parts: Parts, delta: float) -> float:
-    """Least epsilon, in nats and rounded up, of independent coordinates together at `delta`.
-
-    Infinite where nothing is guaranteed at `delta`. As `composed_delta`, on a finer grid.
-    """
-    parts = list(parts)
-    composition = _Composition(parts, _CELLS[1])
-    if composition.lost > delta:
-        return math.inf
-    low, high = 0.0, composition.largest
-    square = sum(times * part.mean_square for part, times in parts)
-    epsilon = square / 2 + math.sqrt(2 * square * math.log(1 / delta)) if delta else low
-    epsilon, rounds = min(epsilon, high), 0  # near the end of a sum of many small losses
-    while high - low > _PRECISION * (1 + high):
-        found, slope = composition.delta(epsilon)
-        low, high = (low, epsilon) if found <= delta else (epsilon, high)
-        following, rounds = low, rounds + 1
-        if rounds % 9 and slope > 0 and found > 0 and delta > 0:
-            # Newton's step on the logarithm, and a hair further: to the other side of the root.
-            beyond = _PRECISION / 3 * (1 if found > delta else -1)
-            following = epsilon + math.log(found / delta) * float(found) / slope + beyond
-        epsilon = following if low < following < high else (low + high) / 2
-    return high
-
-
-class _Composition:
-    """Independent coordinates, their losses on one grid."""
+class Composition:
+    """Independent coordinates, their losses on one grid of some `COARSE` or `FINE` points."""
 
     def __init__(self, parts: list[tuple[LossDistribution, int]], cells: int) -> None:
         self.lost = _lost(parts)
@@ -250,7 +223,7 @@ class _Tilted:
         """
         lowest, highest = (sum(n * int(law.points[i]) for law, n in self.laws) for i in (0, -1))
         width = min(highest - lowest, _DEVIATIONS * self.deviation / self.step)
-        cells = min(max(1 << math.ceil(width).bit_length(), _CELLS[0]), _MOST_CELLS)
+        cells = min(max(1 << math.ceil(width).bit_length(), COARSE), _MOST_CELLS)
         first, outside = lowest, 0.0
         if highest - lowest >= cells:
             first = round(self.mean / self.step) - cells // 2

@@ -15,11 +15,12 @@ from flwr_kld.messages.question import MOST_COLUMNS
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.bits import BitSource
+from flwr_kld.privacy.calibrate_shares import Mechanism, epsilon_of
 from flwr_kld.privacy.clip import Clip
 from flwr_kld.privacy.convolve import on_coarser_grid
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.share_event import Mechanism, ShareEvent
+from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.trust.trust_model import Trust
 
@@ -139,7 +140,7 @@ class Distributed(Trust):
             table=law(honest),
             moves=share.moves,
             guarantee=self.guarantee,
-            delivered=share.delivered_epsilon(honest, honest),
+            delivered=epsilon_of(share, honest),
             added=law(clients) if self.corrupted else None,
         )
 

@@ -11,11 +11,11 @@ from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.amounts import UNBOUNDED
 from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.calibrate_shares import calibrate_shares
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.discrete_laws import discrete_laplace
 from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.share_event import calibrate_shares
 
 LAPLACE = calibrated_laplace(Guarantee(0.5))
 

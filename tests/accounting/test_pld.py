@@ -15,8 +15,8 @@ from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
+from flwr_kld.privacy.calibrate_shares import calibrate_shares
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
-from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
 RATE = 1 - 2**-20

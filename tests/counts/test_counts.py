@@ -12,9 +12,9 @@ from flwr_kld.errors import InvalidReply
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.calibrate_shares import calibrate_shares
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.sampler import sample
-from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 

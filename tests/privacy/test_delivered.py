@@ -11,12 +11,13 @@ import pytest
 from flwr_kld.privacy import Guarantee, Unit
 from flwr_kld.privacy.ball import pure_delta, renyi_delta
 from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.privacy.calibrate_shares import calibrate_shares, delivered_epsilon, epsilon_of
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.convolve import noise_sum
-from flwr_kld.privacy.delivered import delivered_delta, delivered_epsilon
+from flwr_kld.privacy.delivered import delivered_delta
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.share_event import NotPrivateEnough, calibrate_shares
+from flwr_kld.privacy.share_event import NotPrivateEnough
 from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 
@@ -50,8 +51,8 @@ def float_delta(share: NoiseTable, copies: int, move: tuple[int, ...], epsilon: 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_n_min_shares_deliver_what_was_asked(epsilon, adjacency, mechanism):
     event = calibrate_shares(Guarantee(epsilon, 1e-6, adjacency), n_min=200, mechanism=mechanism)
-    assert event.delivered_delta(200, 200) <= 1e-6
-    delivered = event.delivered_epsilon(200, 200)
+    assert event.delivered_delta(200) <= 1e-6
+    delivered = epsilon_of(event, 200)
     assert 0.95 * epsilon < delivered <= epsilon
     move = tuple(event.grid * s for s in event.moves)
     assert float_delta(event.share, 200, move, epsilon) < 1e-6 + 1e-8
@@ -62,8 +63,8 @@ def test_n_min_shares_deliver_what_was_asked(epsilon, adjacency, mechanism):
 @pytest.mark.parametrize("n_min", [1, 10, 10_000])
 def test_laplace_shares_are_all_but_pure(n_min, epsilon, adjacency):
     event = calibrate_shares(Guarantee(epsilon, 1e-20, adjacency), n_min=n_min)
-    assert event.delivered_delta(n_min, n_min) < 1e-24
-    assert event.delivered_epsilon(n_min, n_min) > 0.99 * epsilon
+    assert event.delivered_delta(n_min) < 1e-24
+    assert epsilon_of(event, n_min) > 0.99 * epsilon
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -87,7 +88,7 @@ def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
 def test_epsilon_falls_with_every_survivor(mechanism, clip):
     promised = Guarantee(1.0, 1e-6, ADD, Unit.RECORD if clip is None else Unit.CLIENT)
     event = calibrate_shares(promised, n_min=40, mechanism=mechanism, clip=clip)
-    delivered = [event.delivered_epsilon(n, n) for n in (20, 30, 38, 39, 40, 41, 44, 60, 120)]
+    delivered = [epsilon_of(event, n) for n in (20, 30, 38, 39, 40, 41, 44, 60, 120)]
     if mechanism == "discrete-laplace":  # surplus leaves the pure bound, or lowers it
         assert all(b <= a for a, b in itertools.pairwise(delivered))
     else:
@@ -97,9 +98,9 @@ def test_epsilon_falls_with_every_survivor(mechanism, clip):
 
 def test_missing_shares_cost_what_is_documented():
     laplace = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=200)
-    assert laplace.delivered_epsilon(160, 160) == pytest.approx(1.38, abs=0.01)
+    assert epsilon_of(laplace, 160) == pytest.approx(1.38, abs=0.01)
     fine = gaussian_share(3 * SIGMA / math.sqrt(200))
-    gaussian = delivered_epsilon(fine, 160, 160, (1, -1), 1e-6, grid=3)
+    gaussian = delivered_epsilon(fine, 160, (1, -1), 1e-6, grid=3)
     assert gaussian == pytest.approx(1.13, abs=0.01)
 
 
@@ -107,23 +108,23 @@ def test_gaussian_shares_below_one_grid_step_deliver_less_than_their_variance_sa
     """n = 200, sigma_c**2 = .178: nominally epsilon 1, exactly 1.27."""
     for grid, epsilon in ((1, 1.27), (2, 1.0), (3, 1.0)):
         share = gaussian_share(grid * SIGMA / math.sqrt(200))
-        exact = delivered_epsilon(share, 200, 200, (1, -1), 1e-6, grid=grid)
+        exact = delivered_epsilon(share, 200, (1, -1), 1e-6, grid=grid)
         assert exact == pytest.approx(epsilon, abs=0.01)
 
 
 @pytest.mark.parametrize("share", [laplace_share(2.0, 9), skellam_share(2.0), gaussian_share(1.4)])
 @pytest.mark.parametrize("moves", [(1, -1), Clip(3, 1).moves(ADD), Clip(3, 2).moves(REPLACE)])
 def test_delivered_epsilon_is_rounded_up(share, moves):
-    epsilon = delivered_epsilon(share, 7, 7, moves, 1e-5)
-    assert delivered_delta(share, 7, 7, moves, epsilon) <= 1e-5
-    assert delivered_delta(share, 7, 7, moves, (1 - 2e-5) * epsilon) > 1e-5
+    epsilon = delivered_epsilon(share, 7, moves, 1e-5)
+    assert delivered_delta(share, 7, moves, epsilon) <= 1e-5
+    assert delivered_delta(share, 7, moves, (1 - 2e-5) * epsilon) > 1e-5
 
 
 def test_noise_that_others_know_does_not_count():
     event = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=50)
-    assert event.delivered_epsilon(60, 40) == event.delivered_epsilon(40, 40) > 1
-    assert event.delivered_epsilon(60, 60) <= event.delivered_epsilon(60, 50) <= 1
-    assert event.delivered_epsilon(60, 0) == math.inf
+    assert epsilon_of(event, 40) > 1
+    assert epsilon_of(event, 60) <= epsilon_of(event, 50) <= 1
+    assert epsilon_of(event, 0) == math.inf
 
 
 @pytest.mark.parametrize("share", [laplace_share(2.0, 5), skellam_share(0.9), gaussian_share(1.1)])
@@ -131,7 +132,7 @@ def test_noise_that_others_know_does_not_count():
 def test_delivered_delta_against_brute_force(share, moves):
     for copies, epsilon in itertools.product((2, 5, 8), (0.2, 1.0, 2.5)):
         brute = float_delta(share, copies, moves, epsilon)
-        exact = float(delivered_delta(share, copies, copies, moves, epsilon))
+        exact = float(delivered_delta(share, copies, moves, epsilon))
         assert exact == pytest.approx(brute, abs=1e-8)
 
 
@@ -189,7 +190,7 @@ def test_clients_are_hidden_at_their_clip(mechanism, n_min, adjacency):
         Guarantee(1.0, 1e-6, adjacency, Unit.CLIENT), n_min=n_min, mechanism=mechanism, clip=clip
     )
     assert event.guarantee.unit is Unit.CLIENT
-    assert 0.99 < event.delivered_epsilon(n_min, n_min) <= 1.0
+    assert 0.99 < epsilon_of(event, n_min) <= 1.0
     clients = 1 if adjacency is ADD else 2
     sd = math.sqrt(event.noise(n_min).variance) / event.grid
     if mechanism == "discrete-laplace":
@@ -206,8 +207,8 @@ def test_laplace_does_not_hide_l2_clips():
 def test_noise_that_a_client_outreaches_protects_nobody():
     ball = Ball(2, 100**2, 100)
     assert renyi_delta(skellam_share(0.5), ball, 1, 1.0) == 1
-    assert delivered_delta(skellam_share(0.5), 1, 1, ball, 1.0) == 1
-    assert delivered_epsilon(gaussian_share(0.1), 1, 1, (1,), 1e-6) == math.inf
+    assert delivered_delta(skellam_share(0.5), 1, ball, 1.0) == 1
+    assert delivered_epsilon(gaussian_share(0.1), 1, (1,), 1e-6) == math.inf
 
 
 def shares(epsilon, delta, adjacency, **options):
@@ -233,16 +234,15 @@ def test_what_cannot_be_served_is_refused(change, match):
 
 
 @pytest.mark.parametrize(
-    ("survivors", "honest", "moves", "grid"),
-    [(5, 6, (1,), 1), (5, -1, (1,), 1), (5, 5, (), 1), (5, 5, (1, 0), 1), (5, 5, (1,), 0)],
+    ("honest", "moves", "grid"), [(-1, (1,), 1), (5, (), 1), (5, (1, 0), 1), (5, (1,), 0)]
 )
-def test_arguments_out_of_range(survivors, honest, moves, grid):
+def test_arguments_out_of_range(honest, moves, grid):
     with pytest.raises(ValueError, match=r"honest|shifts|grid"):
-        delivered_delta(laplace_share(2.0, 5), survivors, honest, moves, 1.0, grid=grid)
+        delivered_delta(laplace_share(2.0, 5), honest, moves, 1.0, grid=grid)
 
 
 def test_delta_is_a_fraction_and_falls_with_epsilon():
     share = gaussian_share(1.2)
-    deltas = [delivered_delta(share, 30, 30, (1, -1), e) for e in (0.1, 0.5, 1.0, 2.0)]
+    deltas = [delivered_delta(share, 30, (1, -1), e) for e in (0.1, 0.5, 1.0, 2.0)]
     assert all(isinstance(d, Fraction) for d in deltas)
     assert all(b < a for a, b in itertools.pairwise(deltas))

@@ -19,13 +19,13 @@ from flwr_kld.privacy.calibrate import (
     calibrated_gaussian,
     calibrated_laplace,
 )
+from flwr_kld.privacy.calibrate_shares import calibrate_shares, epsilon_of
 from flwr_kld.privacy.clip import Ball
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.privacy.hockey_stick import exp_below, hockey_stick
 from flwr_kld.privacy.moves import Box, log_concave, moves_delta
-from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.privacy.shares import gaussian_share, skellam_share
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 from flwr_kld.query.scores import MOVES
@@ -187,8 +187,8 @@ def test_shares_hide_the_moves_of_a_table(mechanism, moves):
     shifts = moves.corner if isinstance(moves, Box) else moves
     central = calibrated_gaussian(Guarantee(1.0, 1e-6), shifts=shifts).table.variance
     assert share.noise(50).variance / share.grid**2 == pytest.approx(central, rel=0.01)
-    assert share.delivered_delta(50, 50) <= 1e-6 < share.delivered_delta(45, 45)
-    assert share.delivered_epsilon(50, 40) == pytest.approx(1.25**0.5, rel=0.02)
+    assert share.delivered_delta(50) <= 1e-6 < share.delivered_delta(45)
+    assert epsilon_of(share, 40) == pytest.approx(1.25**0.5, rel=0.02)
     cost = Cost.of_shares(share, 50)
     assert cost.shifts == tuple(share.grid * shift for shift in shifts)
 

@@ -8,11 +8,11 @@ from scipy import special, stats
 
 from flwr_kld.privacy import Guarantee
 from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.privacy.calibrate_shares import calibrate_shares
 from flwr_kld.privacy.convolve import noise_sum
 from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
 from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.privacy.sampler import sample
-from flwr_kld.privacy.share_event import calibrate_shares
 from flwr_kld.privacy.shares import gaussian_share, laplace_share, skellam_share
 from flwr_kld.privacy.table import TOTAL, NoiseTable
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from flwr_kld.counts.clipping import clipped
 from flwr_kld.privacy.bits import SeededBits, SystemBits
 from flwr_kld.privacy.clip import Ball, Clip
 from flwr_kld.privacy.guarantee import Adjacency
@@ -18,7 +19,7 @@ FALSE_ALARM = 1e-7
 @given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 40), st.sampled_from([1, 2]))
 def test_clipped_counts_are_within_the_bound_and_below_the_counts(counts, bound, norm):
     values = np.array(counts, dtype=np.int32)
-    kept = Clip(bound, norm).apply(values, SystemBits())
+    kept = clipped(values, Clip(bound, norm), SystemBits())
     assert kept.dtype == np.int64
     assert kept.shape == values.shape
     assert ((kept >= 0) & (kept <= values)).all()
@@ -30,8 +31,8 @@ def test_clipped_counts_are_within_the_bound_and_below_the_counts(counts, bound,
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=12), st.integers(1, 40))
 def test_no_more_is_cut_than_has_to_be(counts, bound):
     values = np.array(counts)
-    assert Clip(bound, 1).apply(values, SystemBits()).sum() == min(values.sum(), bound)
-    kept = Clip(bound, 2).apply(values, SystemBits())
+    assert clipped(values, Clip(bound, 1), SystemBits()).sum() == min(values.sum(), bound)
+    kept = clipped(values, Clip(bound, 2), SystemBits())
     if (kept < values).any():  # one more record of the fullest cell would be too much
         assert (kept**2).sum() + 2 * kept.max() + 1 > bound**2
 
@@ -43,7 +44,7 @@ def test_every_record_is_kept_as_often(records, norm, runs):
     """Both ways of drawing an order; cells of one record each."""
     clip, bits = Clip(3, norm), SystemBits()
     cells = np.ones(records, dtype=np.int64)
-    kept = sum(clip.apply(cells, bits) for _ in range(runs))
+    kept = sum(clipped(cells, clip, bits) for _ in range(runs))
     most = 3 if norm == 1 else 9
     assert kept.sum() == runs * most
     # without replacement, the cells' counts vary less than a multinomial by (1 - most / records)
@@ -55,7 +56,7 @@ def test_every_record_is_kept_as_often(records, norm, runs):
 def test_kept_records_are_hypergeometric():
     counts, runs = np.array([7, 3]), 20_000
     bits = SystemBits()
-    kept = np.array([Clip(4).apply(counts, bits)[0] for _ in range(runs)])
+    kept = np.array([clipped(counts, Clip(4), bits)[0] for _ in range(runs)])
     expected = runs * stats.hypergeom.pmf(np.arange(1, 5), 10, 7, 4)
     observed = np.bincount(kept, minlength=5)[1:]
     assert stats.chisquare(observed, expected).pvalue > FALSE_ALARM
@@ -65,7 +66,7 @@ def test_kept_records_are_hypergeometric():
 @pytest.mark.parametrize("norm", [1, 2])
 def test_two_billion_records_take_no_more_memory_than_the_bound(norm):
     counts = np.array([2**30, 0, 2**29, 2**29 - 1], dtype=np.int32)
-    kept = Clip(1000, norm).apply(counts, SystemBits())
+    kept = clipped(counts, Clip(1000, norm), SystemBits())
     assert (kept**norm).sum() <= 1000**norm
     assert kept[1] == 0
     assert kept[0] > kept[2] > 0  # fails by chance at 9 standard deviations
@@ -91,14 +92,14 @@ def test_moves_are_those_of_all_pairs_of_clipped_vectors(norm, adjacency):
 
 def test_a_seed_reproduces_the_choice():
     counts = np.arange(20)
-    first, second = (Clip(7, 2).apply(counts, SeededBits(3)) for _ in range(2))
+    first, second = (clipped(counts, Clip(7, 2), SeededBits(3)) for _ in range(2))
     assert (first == second).all()
 
 
 @pytest.mark.parametrize("counts", [np.array([1.0, 2.0]), np.array([1, -1])])
 def test_only_counts_are_clipped(counts):
     with pytest.raises(ValueError, match="non-negative integer counts"):
-        Clip(3).apply(counts, SystemBits())
+        clipped(counts, Clip(3), SystemBits())
 
 
 @pytest.mark.parametrize(("bound", "norm"), [(0, 1), (-3, 2), (2.5, 1), (2**20, 1), (4, 3)])
