@@ -25,7 +25,7 @@ from flwr_kld import (
     strategies,
 )
 from flwr_kld.accounting.budget import Spent
-from flwr_kld.accounting.entry import Entry, Release
+from flwr_kld.accounting.entry import Entry, ReleaseCost
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.alerts.command import Command
 from flwr_kld.alerts.delivery import Delivery
@@ -244,7 +244,7 @@ EXAMPLES = {
 ANSWERS = {
     LowerBound, UpperLimit, OutsideLimits, ClientSums, NoisyCounts, Standing,
     accounting.BudgetExhausted,
-    Entry, Release, Reservation, Spent,
+    Entry, ReleaseCost, Reservation, Spent,
     accounting.states.Remembered, Delivery, ErrorSplit, Estimate,
     Movement, Receipt, IntegralEvent, Recommendation,
     Forecast, Leader, PrivacyEvent, QueryPlan, Point,

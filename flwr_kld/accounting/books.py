@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from flwr_kld.accounting.budget import DAY, Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, Release, Stage, utc
+from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, ReleaseCost, Stage, utc
 from flwr_kld.accounting.errors import NoBudget, damaged
 from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
 from flwr_kld.accounting.schema import (
@@ -184,10 +184,10 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
         released += connection.execute(few.order_by(spends.c.id)).all()
     ids = {row.asked for row in released} | {row.delivered for row in released} - {None}
     known = read_costs(connection, ids)
-    of_check: dict[int, list[Release]] = {row.number: [] for row in rows}
+    of_check: dict[int, list[ReleaseCost]] = {row.number: [] for row in rows}
     for row in released:
         of_check[row.check].append(
-            Release(
+            ReleaseCost(
                 known[row.asked],
                 None if row.delivered is None else known[row.delivered],
                 row.family,
@@ -257,7 +257,7 @@ class _Row(Model, what="the row of a check"):
     words: Text | None
 
 
-def _entry(row: Row[Any], releases: tuple[Release, ...]) -> Entry:
+def _entry(row: Row[Any], releases: tuple[ReleaseCost, ...]) -> Entry:
     try:
         read = _Row.from_file({name: getattr(row, name) for name in _Row.__annotations__})
     except ValueError:

@@ -73,7 +73,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseCost:
     """One release of a check."""
 
     asked: Cost  # What was reserved
@@ -96,7 +96,7 @@ class Entry:
     state: Stage
     report: dict[str, Any] | None  # ``Report.to_dict()``
     failure: Failure | None  # Why it failed
-    releases: tuple[Release, ...]  # What it cost; none if nobody was asked
+    releases: tuple[ReleaseCost, ...]  # What it cost; none if nobody was asked
 
     @property
     def refused(self) -> bool:

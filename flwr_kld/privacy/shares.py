@@ -49,7 +49,7 @@ def laplace_share(scale: float, clients: int) -> NoiseTable:
     if not scale >= 1 / 40:
         raise ValueError("noise scale below 1/40 of a count protects nobody: lower epsilon")
     if math.isinf(scale):
-        raise _too_large()
+        raise _too_large("noise", "epsilon or delta")
     with localcontext(prec=_DIGITS, rounding=ROUND_FLOOR):
         rate = (1 - _ROUNDING_SLACK) / Decimal(scale)
         q, shape = (-rate).exp(), 1 / Decimal(clients)
@@ -102,12 +102,12 @@ def gaussian_share(sigma: float) -> NoiseTable:
 
 def _start(reach: float) -> int:
     if not reach < _LONGEST_REACH:
-        raise _too_large()
+        raise _too_large("noise", "epsilon or delta")
     return math.ceil(reach) + 1
 
 
-def _too_large() -> ValueError:
-    return ValueError("noise is too large for a table: raise epsilon or delta")
+def _too_large(what: str, cure: str) -> ValueError:
+    return ValueError(f"{what} is too large for a table: raise {cure}")
 
 
 def _table(ratios: Iterable[Decimal]) -> NoiseTable:
