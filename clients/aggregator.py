@@ -28,6 +28,8 @@ from flwr_kld.counts.private_counts import (
     vector_from_wire,
 )
 from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.private import Held
 from flwr_kld.messages.plan_wire import PlanMessage, plan_of
 from flwr_kld.messages.published import Published
 from flwr_kld.messages.question import (
@@ -43,8 +45,6 @@ from flwr_kld.messages.question import (
 )
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.private import Held
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.secure_aggregation import Roster
 from flwr_kld.trust.trusted import Trusted

@@ -14,7 +14,7 @@ from flwr_kld.arguments import keep, real, whole
 from flwr_kld.codec.exact import NotNegative, Real, Text
 from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import QueryRefused
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 
 
 @dataclass(frozen=True, kw_only=True)

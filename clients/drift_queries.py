@@ -27,6 +27,7 @@ from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientVector, SumVector
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.messages.question import (
     ANSWER,
     COUNTS,
@@ -41,7 +42,6 @@ from flwr_kld.messages.question import (
 from flwr_kld.messages.release_terms import TRUST as TRUSTED
 from flwr_kld.messages.split_terms import TRUST as TWO
 from flwr_kld.messages.sum_terms import SumTerms
-from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.reference import Reference
 
 

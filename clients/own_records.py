@@ -16,10 +16,10 @@ from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientCounts, ClientVector
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.private import Held, Private
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.question import Question
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.private import Held, Private
 from flwr_kld.query.selection import Selection, record_ids, salted
 
 logger = logging.getLogger("flwr_kld")

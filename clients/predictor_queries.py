@@ -22,6 +22,9 @@ from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.kernel import Unit
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.private import Held
 from flwr_kld.messages.question import (
     ANSWER,
     PHASE,
@@ -32,9 +35,6 @@ from flwr_kld.messages.question import (
     Question,
     member_of,
 )
-from flwr_kld.privacy import Unit
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.private import Held
 
 if TYPE_CHECKING:
     from flwr_kld.predictors.predictor import LocalQuery as Asked

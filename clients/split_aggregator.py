@@ -16,10 +16,10 @@ from flwr_kld.clients.check_memory import use_once
 from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.sum_members import ROSTER, read_roster
 from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.messages.question import PART_ACTION, PUBLISHED, SEALED, TERMS
 from flwr_kld.messages.sealing import AggregatorKey, SealContext
 from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
-from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.secure_aggregation import Roster
 from flwr_kld.split_sum.addition import Addition
 from flwr_kld.trust.two_aggregators import central_of

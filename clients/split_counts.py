@@ -13,10 +13,10 @@ from flwr_kld.clients.sealed_counts import Agree, answered, asked
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.messages.question import SPLIT_ACTION, Answer
 from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.secure_aggregation.errors import SecureSumError
 from flwr_kld.split_sum.parcel import split
 from flwr_kld.trust.two_aggregators import check_pair

@@ -3,8 +3,7 @@
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
 from flwr_kld.counts.scalar import Scalar
-from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency, Clip
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.population import HostedClients

@@ -16,11 +16,11 @@ from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.messages.question import MODEL, NO_MODEL, Answer, Question, model_fingerprint
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import BitSource, SystemBits
 from flwr_kld.query.plan import QueryPlan
 
 

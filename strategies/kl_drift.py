@@ -22,7 +22,7 @@ from flwr_kld.cohort.halves import Part, halves
 from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
-from flwr_kld.privacy.bits import SeededBits, SystemBits
+from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan, QueryPlan
 from flwr_kld.query.selection import EVERYTHING

@@ -18,6 +18,7 @@ from flwr_kld.counts.private_counts import (
     vector_from_wire,
 )
 from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.private import Held
 from flwr_kld.messages.question import (
     ANSWER,
     COUNTS,
@@ -27,7 +28,6 @@ from flwr_kld.messages.question import (
     Answer,
 )
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy.private import Held
 from flwr_kld.strategies.exchange import (
     Collected,
     Exchange,

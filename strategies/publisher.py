@@ -23,7 +23,7 @@ from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
-from flwr_kld.privacy.bits import BitSource
+from flwr_kld.kernel.law import BitSource
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.scores import MOST_RECORDS
 from flwr_kld.strategies.aggregation import Aggregation

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from flwr_kld.calibration.ring import check_ring, ring_bits_needed
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.errors import CheckFailed, InvalidReply
 from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION, Signers
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.privacy.ring import check_ring, ring_bits_needed
 from flwr_kld.secure_aggregation import Roster
 from flwr_kld.secure_aggregation.errors import SecureSumError
 from flwr_kld.secure_aggregation.ring import check_bits

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.kernel.private import Held
 from flwr_kld.messages.sealing import AggregatorKey, SealContext
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.private import Held
-from flwr_kld.privacy.sampler import sample
 from flwr_kld.secure_aggregation import Identity, Roster
 from flwr_kld.secure_aggregation.ring import from_ring, to_ring
 from flwr_kld.split_sum.addition import Addition

@@ -99,7 +99,7 @@ def accountant() -> RdpAccountant:
 def audited() -> dict[str, object]:
     """Receipts of a node, and what an auditor knows of it."""
     from flwr_kld.guard.receipts import Claim, Receipts
-    from flwr_kld.privacy import Guarantee
+    from flwr_kld.kernel import Guarantee
     from flwr_kld.secure_aggregation import Identity
 
     key = Identity.generate()

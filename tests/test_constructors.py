@@ -18,9 +18,9 @@ from flwr_kld import (
     accounting,
     clients,
     integral,
+    kernel,
     planner,
     predictors,
-    privacy,
     report,
     strategies,
 )
@@ -30,6 +30,7 @@ from flwr_kld.accounting.life import Reservation
 from flwr_kld.alerts.command import Command
 from flwr_kld.alerts.delivery import Delivery
 from flwr_kld.alerts.webhook import Webhook
+from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.clients import handwriting
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.counts.client_sums import ClientSums
@@ -58,6 +59,11 @@ from flwr_kld.integral.integer_box import BoxLaw
 from flwr_kld.integral.recommend import Recommendation
 from flwr_kld.integral.rejection import RejectionLaw
 from flwr_kld.integral.sampler import IntegralEvent
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.delta import hockey_stick
+from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
+from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.predictors.hypotheses import drift_scenarios
@@ -65,14 +71,6 @@ from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.risk_bound import kl_risk_bound
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits, SystemBits
-from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.hockey_stick import hockey_stick
-from flwr_kld.privacy.sampler import sample
-from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
@@ -174,7 +172,7 @@ EXAMPLES = {
     accounting.Clients: {"names": ["a"]},
     accounting.Cost: {
         "mechanism": "m", "epsilon": 1, "delta": 0, "adjacency": REPLACE_ONE,
-        "unit": privacy.Unit.RECORD, "shifts": (1, -1),
+        "unit": kernel.Unit.RECORD, "shifts": (1, -1),
     },
     accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
     accounting.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
@@ -196,7 +194,7 @@ EXAMPLES = {
     kl_risk_bound: {"design": MIXTURE.design()},
     NoiseTable: {"weights": (1, 2**128 - 2, 1)},
     SeededBits: {"seed": 1},
-    privacy.Guarantee: {"epsilon": 1.0},
+    kernel.Guarantee: {"epsilon": 1.0},
     calibrated_gaussian: {"guarantee": Guarantee(1.0, 1e-6)},
     calibrated_laplace: {"guarantee": Guarantee(1.0)},
     hockey_stick: {"table": EVENT.table, "shifts": (1, -1), "epsilon": 1.0},
@@ -247,7 +245,7 @@ ANSWERS = {
     Entry, ReleaseCost, Reservation, Spent,
     accounting.states.Remembered, Delivery, ErrorSplit, Estimate,
     Movement, Receipt, IntegralEvent, Recommendation,
-    Forecast, Leader, PrivacyEvent, QueryPlan, Point,
+    Forecast, Leader, Release, ShareRelease, QueryPlan, Point,
     PredictorReport, ReferenceReport, DriftReport, report.Verdict,
     SumResult,
 }  # fmt: skip

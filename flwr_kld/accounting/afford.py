@@ -8,12 +8,12 @@ from datetime import datetime
 
 import numpy as np
 
+from flwr_kld.accounting.amounts import ATTO, NANO, UNBOUNDED, shown
 from flwr_kld.accounting.budget import Budget, Spent
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.errors import BudgetExhausted
 from flwr_kld.accounting.sums import WIDTH
 from flwr_kld.accounting.window import Window
-from flwr_kld.privacy.amounts import ATTO, NANO, UNBOUNDED, shown
 
 _GUESSES = 4
 """Compositions by which a piece is looked for before halving."""

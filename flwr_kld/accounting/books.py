@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Select, func, select
 
+from flwr_kld.accounting.amounts import ATTO, NANO
 from flwr_kld.accounting.budget import DAY, Budget
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, ReleaseCost, Stage, utc
@@ -28,9 +29,8 @@ from flwr_kld.accounting.schema import (
 from flwr_kld.arguments import choice, moment
 from flwr_kld.codec.exact import NotNegative, Text, Whole
 from flwr_kld.codec.model import Model
-from flwr_kld.privacy import Unit
-from flwr_kld.privacy.amounts import ATTO, NANO
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Unit
+from flwr_kld.kernel.promise import Adjacency
 
 _NAMES = 5_000
 """Names or numbers in one query; databases limit the number of its parameters."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.accounting.amounts import ATTO, NANO, UNBOUNDED, spent
 from flwr_kld.accounting.budget import Budget, Composition
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pld import composed_epsilon
-from flwr_kld.privacy.amounts import ATTO, NANO, UNBOUNDED, spent
 
 Profiles = NDArray[np.int64]
 """Releases of each kind, shape [profiles, kinds]."""

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Json
 
+from flwr_kld.accounting.amounts import ATTO, NANO, UNBOUNDED, in_steps, shown, spent
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.errors import damaged
 from flwr_kld.arguments import choice, keep, several, whole
+from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.codec.exact import NotNegative, Whole
 from flwr_kld.codec.model import Model
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.amounts import ATTO, NANO, UNBOUNDED, in_steps, shown, spent
-from flwr_kld.privacy.calibrate_shares import epsilon_of
-from flwr_kld.privacy.clip import Ball
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency, Hidden
-from flwr_kld.privacy.moves import worst_case
-from flwr_kld.privacy.share_event import ShareEvent
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.delta import worst_case
+from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.promise import Adjacency, Ball, Hidden
+from flwr_kld.kernel.release import Release, ShareRelease
 
 if TYPE_CHECKING:
     from flwr_kld.integral.sampler import IntegralEvent
@@ -99,7 +97,7 @@ class Cost:
         return cls(mechanism, nano, delta, guarantee.adjacency, guarantee.unit)
 
     @classmethod
-    def of(cls, event: PrivacyEvent) -> Cost:
+    def of(cls, event: Release) -> Cost:
         """Count a release by its noise table.
 
         The table of clients' noise shares is the noise of everybody in the sum, which is not what
@@ -111,12 +109,12 @@ class Cost:
         return cost._with_table(*worst_case(event.table, event.moves))
 
     @classmethod
-    def of_shares(cls, share: ShareEvent, survivors: int, corrupted: int = 0) -> Cost:
+    def of_shares(cls, share: ShareRelease, survivors: int, corrupted: int = 0) -> Cost:
         """Count a release by the law of the honest survivors' noise shares, on their own grid.
 
         Parameters
         ----------
-        share : ShareEvent
+        share : ShareRelease
             What each client adds.
         survivors : int
             Clients in the sum.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flwr_kld.accounting.amounts import NANO, in_days
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.privacy.amounts import NANO, in_days
-from flwr_kld.privacy.guarantee import Guarantee
+from flwr_kld.kernel.promise import Guarantee
 
 FEW = 40
 """Clients in a check below which halves are split by record: a rotation of clients needs more."""

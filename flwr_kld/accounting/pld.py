@@ -12,14 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from flwr_kld.accounting.amounts import ATTO, NANO
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.privacy.amounts import ATTO, NANO
-from flwr_kld.privacy.loss_distribution import (
-    FINE,
-    Composition,
-    LossDistribution,
-    loss_distribution,
-)
+from flwr_kld.kernel.delta import FINE, Composition, LossDistribution, loss_distribution
 
 _NO_PROTECTION = 40.0
 """Nats from which on a claim is not worth composing."""

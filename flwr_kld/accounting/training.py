@@ -9,11 +9,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from flwr_kld.accounting.amounts import NANO, UNBOUNDED
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.amounts import NANO, UNBOUNDED
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
 
 _SCHEMA = 1
 _ADJACENCY = {

@@ -19,7 +19,7 @@ from flwr_kld.accounting.entry import utc
 from flwr_kld.accounting.parts import Clients, Everyone, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import LEVELS, WIDTH, Tally, blocks, releases, tally, unpack_tally
-from flwr_kld.privacy import Unit
+from flwr_kld.kernel import Unit
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
 from flwr_kld.inference.witness import Witness
-from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.kernel.release import Release
 from flwr_kld.query.scores import MOST_RECORDS
 from flwr_kld.report.one_client import OneClient
 
@@ -77,7 +77,7 @@ class Measured:
         return values
 
     @property
-    def events(self) -> list[PrivacyEvent]:
+    def events(self) -> list[Release]:
         """The releases; whoever is hidden is in one of them."""
         return [exchange.values.event for exchange in self._done]
 

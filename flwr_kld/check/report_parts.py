@@ -16,7 +16,7 @@ from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.verdict import Verdict
-from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.kernel.release import Release
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
@@ -159,7 +159,7 @@ def protection(
     )
 
 
-def epsilon_delivered(event: PrivacyEvent) -> float:
+def epsilon_delivered(event: Release) -> float:
     """Return the epsilon that a release's noise delivers, in nats."""
     return event.guarantee.epsilon if event.delivered is None else event.delivered
 

@@ -16,8 +16,8 @@ from flwr_kld.cli.options import AsJson, Ledger, Population
 from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.cli.show import utc
-from flwr_kld.privacy import Unit
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Unit
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.schedule.times import parse_schedule
 
 

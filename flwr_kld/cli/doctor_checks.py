@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from flwr_kld.accounting.amounts import NANO
 from flwr_kld.accounting.errors import LedgerError, NoBudget
 from flwr_kld.cli.app_facts import Facts, same_database, shown
 from flwr_kld.cli.app_source import component, read_project, run_config
@@ -25,7 +26,6 @@ from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.messages.question import VERSION
-from flwr_kld.privacy.amounts import NANO
 from flwr_kld.reference import Reference
 from flwr_kld.schedule.times import Schedule
 

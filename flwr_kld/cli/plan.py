@@ -13,7 +13,7 @@ from rich.table import Table
 
 from flwr_kld.cli.options import AsJson
 from flwr_kld.cli.output import messages, print_json, results, say
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:

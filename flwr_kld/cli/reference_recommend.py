@@ -13,7 +13,7 @@ from rich.table import Table
 from flwr_kld.cli.options import AsJson
 from flwr_kld.cli.output import print_json, results
 from flwr_kld.domain.table import require_one_symbol
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:

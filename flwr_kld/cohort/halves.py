@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.privacy import Unit
+from flwr_kld.kernel import Unit
 from flwr_kld.query.selection import Selection
 
 MANY = 40

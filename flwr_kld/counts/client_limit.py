@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from flwr_kld.codec.model import Model
-from flwr_kld.privacy.bits import BitSource
+from flwr_kld.kernel.law import BitSource
 
 TIMES = 4
 """What a client counts at most, over the mean of the others. Of sizes that spread lognormally with

@@ -10,8 +10,8 @@ from statistics import mean
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.release import Release
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.scores import NUMBERS, Scores
 
@@ -27,7 +27,7 @@ class ClientSums:
         for each column: numbers are read off each of `columns`.
     clients : int
         Number of clients in the sums.
-    event : PrivacyEvent
+    event : Release
         What the release cost, and its noise table: of each number, in steps.
     plan : QueryPlan
         What was asked, with its `scores`.
@@ -37,7 +37,7 @@ class ClientSums:
 
     steps: NDArray[np.int64]
     clients: int
-    event: PrivacyEvent
+    event: Release
     plan: QueryPlan
     private: bool
 

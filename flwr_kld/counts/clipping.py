@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.clip import Clip
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.promise import Clip
 
 
 def clipped(counts: NDArray[Any], clip: Clip, bits: BitSource) -> NDArray[np.int64]:

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.release import Release
 from flwr_kld.query.plan import QueryPlan
 
 
@@ -23,7 +23,7 @@ class NoisyCounts:
         Shape [cells], in records; may be negative.
     records : float
         Number of records, exact or estimated, at least 1.
-    event : PrivacyEvent
+    event : Release
         What the release cost, and its noise table.
     plan : QueryPlan
         What was asked.
@@ -38,7 +38,7 @@ class NoisyCounts:
 
     values: NDArray[np.int64]
     records: float
-    event: PrivacyEvent
+    event: Release
     plan: QueryPlan
     private: bool
 

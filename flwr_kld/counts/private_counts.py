@@ -15,15 +15,10 @@ from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.clipping import clipped
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import InvalidReply
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.convolve import to_counts
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
-from flwr_kld.privacy.moves import Box, hides
-from flwr_kld.privacy.private import Held, Private
-from flwr_kld.privacy.sampler import sample
-from flwr_kld.privacy.share_event import ShareEvent
+from flwr_kld.kernel.law import BitSource, sample, to_counts
+from flwr_kld.kernel.private import Held, Private
+from flwr_kld.kernel.promise import Adjacency, Box, Clip, Guarantee, Unit, hides
+from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.score_columns import answer_of, limits_of
 from flwr_kld.query.scores import NUMBERS, Scores, sums_move
@@ -57,7 +52,7 @@ class ClientVector(Private):
 
     def noised(
         self,
-        share: ShareEvent | None,
+        share: ShareRelease | None,
         bits: BitSource,
         *,
         clip: Clip | None = None,
@@ -68,7 +63,7 @@ class ClientVector(Private):
 
         Parameters
         ----------
-        share : ShareEvent or None
+        share : ShareRelease or None
             Whose share, in its grid steps; None where another adds the noise: exact then.
         bits : BitSource
             The client's own randomness.
@@ -368,7 +363,7 @@ class ClearSum(Private):
         """What was asked. Public."""
         return self._plan
 
-    def release(self, event: PrivacyEvent, bits: BitSource) -> NoisyCounts | ClientSums:
+    def release(self, event: Release, bits: BitSource) -> NoisyCounts | ClientSums:
         """Add the event's noise to every number.
 
         Where records are hidden that change, their number is public and exact; elsewhere it is
@@ -388,7 +383,7 @@ class ClearSum(Private):
         records = float((self._values if exact else noisy).sum()) / len(self._plan.parts)
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, bits.private)
 
-    def _require_hidden(self, event: PrivacyEvent) -> None:
+    def _require_hidden(self, event: Release) -> None:
         """Refuse an event for other numbers; how far a whole client moves them, its clip says."""
         columns, promised = len(self._plan.parts), event.guarantee
         if self._plan.scores is not None:
@@ -404,17 +399,17 @@ class ClearSum(Private):
             )
 
     def release_number(
-        self, score: Callable[[NDArray[np.int64]], int], event: PrivacyEvent, bits: BitSource
+        self, score: Callable[[NDArray[np.int64]], int], event: Release, bits: BitSource
     ) -> int:
         """Add the event's noise to one whole number that is computed from the cells."""
         return score(self._values) + int(sample(event.table, 1, bits)[0])
 
-    def release_noised(self, event: PrivacyEvent, *, grid: int = 1) -> NoisyCounts | ClientSums:
+    def release_noised(self, event: Release, *, grid: int = 1) -> NoisyCounts | ClientSums:
         """Show the sum of vectors to which the clients added the event's noise themselves.
 
         Parameters
         ----------
-        event : PrivacyEvent
+        event : Release
             What the clients' shares deliver together; its table in whole counts.
         grid : int
             Grid steps a count.

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import choice, keep, real
+from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.codec.model import Model
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum
-from flwr_kld.privacy import sensitivity
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency, Guarantee
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.promise import Adjacency, Guarantee
+from flwr_kld.kernel.release import Release
+from flwr_kld.papers import sensitivity
 from flwr_kld.query.plan import QueryPlan
 
 _GRID_STEPS = 32
@@ -83,7 +83,7 @@ class NoisyScalar:
         The public normaliser M.
     sensitivity : float
         Exact, in nats.
-    event : PrivacyEvent
+    event : Release
         What the release cost, in grid steps.
     plan : QueryPlan
         What was asked.
@@ -96,7 +96,7 @@ class NoisyScalar:
     theta: float | None
     records: float
     sensitivity: float
-    event: PrivacyEvent
+    event: Release
     plan: QueryPlan
     private: bool
 
@@ -309,7 +309,7 @@ class ScalarRelease:
             )
         return self.options.records
 
-    def _calibrated(self, function: ScalarFunction) -> tuple[float, PrivacyEvent]:
+    def _calibrated(self, function: ScalarFunction) -> tuple[float, Release]:
         step, moves = function.grid(self.guarantee.adjacency, self.clip)
         calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
         return step, calibrated(self.guarantee, shifts=(moves,))

@@ -20,8 +20,8 @@ import numpy as np
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.witness import Witness
-from flwr_kld.privacy.guarantee import Guarantee
-from flwr_kld.privacy.table import RATIO_BITS, TOTAL, NoiseTable
+from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable
+from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.query.scores import NUMBERS, Scores
 
 _LARGEST_LOSS = 0.5

@@ -10,7 +10,7 @@ import numpy as np
 
 from flwr_kld.arguments import choice, keep, real, whole
 from flwr_kld.inference.estimators.score import Floats, check_theta, check_threshold
-from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS
 
 _RARE = 7.0

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.table import TOTAL, NoiseTable
+from flwr_kld.kernel.law import TOTAL, NoiseTable
+from flwr_kld.kernel.promise import Adjacency
 
 Floats = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
 from flwr_kld.inference.root import root
 from flwr_kld.inference.upper_limit import upper_limit
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.plan import HEAD, QueryPlan
 from flwr_kld.reference import Reference
 

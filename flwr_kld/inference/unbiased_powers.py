@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel.law import NoiseTable
 
 Floats = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ import numpy as np
 from flwr_kld.arguments import real, whole
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.mollifier import Mollifier
-from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.kernel.delta import exp_below
 
 _MOST_DRAWS = 2**63 - 1
 """NumPy counts no further."""

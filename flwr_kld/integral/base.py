@@ -20,7 +20,7 @@ from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.integral.categorical import Categorical, integer_weights
-from flwr_kld.privacy.bits import BitSource
+from flwr_kld.kernel.law import BitSource
 from flwr_kld.reference import Reference
 
 Floats = NDArray[np.float64]

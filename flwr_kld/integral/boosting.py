@@ -23,7 +23,7 @@ from flwr_kld.arguments import whole
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.mollifier import check_epsilon
 from flwr_kld.integral.weak_learner import Classifier, WeakLearner, WeakLearnerError
-from flwr_kld.privacy.private import Private
+from flwr_kld.kernel.private import Private
 
 LN_2 = math.log(2)
 

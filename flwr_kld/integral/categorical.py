@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.private import Private
-from flwr_kld.privacy.sampler import Cumulative
-from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
+from flwr_kld.kernel.law import TOTAL, TOTAL_BITS, BitSource, Cumulative
+from flwr_kld.kernel.private import Private
 
 
 class Categorical(Private):

@@ -20,7 +20,7 @@ from flwr_kld.integral.mollifier import Mollifier, project
 from flwr_kld.integral.rejection import RejectionLaw
 from flwr_kld.integral.tree import Tree
 from flwr_kld.integral.weak_learner import WeakLearner
-from flwr_kld.privacy.bits import BitSource, SystemBits
+from flwr_kld.kernel.law import BitSource, SystemBits
 
 ROUNDS = 10
 _FREE_STEP = 0.5

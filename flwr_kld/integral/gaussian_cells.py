@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from flwr_kld.arguments import keep, whole
 from flwr_kld.integral.base import FiniteBase, Floats, finite_points, open_unit
-from flwr_kld.privacy.bits import BitSource, SystemBits
+from flwr_kld.kernel.law import BitSource, SystemBits
 
 _MOST_CELLS = 1 << 22
 

@@ -15,9 +15,8 @@ from flwr_kld.integral.base import FiniteBase, Floats, finite_array
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.integral.sampler import Law
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.table import TOTAL, TOTAL_BITS
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import TOTAL, TOTAL_BITS, BitSource
 
 
 class IntegerBox:

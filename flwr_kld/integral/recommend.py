@@ -13,16 +13,15 @@ from typing import Literal
 import numpy as np
 
 from flwr_kld.arguments import choice, real, whole
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral.base import FiniteBase, Floats, finite_array
 from flwr_kld.integral.fit import HELD_OUT, cooled
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon, project
 from flwr_kld.integral.references import denoised_fractions
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.kernel.promise import Adjacency
 
 Way = Literal["draws", "histogram", "neither"]
 

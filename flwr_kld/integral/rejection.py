@@ -18,7 +18,7 @@ from flwr_kld.arguments import whole
 from flwr_kld.integral.base import Base, Floats
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon
 from flwr_kld.integral.sampler import Law
-from flwr_kld.privacy.bits import BitSource
+from flwr_kld.kernel.law import BitSource
 
 LogRatio = Callable[[NDArray[Any]], Floats]
 """F: points of the base, [n] or [n, d], to numbers [n]."""

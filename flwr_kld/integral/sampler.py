@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from flwr_kld.arguments import Unfit, real, whole
 from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.mollifier import Mollifier
-from flwr_kld.privacy.bits import BitSource, SystemBits
-from flwr_kld.privacy.private import OneProcess, Private
+from flwr_kld.kernel.law import BitSource, SystemBits
+from flwr_kld.kernel.private import OneProcess, Private
 
 
 class BudgetSpent(RuntimeError):

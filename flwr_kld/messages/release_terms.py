@@ -11,8 +11,8 @@ from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.counts.scalar import Scalar
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.promise import Guarantee, Unit
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
-from flwr_kld.privacy.guarantee import Guarantee, Unit
 
 TRUST = "trusted-aggregator"
 """Name of the trust model."""

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.private import Private
 from flwr_kld.messages.question import Question
-from flwr_kld.privacy.private import Private
 
 PUBLIC = 32
 OVERHEAD = PUBLIC + 16

@@ -12,8 +12,8 @@ from pydantic import Field, Json
 from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model
 from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.kernel.promise import Guarantee, Unit
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
-from flwr_kld.privacy.guarantee import Guarantee, Unit
 from flwr_kld.secure_aggregation.ring import word
 
 TRUST = "two-aggregators"

@@ -9,14 +9,13 @@ from typing import Annotated, Literal
 from pydantic import Field, Json
 
 from flwr_kld.arguments import Unfit
+from flwr_kld.calibration.shares import Mechanism, calibrate_shares
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.promise import Clip, Guarantee, Unit
+from flwr_kld.kernel.release import ShareRelease
 from flwr_kld.messages.json_text import json_text
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
-from flwr_kld.privacy.calibrate_shares import Mechanism, calibrate_shares
-from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.guarantee import Guarantee, Unit
-from flwr_kld.privacy.share_event import ShareEvent
 from flwr_kld.query.scores import sums_move
 
 _TOLD_OTHERWISE = frozenset({"wire", "score_wire", "roster"})
@@ -46,7 +45,7 @@ class NoiseTerms(Model, what="the terms of the noise", refused=QueryRefused):
         if bool(self.clip) is not (self.guarantee.unit is Unit.CLIENT and not self.sums):
             raise Unfit("clip", "above 0 where whole clients are hidden, and else 0", self.clip)
 
-    def event(self) -> ShareEvent:
+    def event(self) -> ShareRelease:
         """Return the verified share law."""
         return calibrate_shares(
             self.guarantee,

@@ -8,10 +8,10 @@ import numpy as np
 
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import Estimator, estimate
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Law
 from flwr_kld.planner.setting import Setting
-from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.query.plan import QueryPlan
 
 _COHORTS = 24

@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.kernel.law import BitSource, sample
+from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Law
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.sampler import sample
 from flwr_kld.query.plan import QueryPlan
 
 
@@ -30,7 +29,7 @@ def draw_cohorts(
 
 
 def published(
-    counts: NDArray[np.int64], plan: QueryPlan, event: PrivacyEvent, bits: BitSource
+    counts: NDArray[np.int64], plan: QueryPlan, event: Release, bits: BitSource
 ) -> NoisyCounts:
     """Noise counts, shape [plan.length], as a release does."""
     noisy = counts + sample(event.noise, len(counts), bits)

@@ -16,11 +16,10 @@ from scipy.special import ndtr, ndtri
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.score_sum import ScoreSum
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.law import BitSource, sample
+from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Law
 from flwr_kld.planner.setting import Setting
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.sampler import sample
 from flwr_kld.query.scores import NUMBERS
 
 _SPREADS = 3
@@ -99,7 +98,7 @@ class DecidingHalf:
         return setting.answering if setting.by == "client" else setting.total
 
     @property
-    def _event(self) -> PrivacyEvent:
+    def _event(self) -> Release:
         return self.setting.sums_event
 
     @cached_property

@@ -14,10 +14,9 @@ from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.verdict import Delay
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.law import NoiseTable, SeededBits
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Drift, Law
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.query.scores import NUMBERS
 
 _WITNESSES = 8

@@ -10,7 +10,7 @@ from flwr_kld.arguments import keep, real, whole
 from flwr_kld.cohort.halves import MANY, draws_of
 from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.score import check_level, check_theta, check_threshold
-from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.kernel.release import Release
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust import Trust
 
@@ -131,12 +131,12 @@ class Setting:
         return self.trust.guarantee.epsilon
 
     @cached_property
-    def event(self) -> PrivacyEvent:
+    def event(self) -> Release:
         """The release of one exchange, if all whom it asks answer."""
         return self.trust.event(self.answering)
 
     @cached_property
-    def sums_event(self) -> PrivacyEvent:
+    def sums_event(self) -> Release:
         """The release of the deciding half's sums, if all whom it asks answer."""
         return self.trust.sums_event(self.answering)
 

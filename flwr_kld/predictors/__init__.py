@@ -9,7 +9,7 @@ Examples
 >>> from flwr_kld.predictors import BayesMixture, Hypotheses
 >>> from flwr_kld.predictors.intake import Intake
 >>> from flwr_kld.predictors.local_report import LocalReport
->>> from flwr_kld.privacy.bits import SystemBits
+>>> from flwr_kld.kernel.law import SystemBits
 >>> colours = Labels(["red", "green"])
 >>> usual, odd = (Reference.from_probabilities(colours, p) for p in ([0.9, 0.1], [0.2, 0.8]))
 >>> predictor = BayesMixture(Hypotheses({"usual": usual, "odd": odd}), epsilon=1.0)

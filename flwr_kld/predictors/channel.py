@@ -18,11 +18,9 @@ from typing import ClassVar
 import numpy as np
 
 from flwr_kld.arguments import real, whole
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import TOTAL, BitSource, uniform_128
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.sampler import uniform_128
-from flwr_kld.privacy.table import TOTAL
 
 MOST_CLASSES = 14
 """Keeps the matrix small (at most 14 × 3,432); more labels are hashed to this many classes."""

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import whole
+from flwr_kld.kernel.law import BitSource, uniform_below
 from flwr_kld.predictors.laws import Floats, Laws
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.sampler import uniform_below
 
 _ROUNDING = 1e-9
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from flwr_kld.arguments import whole
-from flwr_kld.privacy.guarantee import check_epsilon_delta
-from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.promise import check_epsilon_delta
 
 _BITS = 80
 _PRECISION = 1e-6

@@ -15,10 +15,10 @@ import math
 import numpy as np
 
 from flwr_kld.arguments import whole
+from flwr_kld.kernel.promise import check_epsilon_delta
 from flwr_kld.predictors.composition import epsilon_each
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.score_predictor import ScorePredictor
-from flwr_kld.privacy.guarantee import check_epsilon_delta
 
 
 class LocallyPrivateWMA(ScorePredictor):

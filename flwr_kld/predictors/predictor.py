@@ -9,12 +9,12 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 
 State = dict[str, Any]
 """JSON-able."""

@@ -16,12 +16,12 @@ import numpy as np
 
 from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.kernel.law import BitSource
 from flwr_kld.predictors import class_maps
 from flwr_kld.predictors.channel import Channel, RandomisedResponse, SubsetSelection
 from flwr_kld.predictors.class_maps import ClassMap
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.packing import unpacked
-from flwr_kld.privacy.bits import BitSource
 
 _MAPS: dict[str, Callable[..., ClassMap]] = {
     "labels": class_maps.labels,

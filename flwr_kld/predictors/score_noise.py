@@ -11,11 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.sampler import sample
 
 _FRACTION = 32
 _ONE = 1 << _FRACTION

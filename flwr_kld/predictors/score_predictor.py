@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.codec.exact import Real, Text, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel import Guarantee
 from flwr_kld.predictors.clipping import Clipping
 from flwr_kld.predictors.fixed_share import normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
@@ -23,8 +25,6 @@ from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.score_noise import ScoreNoise, fixed_point
 from flwr_kld.predictors.score_query import MOST_MOVES, ScoreQuery
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_laplace
 
 _FORMAT = 1
 _LEVELS = MOST_MOVES - 1

@@ -19,12 +19,12 @@ from pydantic import Field
 
 from flwr_kld.codec.model import Model
 from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import BitSource
 from flwr_kld.predictors.clipping import Resampling
 from flwr_kld.predictors.composition import composed_delta
 from flwr_kld.predictors.packing import unpacked
 from flwr_kld.predictors.score_noise import ScoreNoise
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.hockey_stick import exp_below
 
 MOST_MOVES = 17
 """Grid steps between the largest and the smallest score of a hypothesis, at most: the grid cuts the

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.guarantee import Guarantee
+from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.query.scores import Scores
 
 Asked = tuple[Scores, ...]

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.arguments import Unfit, choice, keep, whole
-from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
-from flwr_kld.privacy.moves import Box
+from flwr_kld.kernel.promise import Adjacency, Box, Guarantee, Unit
 
 Floats = NDArray[np.float64]
 

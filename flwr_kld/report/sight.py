@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flwr_kld.privacy.sight import (
+from flwr_kld.report.report import Report
+from flwr_kld.trust.sight import (
     AGGREGATOR_SEES_PARTS,
     CLIENTS_ADD_NOISE,
     SERVER_SEES_PARTS,
@@ -10,7 +11,6 @@ from flwr_kld.privacy.sight import (
     Sight,
     View,
 )
-from flwr_kld.report.report import Report
 
 _ANYBODY = View(
     "readers of this page, reports and metrics", "what the guarantee allows, whatever they do"

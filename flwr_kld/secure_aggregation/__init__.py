@@ -7,7 +7,7 @@ reads it.
 Examples
 --------
 >>> import numpy as np
->>> from flwr_kld.privacy.private import Held
+>>> from flwr_kld.kernel.private import Held
 >>> from flwr_kld.secure_aggregation.client import SumClient
 >>> from flwr_kld.secure_aggregation.server import SumServer
 >>> from flwr_kld.secure_aggregation.session import Session

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.private import Held, OneProcess
+from flwr_kld.kernel.private import Held, OneProcess
 from flwr_kld.secure_aggregation import errors, keys
 from flwr_kld.secure_aggregation.client_state import ClientState, by_sum, each
 from flwr_kld.secure_aggregation.identity import Identity, Roster

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from flwr_kld.codec.model import Model, Unreadable, must
-from flwr_kld.privacy.private import Held, Private
+from flwr_kld.kernel.private import Held, Private
 from flwr_kld.secure_aggregation import keys
 from flwr_kld.secure_aggregation.errors import KeyReused, Malformed, WrongSession
 from flwr_kld.secure_aggregation.keys import KEY, PUBLIC

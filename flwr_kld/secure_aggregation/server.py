@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.private import Private
+from flwr_kld.kernel.private import Private
 from flwr_kld.secure_aggregation import keys
 from flwr_kld.secure_aggregation.errors import (
     Malformed,

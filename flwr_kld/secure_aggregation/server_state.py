@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.private import Private
+from flwr_kld.kernel.private import Private
 from flwr_kld.secure_aggregation.errors import EquivocatingSurvivors, Tampered
 from flwr_kld.secure_aggregation.graph import neighbour_table
 from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD

@@ -16,12 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.kernel.law import BitSource, sample
+from flwr_kld.kernel.private import Private
+from flwr_kld.kernel.release import Release
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.private import Private
-from flwr_kld.privacy.sampler import sample
 from flwr_kld.secure_aggregation.errors import BadSignature, NotInvited
 from flwr_kld.secure_aggregation.identity import Roster
 from flwr_kld.secure_aggregation.masks import KEY, apply_masks
@@ -89,7 +88,7 @@ class Addition(Private):
         """Digest of the names and boxes of the clients in the sum. Public."""
         return self._transcript.digest()
 
-    def answer(self, event: PrivacyEvent, bits: BitSource) -> bytes:
+    def answer(self, event: Release, bits: BitSource) -> bytes:
         """Add noise to what is to be noised, and the mask to all; to be called once."""
         terms = self._terms
         noise = sample(event.table, terms.numbers, bits)

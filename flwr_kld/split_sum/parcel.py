@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.private import Held
 from flwr_kld.messages.sealing import OVERHEAD, SealContext, seal
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.privacy.private import Held
 from flwr_kld.secure_aggregation.errors import Malformed
 from flwr_kld.secure_aggregation.identity import SIGNATURE, Identity
 from flwr_kld.secure_aggregation.masks import KEY, apply_masks

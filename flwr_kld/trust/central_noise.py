@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from flwr_kld.arguments import choice, keep, whole
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.question import MOST_COLUMNS
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.trust.trust_model import Trust
 
 

@@ -7,21 +7,17 @@ from typing import Self, get_args
 
 from flwr_kld.accounting import Cost
 from flwr_kld.arguments import choice, keep, whole
+from flwr_kld.calibration.shares import Mechanism, epsilon_of
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.law import BitSource, NoiseTable, on_coarser_grid
+from flwr_kld.kernel.promise import Adjacency, Clip
+from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.messages.question import MOST_COLUMNS
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.calibrate_shares import Mechanism, epsilon_of
-from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.convolve import on_coarser_grid
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.share_event import ShareEvent
-from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.trust.trust_model import Trust
 
 
@@ -121,21 +117,21 @@ class Distributed(Trust):
         """Fewest clients in a sum."""
         return self.min_survivors + self.corrupted
 
-    def event(self, clients: int) -> PrivacyEvent:
+    def event(self, clients: int) -> Release:
         """Return what the noise shares of this many clients add up to."""
         return self._event(self.noise_terms.event(), clients)
 
-    def sums_event(self, clients: int) -> PrivacyEvent:
+    def sums_event(self, clients: int) -> Release:
         """Return what their shares for sums of scores add up to."""
         return self._event(self.sums_terms.event(), clients)
 
-    def _event(self, share: ShareEvent, clients: int) -> PrivacyEvent:
+    def _event(self, share: ShareRelease, clients: int) -> Release:
         def law(clients: int) -> NoiseTable:
             table = share.noise(clients)
             return on_coarser_grid(table, share.grid) if share.grid > 1 else table
 
         honest = clients - self.corrupted
-        return PrivacyEvent(
+        return Release(
             mechanism=f"distributed {share.mechanism}",
             table=law(honest),
             moves=share.moves,
@@ -156,7 +152,7 @@ class Distributed(Trust):
         """Return what one release of sums of scores costs, as `cost` does."""
         return self._cost(self.sums_terms.event(), survivors)
 
-    def _cost(self, share: ShareEvent, survivors: int | None) -> Cost:
+    def _cost(self, share: ShareRelease, survivors: int | None) -> Cost:
         least = self.least_clients
         more = 0 if survivors is None else survivors - least
         counted = least + more - more % max(least // 8, 1)

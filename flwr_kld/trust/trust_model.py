@@ -9,28 +9,28 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 from flwr_kld.accounting import Cost
+from flwr_kld.calibration.central import box_event
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.release import Release
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.calibrate import box_event
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.sight import (
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.query.scores import MOVES
+from flwr_kld.trust.sight import (
     AGGREGATOR_SEES_PARTS,
     CLIENTS_ADD_NOISE,
     SERVER_SEES_PARTS,
     SERVER_SEES_SUM,
     Sight,
 )
-from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import MOVES
 from flwr_kld.trust.traffic import Traffic, plain_traffic, sealed_traffic, secure_traffic
 
 
@@ -72,7 +72,7 @@ class Trust(ABC):
         )
 
     @abstractmethod
-    def event(self, clients: int) -> PrivacyEvent:
+    def event(self, clients: int) -> Release:
         """Return the release of a sum: its noise, and the move of the counts that this hides.
 
         Parameters
@@ -86,7 +86,7 @@ class Trust(ABC):
             If the release depends on more than that: a single number's, on the plan.
         """
 
-    def sums_event(self, clients: int) -> PrivacyEvent:
+    def sums_event(self, clients: int) -> Release:
         """Return the release of sums of scores, in their steps.
 
         By default pure discrete Laplace noise, or Gaussian noise where that is less: of many
@@ -99,7 +99,7 @@ class Trust(ABC):
         """
         return box_event(self.guarantee, MOVES * self.columns)
 
-    def event_of(self, plan: QueryPlan, clients: int) -> PrivacyEvent:
+    def event_of(self, plan: QueryPlan, clients: int) -> Release:
         """Return the release of what a plan asks; the errors are those of `event`."""
         return self.event(clients) if plan.scores is None else self.sums_event(clients)
 

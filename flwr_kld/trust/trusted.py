@@ -6,22 +6,21 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from flwr_kld.accounting import Cost
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum
-from flwr_kld.counts.scalar import NoisyScalar, Scalar, ScalarRelease
-from flwr_kld.messages.published import Published
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.calibrate import (
+from flwr_kld.calibration.central import (
     ball_event,
     calibrated_gaussian,
     calibrated_laplace,
     least_noise,
     pure_laplace,
 )
-from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.counts.client_sums import ClientSums
+from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.counts.private_counts import ClearSum
+from flwr_kld.counts.scalar import NoisyScalar, Scalar, ScalarRelease
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.promise import Adjacency, Clip
+from flwr_kld.kernel.release import Release
+from flwr_kld.messages.published import Published
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.central_noise import CentralNoise
 
@@ -85,7 +84,7 @@ class Trusted(CentralNoise):
         """Whether counts are published, not a single number."""
         return not isinstance(self.release, Scalar)
 
-    def event(self, clients: int) -> PrivacyEvent:
+    def event(self, clients: int) -> Release:
         """Return the release of counts; how many clients there are changes nothing.
 
         Raises
@@ -141,7 +140,7 @@ class Trusted(CentralNoise):
         noise = "laplace" if self.noise == "least" else self.noise
         return ScalarRelease(options, self.guarantee, self.clip, noise)
 
-    def _counts_event(self) -> PrivacyEvent:
+    def _counts_event(self) -> Release:
         if self.clip is None:
             calibrated = {"laplace": calibrated_laplace, "gaussian": calibrated_gaussian}
             shifts = self.adjacency.table_shifts(self.columns)

@@ -10,10 +10,10 @@ from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import NoisyScalar, Scalar
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.release import Release
 from flwr_kld.messages.release_terms import TRUST, ReleaseTerms
 from flwr_kld.messages.sealing import check_public
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.event import PrivacyEvent
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.central_noise import CentralNoise
 from flwr_kld.trust.trusted import Trusted
@@ -74,7 +74,7 @@ class TrustedAggregator(CentralNoise):
         """The aggregator's public key, hexadecimal."""
         return (self.aggregator.hex(),)
 
-    def event(self, clients: int) -> PrivacyEvent:
+    def event(self, clients: int) -> Release:
         """Return the aggregator's release of counts; how many clients there are changes nothing.
 
         Raises

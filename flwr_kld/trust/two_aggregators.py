@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from flwr_kld.accounting import Cost
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.kernel.law import noise_sum
+from flwr_kld.kernel.release import Release
 from flwr_kld.messages.sealing import check_public
 from flwr_kld.messages.split_terms import TRUST, SplitTerms
-from flwr_kld.privacy.convolve import noise_sum
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.sight import AGGREGATORS_SEE_SHARES, Sight
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.central_noise import CentralNoise
+from flwr_kld.trust.sight import AGGREGATORS_SEE_SHARES, Sight
 from flwr_kld.trust.traffic import Traffic, split_traffic
 from flwr_kld.trust.trusted import Trusted
 
@@ -89,11 +89,11 @@ class TwoAggregators(CentralNoise):
         """Both aggregators' public keys, hexadecimal."""
         return tuple(key.hex() for key in self.aggregators)
 
-    def event(self, clients: int) -> PrivacyEvent:
+    def event(self, clients: int) -> Release:
         """Return the release of counts: the noise of both, of which one has to suffice."""
         return _twice(self._central.event(clients))
 
-    def sums_event(self, clients: int) -> PrivacyEvent:
+    def sums_event(self, clients: int) -> Release:
         """Return the release of sums of scores, as `event` does."""
         return _twice(self._central.sums_event(clients))
 
@@ -132,7 +132,7 @@ def check_pair(aggregators: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
     return first, second
 
 
-def central_of(terms: SplitTerms) -> PrivacyEvent:
+def central_of(terms: SplitTerms) -> Release:
     """Return the noise that either aggregator adds for these terms."""
     guarantee = terms.guarantee
     central = Trusted(
@@ -162,6 +162,6 @@ def restored(
     return NoisyCounts(noisy, max(records, 1.0), event, plan, private=True)
 
 
-def _twice(one: PrivacyEvent) -> PrivacyEvent:
+def _twice(one: Release) -> Release:
     """Return a release with two draws of its noise, which promises what one of them keeps."""
     return replace(one, mechanism=f"twice {one.mechanism}", added=noise_sum(one.table, 2))

@@ -7,11 +7,9 @@ move further than the noise hides.
 from __future__ import annotations
 
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.promise import Adjacency, Clip, Moves, Unit
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy.clip import Clip
-from flwr_kld.privacy.guarantee import Adjacency, Unit
-from flwr_kld.privacy.moves import Moves
 from flwr_kld.query.scores import sums_move
 
 

@@ -27,7 +27,7 @@ from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
-from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.resample import WriterResampler

@@ -31,7 +31,7 @@ from flwr_kld.accounting.books import keep_cost, members
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import rebuild
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 
 _NOW = 2_000_000_000
 _DAYS = 30

@@ -15,11 +15,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.optimal_design import optimal_design
 from flwr_kld.predictors.query import Query
-from flwr_kld.privacy.bits import SystemBits
 from flwr_kld.simulations.studies.predictor_learners import dirichlet, hypotheses_of
 
 _REPORTS = 1_000_000

@@ -17,10 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SystemBits, sample
 
 _DRAWS = 1_000_000
 _REPEATS = 5

@@ -32,7 +32,7 @@ from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import rebuild
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 from flwr_kld.report.report import Report
 from flwr_kld.serve.door import Door
 from flwr_kld.serve.pages import Pages

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.privacy.private import Held
+from flwr_kld.kernel.private import Held
 from flwr_kld.secure_aggregation import Identity, Roster
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.graph import Shape

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from secaggplus import secaggplus_ms
 
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.private import Held
 from flwr_kld.messages.sealing import AggregatorKey, SealContext
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.private import Held
 from flwr_kld.secure_aggregation import Identity, Roster
 from flwr_kld.secure_aggregation.ring import from_ring
 from flwr_kld.split_sum.addition import Addition

@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 from flwr_kld.cohort.halves import MANY
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.studies import drifts

@@ -17,10 +17,9 @@ from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.score_sum import ScoreSum
 from flwr_kld.inference.witness import Witness
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Unit
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.kernel.promise import Unit
+from flwr_kld.kernel.release import Release
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
@@ -149,12 +148,12 @@ def _clear(score: ScoreSum, level: float) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _event(trust: Trust, clients: int) -> PrivacyEvent:
+def _event(trust: Trust, clients: int) -> Release:
     return trust.event(clients)
 
 
 @lru_cache(maxsize=64)
-def _sums_event(trust: Trust, clients: int) -> PrivacyEvent:
+def _sums_event(trust: Trust, clients: int) -> Release:
     return trust.sums_event(clients)
 
 

@@ -6,10 +6,9 @@ import numpy as np
 
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.privacy.bits import BitSource
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Guarantee
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel.law import BitSource, sample
+from flwr_kld.kernel.promise import Guarantee
+from flwr_kld.kernel.release import Release
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.scores import Scores
 from flwr_kld.simulations.studies.records import Integers, Records
@@ -41,7 +40,7 @@ def answers(
 def released(
     plan: QueryPlan,
     records: Records,
-    event: PrivacyEvent,
+    event: Release,
     rng: np.random.Generator,
     bits: BitSource,
 ) -> ClientSums:

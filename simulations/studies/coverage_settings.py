@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.simulations.studies.check_setting import Setting
 
 _ADD = Adjacency.ADD_REMOVE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import cycle
 from typing import Any
 
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.simulations.studies.check_setting import Setting
 
 _ANYWHERE = (

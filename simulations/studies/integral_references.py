@@ -24,13 +24,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral import recommend
 from flwr_kld.integral.references import denoised_fractions
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.simulations.studies.integral_domains import Floats, patterns
 
 RECORDS, EPSILONS = (1000, 10_000, 100_000, 1_000_000), (0.1, 0.5, 1.0)

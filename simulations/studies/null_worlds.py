@@ -18,7 +18,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference

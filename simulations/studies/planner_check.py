@@ -39,6 +39,8 @@ from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.cohort import published
 from flwr_kld.planner.deciding_half import p_value_of
@@ -46,8 +48,6 @@ from flwr_kld.planner.detection import deciding_of
 from flwr_kld.planner.drift import Drift, Law, Shape, Towards
 from flwr_kld.planner.drift import Path as Drifting
 from flwr_kld.planner.setting import design_effect_of
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference

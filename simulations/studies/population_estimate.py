@@ -22,6 +22,7 @@ import numpy as np
 from rich.console import Console
 
 from flwr_kld._extras import require
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
@@ -29,9 +30,8 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.digits import load_digits

@@ -25,10 +25,10 @@ import numpy as np
 from rich.console import Console
 
 from flwr_kld._extras import require
+from flwr_kld.kernel.delta import exp_below
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.query import Query
-from flwr_kld.privacy.hockey_stick import exp_below
 from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_hard_instance import hard_class
 from flwr_kld.simulations.studies.predictor_learners import FAMILIES, Floats, hypotheses_of

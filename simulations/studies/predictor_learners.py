@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.score_predictor import ScorePredictor
-from flwr_kld.privacy.bits import SeededBits
 from flwr_kld.reference import Reference
 
 Floats = NDArray[np.float64]

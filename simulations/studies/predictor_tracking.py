@@ -25,11 +25,11 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld._extras import require
+from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.local_report import LocalReport
-from flwr_kld.privacy.bits import BitSource, SeededBits
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler

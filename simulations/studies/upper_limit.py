@@ -24,14 +24,14 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld._extras import require
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.upper_limit import upper_limit
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 

@@ -13,7 +13,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.cohort.cohort import Participant, RotatingCohort
-from flwr_kld.privacy.event import PrivacyEvent
+from flwr_kld.kernel.release import Release
 
 _DAY = 86_400
 
@@ -28,7 +28,7 @@ class Price:
 
 
 def price_of(
-    event: PrivacyEvent,
+    event: Release,
     budget: Budget,
     *,
     people: int,
@@ -58,7 +58,7 @@ def price_of(
     return Price(times, most, _epsilon(event, times, budget.delta))
 
 
-def _epsilon(event: PrivacyEvent, times: int, delta: float) -> float:
+def _epsilon(event: Release, times: int, delta: float) -> float:
     """Epsilon of so many releases at `delta`, from the noise's rate on neighbouring integers."""
     rate = math.log(event.table.probability(0) / event.table.probability(1))
     one = pld.from_discrete_laplace_mechanism(rate, value_discretization_interval=rate)

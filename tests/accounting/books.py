@@ -10,8 +10,8 @@ from flwr_kld.accounting.books import keep_cost
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
 
 DAY = 86_400
 REPORT = {"schema": 1, "estimate": 0.1}

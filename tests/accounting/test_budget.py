@@ -15,8 +15,8 @@ from flwr_kld.accounting import (
     LedgerError,
     RecordBuckets,
 )
-from flwr_kld.privacy import Unit
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Unit
+from flwr_kld.kernel.promise import Adjacency
 
 
 def test_the_budget_is_exact_and_a_refusal_leaves_no_trace(ledger):

@@ -7,15 +7,14 @@ import pytest
 from accounting.books import pure
 
 from flwr_kld.accounting import Budget, Cost
+from flwr_kld.accounting.amounts import UNBOUNDED
 from flwr_kld.accounting.errors import LedgerUnavailable
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.amounts import UNBOUNDED
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.calibrate_shares import calibrate_shares
-from flwr_kld.privacy.clip import Ball, Clip
-from flwr_kld.privacy.discrete_laws import discrete_laplace
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.calibration.laws import discrete_laplace
+from flwr_kld.calibration.shares import calibrate_shares
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency, Ball, Clip
+from flwr_kld.kernel.release import Release
 
 LAPLACE = calibrated_laplace(Guarantee(0.5))
 
@@ -43,7 +42,7 @@ def test_a_budget_is_rounded_down_and_checked():
 
 
 def test_what_clients_noise_delivered_counts_and_not_its_table():
-    event = PrivacyEvent(
+    event = Release(
         "distributed discrete-laplace", LAPLACE.table, (1, -1), Guarantee(0.5, 1e-9),
         delivered=0.75,
     )  # fmt: skip
@@ -52,7 +51,7 @@ def test_what_clients_noise_delivered_counts_and_not_its_table():
 
 
 def test_a_whole_clients_counts_have_no_known_worst_move():
-    event = PrivacyEvent(
+    event = Release(
         "discrete-laplace", discrete_laplace(20.0), Ball(1, 10, 10),
         Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT),
     )  # fmt: skip
@@ -64,9 +63,7 @@ def test_a_whole_clients_counts_have_no_known_worst_move():
 
 
 def test_a_table_too_long_to_keep_counts_by_epsilon():
-    long = PrivacyEvent(
-        "x", discrete_laplace(2000.0), (1,), Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE)
-    )
+    long = Release("x", discrete_laplace(2000.0), (1,), Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE))
     assert Cost.of(long).table is None
 
 
@@ -173,6 +170,6 @@ def test_kinds_differ_by_all_that_accounting_reads():
     kinds = [
         pure(0.25), pure(0.5), pure(0.25, delta=1e-9), pure(0.25, Adjacency.ADD_REMOVE),
         pure(0.25, unit=Unit.CLIENT), Cost.of(LAPLACE), Cost.of(LAPLACE).bare(),
-        Cost.of(PrivacyEvent("discrete-laplace", LAPLACE.table, (1,), Guarantee(0.5))),
+        Cost.of(Release("discrete-laplace", LAPLACE.table, (1,), Guarantee(0.5))),
     ]  # fmt: skip
     assert len({cost.digest for cost in kinds}) == len(set(kinds)) == len(kinds)

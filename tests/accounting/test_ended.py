@@ -12,13 +12,13 @@ from patience import HANGS
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, FailureKind
 from flwr_kld.accounting.holder import has_ended, this_process
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 
 CHARGES = [Charge(Cost.claimed("x", Guarantee(0.1)), Clients(["a"]))]
 RESERVE = """
 import sys, time
 from flwr_kld.accounting import Charge, Clients, Cost, Ledger
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 charges = [Charge(Cost.claimed("x", Guarantee(0.1)), Clients(["a"]))]
 Ledger(sys.argv[1]).reserve("night", charges)
 print("reserved", flush=True)

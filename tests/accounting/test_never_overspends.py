@@ -23,9 +23,9 @@ from flwr_kld.accounting import (
 )
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
 from flwr_kld.accounting.pld import composed_epsilon
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.promise import Adjacency
 
 WINDOW = 10
 NAMES = "abcd"

@@ -13,11 +13,11 @@ from unproven import unproven
 from examples import examples
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pld import composed_epsilon
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.calibrate_shares import calibrate_shares
-from flwr_kld.privacy.discrete_laws import discrete_gaussian, discrete_laplace
-from flwr_kld.privacy.table import TOTAL, NoiseTable
+from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
+from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.calibration.shares import calibrate_shares
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import TOTAL, NoiseTable
 
 RATE = 1 - 2**-20
 """Of a discrete Laplace table, times its scale."""

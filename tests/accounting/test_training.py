@@ -12,8 +12,8 @@ from flwr.serverapp import SamplingMethod as Sampling
 
 from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Kind
 from flwr_kld.accounting.training import training_cost
-from flwr_kld.privacy import Unit
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Unit
+from flwr_kld.kernel.promise import Adjacency
 
 BUDGET = Budget(8.0, 1e-6, 30)
 MODELS = [

@@ -15,7 +15,7 @@ from flwr_kld.accounting.books import keep_cost
 from flwr_kld.accounting.entry import AlreadyChecked, Failure, FailureKind
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import EARLIER, metadata, spends
-from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.kernel import Guarantee, Unit
 
 SINCE = int(NOW) - 3600
 ROUND = Cost.claimed("local", Guarantee(0.02, unit=Unit.CLIENT))

@@ -21,11 +21,11 @@ from flwr_kld.clients import aggregator
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts, SumVector
 from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire, scores_to_wire

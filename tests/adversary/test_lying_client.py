@@ -10,6 +10,7 @@ from sealed_federation import KEY, federation
 from sealed_federation import monitor as sealing
 
 from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.counts.noisy_counts import NoisyCounts
@@ -17,11 +18,9 @@ from flwr_kld.counts.private_counts import ClientCounts, SumVector
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SystemBits, sample
 from flwr_kld.messages.release_terms import ReleaseTerms
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.sampler import sample
 from flwr_kld.query.partition import Partition
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.strategies import (

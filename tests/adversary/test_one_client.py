@@ -14,7 +14,7 @@ from tables import rows, table_app
 from flwr_kld.cli.show import report_lines
 from flwr_kld.clients import FirstUse
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point

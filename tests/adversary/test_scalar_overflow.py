@@ -14,9 +14,9 @@ from flwr_kld import Reference
 from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.counts.scalar import Scalar, ScalarRelease
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.strategies import KLDrift, Trusted, TrustedAggregator
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from guard.files import question
 
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.trust.worst_move import hold_to_move
 
 CELLS, MOST, REACH = 2, 3, 14

@@ -18,7 +18,7 @@ from flwr_kld.alerts.conditions import Rules, conditions
 from flwr_kld.alerts.delivery import Delivery
 from flwr_kld.alerts.notice import About, Notice
 from flwr_kld.alerts.telling import Addressee, Quiet, tell, told
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
 from flwr_kld.schedule.times import parse_schedule
 

@@ -17,7 +17,7 @@ from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.cli.app import app
 from flwr_kld.guard import node_identity
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
 from flwr_kld.accounting.kept_reference import kept_as
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 
 _SCRIPT = """#!{python} -SE
 import json, os, socket, sys, time

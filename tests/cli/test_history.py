@@ -9,7 +9,7 @@ from report.samples import decided
 from report.tables import drifted
 
 from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 

@@ -24,9 +24,9 @@ from flwr_kld.clients import (
     answer_drift_queries,
     answer_predictor_queries,
 )
+from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.private import Private
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.privacy.private import Private
-from flwr_kld.privacy.table import NoiseTable
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Adjacency,
@@ -200,7 +200,7 @@ STEPS = [
     *(f"{COUNTING}.ClearSum.{name}" for name in ("is_empty", "public_total")),
     *(f"{COUNTING}.ClearSum.{name}" for name in ("release", "release_number", "release_noised")),
     "flwr_kld.counts.scalar.ScalarFunction.on_grid",
-    "flwr_kld.privacy.clip.Clip.apply",
+    "flwr_kld.kernel.promise.Clip.apply",
     *(f"{SUMMING}.client.SumClient.{name}" for name in ("mask", "mask_again")),
     *(f"{SUMMING}.client_state.{name}" for name in ("checked", "apply_masks")),
     *(f"{SUMMING}.client_state.ClientState.{name}" for name in ("masked", "next")),

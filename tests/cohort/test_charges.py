@@ -12,7 +12,7 @@ from flwr_kld.cohort.cohort import (
     UniformCohort,
 )
 from flwr_kld.cohort.halves import halves
-from flwr_kld.privacy import Unit
+from flwr_kld.kernel import Unit
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed
 

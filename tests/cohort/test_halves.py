@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import halves
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy import Unit
+from flwr_kld.kernel import Unit
 from flwr_kld.query.selection import EVERYTHING, Selection
 
 IDS = np.arange(60, dtype=np.uint64)

@@ -15,9 +15,9 @@ from tables import REFERENCE as TABLE
 from flwr_kld import Reference
 from flwr_kld.counts.client_limit import TIMES, fair_limit, sampled
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts, ClientScores
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import SeededBits, SystemBits
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.scores import Scores
 from flwr_kld.simulations.flights import Flights

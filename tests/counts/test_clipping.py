@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from flwr_kld.counts.clipping import clipped
-from flwr_kld.privacy.bits import SeededBits, SystemBits
-from flwr_kld.privacy.clip import Ball, Clip
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.kernel.promise import Adjacency, Ball, Clip
 
 FALSE_ALARM = 1e-7
 

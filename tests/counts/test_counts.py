@@ -7,14 +7,13 @@ import pytest
 from numbered import Numbered
 from scipy import stats
 
+from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.errors import InvalidReply
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits, SystemBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.calibrate_shares import calibrate_shares
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits, SystemBits, sample
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from numbered import Numbered
 
+from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.counts.scalar import Scalar, ScalarFunction, ScalarRelease
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import SeededBits, SystemBits
-from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.hockey_stick import hockey_stick
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.delta import hockey_stick
+from flwr_kld.kernel.law import SeededBits, SystemBits, sample
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference

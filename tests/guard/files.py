@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.question import Question
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.guarantee import Adjacency
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
 DOMAIN, REFERENCE = "d" * 64, "e" * 64

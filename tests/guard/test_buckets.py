@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from examples import examples
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.receipts import Claim, Receipts
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 from flwr_kld.secure_aggregation import Identity
 
 KEY = Identity.generate()

@@ -14,8 +14,8 @@ from examples import examples
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, verify
 from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.privacy.guarantee import Guarantee
 
 RECORDS, CLIENTS = "record, replace-one", "client, replace-one"
 RECORDS_THERE, CLIENTS_THERE = "record, add-remove", "client, add-remove"

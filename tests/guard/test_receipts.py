@@ -14,7 +14,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.audit import ReceiptsTampered
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 from flwr_kld.secure_aggregation import Identity
 
 DAY = 86400

@@ -6,6 +6,7 @@ from inference.figures.columns import GAUSSIAN, LAPLACE, PORTS, plan_of, release
 from numbered import Numbered
 from scipy import stats
 
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.fraction_interval import (
     _quantile_of_sum,
@@ -14,9 +15,8 @@ from flwr_kld.inference.fraction_interval import (
     fraction_variance,
     group_intervals,
 )
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.promise import Adjacency
 
 P = np.array([0.4, 0.3, 0.2, 0.1])
 NOISE = calibrated_laplace(Guarantee(1.0)).table

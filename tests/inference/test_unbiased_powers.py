@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
+from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.inference.unbiased_powers import UnbiasedPowers
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
+from flwr_kld.kernel import Guarantee
 
 NOISES = {
     "Laplace": calibrated_laplace(Guarantee(3.0)).table,

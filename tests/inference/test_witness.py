@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.witness import Witness
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 
 CELLS = 16
 laws = st.lists(st.integers(0, 50), min_size=CELLS, max_size=CELLS).filter(any)

@@ -8,7 +8,7 @@ import numpy as np
 from flwr_kld.integral import FiniteBase
 from flwr_kld.integral.integer_box import BoxLaw
 from flwr_kld.integral.rejection import RejectionLaw
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.kernel.law import TOTAL
 
 
 def finite_base(mass) -> FiniteBase:

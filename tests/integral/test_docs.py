@@ -11,8 +11,8 @@ from integral.laws import box_weights, data_sets, finite_base
 
 import flwr_kld.integral
 from flwr_kld.integral import Mollifier, mollify
-from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import TOTAL
 
 PAGE = Path(__file__).parents[2] / "docs" / "integral.md"
 

@@ -10,8 +10,7 @@ from flwr_kld.integral.categorical import Categorical, integer_weights
 from flwr_kld.integral.gaussian_cells import GaussianCells
 from flwr_kld.integral.integer_box import BoxLaw
 from flwr_kld.integral.rejection import RejectionLaw
-from flwr_kld.privacy.bits import SeededBits, SystemBits
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
 
 FALSE_ALARM = 1e-7
 """Of one comparison; a test has up to four."""

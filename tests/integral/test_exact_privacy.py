@@ -13,9 +13,8 @@ from examples import examples
 from flwr_kld.integral import Mollifier, mbde, mollify
 from flwr_kld.integral.integer_box import BoxLaw, IntegerBox
 from flwr_kld.integral.rejection import RejectionLaw
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import TOTAL, SeededBits
 
 BASES = ([1, 1, 1], [0.7, 0.2, 0.1], [1e-30, 0.5, 0.5])
 BOXES = {

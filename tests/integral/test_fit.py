@@ -10,8 +10,7 @@ from flwr_kld.integral import FiniteBase, GaussianBase, Mollifier, Tree, mbde, m
 from flwr_kld.integral.boosting import tilted
 from flwr_kld.integral.fit import cooled, mbde_boosted
 from flwr_kld.integral.gaussian_cells import GaussianCells
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.table import TOTAL
+from flwr_kld.kernel.law import TOTAL, SeededBits
 
 
 def kl(p, q) -> float:

@@ -5,6 +5,7 @@ import pytest
 from numbered import Numbered
 
 from flwr_kld import Reference
+from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.integral import (
     FiniteBase,
@@ -17,10 +18,8 @@ from flwr_kld.integral import (
 )
 from flwr_kld.integral.recommend import _expected_draws
 from flwr_kld.integral.references import denoised_fractions
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.calibrate import calibrated_gaussian, calibrated_laplace
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.query.partition import Partition
 
 

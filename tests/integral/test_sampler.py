@@ -18,7 +18,7 @@ from flwr_kld.integral import GaussianBase, Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.fit import mbde_boosted
 from flwr_kld.integral.sampler import BudgetSpent, Law
-from flwr_kld.privacy.bits import SeededBits
+from flwr_kld.kernel.law import SeededBits
 
 BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.asymmetric(0.5, 0.2)
 RECORDS = np.repeat([0, 1, 2], [20, 20, 160])

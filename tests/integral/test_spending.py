@@ -18,9 +18,9 @@ from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
 from flwr_kld.integral import FiniteBase, GaussianBase, Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.sampler import BudgetSpent
 from flwr_kld.integral.weak_learner import WeakLearnerError
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Adjacency
 
 BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.symmetric(0.5)
 RECORDS = np.repeat([0, 1, 2], [20, 20, 160])

@@ -16,14 +16,14 @@ from messages.vector_forms import GONE, Kind
 from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.scalar import Scalar
 from flwr_kld.domain.labels import Labels
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.plan_wire import PlanMessage
 from flwr_kld.messages.published import Published
 from flwr_kld.messages.question import Answer, Hosted, Question, Signers
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.query.selection import Selection
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"

@@ -7,8 +7,8 @@ import pytest
 from flwr.app import ConfigRecord
 
 from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.kernel import Guarantee
 from flwr_kld.messages.question import ANSWER, Answer, Question
-from flwr_kld.privacy import Guarantee
 
 QUESTION = Question(
     check="00ff",

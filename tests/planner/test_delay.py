@@ -11,11 +11,10 @@ from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.planner.cohort import published
 from flwr_kld.planner.delay import expected_delays, expected_growth
 from flwr_kld.planner.drift import Drift
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.sampler import sample
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.score_columns import answer_of
 from flwr_kld.trust.trusted import Trusted

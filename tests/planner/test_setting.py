@@ -2,12 +2,12 @@
 
 import pytest
 
+from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.planner import Setting
 from flwr_kld.planner.forecast import checks_per_person, epsilon_per_year
 from flwr_kld.planner.setting import design_effect_of
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency
 from flwr_kld.strategies import Scalar
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from predictors.scripted import ScriptedBits
 
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import TOTAL, uniform_below
 from flwr_kld.predictors.channel import (
     MOST_CLASSES,
     MatrixChannel,
     RandomisedResponse,
     SubsetSelection,
 )
-from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.sampler import uniform_below
-from flwr_kld.privacy.table import TOTAL
 
 EPSILONS = (0.05, 0.5, 1.0, 4.0, 12.0)
 CHANNELS = [

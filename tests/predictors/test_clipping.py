@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from predictors.candidates import COUNTER_EXAMPLE, random_laws
 from scipy import stats
 
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.predictors.clipping import Clipping
 from flwr_kld.predictors.laws import Laws
-from flwr_kld.privacy.bits import SystemBits
 
 
 def test_the_counter_example_has_more_cells_than_the_paper_allows():

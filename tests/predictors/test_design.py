@@ -5,10 +5,10 @@ import pytest
 from predictors.candidates import random_laws
 
 from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.designs import DESIGNS, default_design, ovr
 from flwr_kld.predictors.predictor import public_hash
-from flwr_kld.privacy.table import TOTAL
 
 LAWS = random_laws(4, 11)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from predictors.candidates import named, random_laws
 
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.predictors import BayesMixture, PureLocalEXP3
 from flwr_kld.predictors.intake import Intake, Rejection
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
-from flwr_kld.privacy.bits import SystemBits
 
 HYPOTHESES = named(random_laws(4, 11).probabilities)
 

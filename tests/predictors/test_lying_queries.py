@@ -17,11 +17,11 @@ from predictors.scripted import ScriptedBits
 
 from examples import examples
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.query import Query
-from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.table import TOTAL
 
 LABELS = 7
 

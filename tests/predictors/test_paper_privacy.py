@@ -13,12 +13,12 @@ import pytest
 from predictors.candidates import COUNTER_EXAMPLE, named, random_laws
 from scipy.special import logsumexp
 
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors.clipping import Clipping
 from flwr_kld.predictors.composition import composed_delta
 from flwr_kld.predictors.laws import Laws
-from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.table import TOTAL
 
 ONE = 1 << 32
 

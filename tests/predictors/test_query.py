@@ -9,11 +9,10 @@ from predictors.scripted import ScriptedBits
 from scipy.linalg import hadamard
 
 from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import TOTAL, SystemBits
 from flwr_kld.predictors.designs import DESIGNS
 from flwr_kld.predictors.query import Query, named_query
-from flwr_kld.privacy.bits import SystemBits
-from flwr_kld.privacy.hockey_stick import exp_below
-from flwr_kld.privacy.table import TOTAL
 
 LAWS = random_laws(4, 11)
 

@@ -8,9 +8,9 @@ import pytest
 from predictors.candidates import named, random_laws
 
 from flwr_kld.errors import DomainError, InvalidReply
+from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
-from flwr_kld.privacy.bits import SeededBits, SystemBits
 
 TABLE = random_laws(3, 8).probabilities
 HORIZON = 500

@@ -8,10 +8,10 @@ import pytest
 from predictors.candidates import COUNTER_EXAMPLE, named
 
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.score_query import MOST_MOVES, ScoreQuery
-from flwr_kld.privacy.bits import SeededBits
 
 EPSILON, DELTA = 2.0, 1e-4
 WMA = LocallyPrivateWMA(named(COUNTER_EXAMPLE), EPSILON, delta=DELTA, horizon=50)

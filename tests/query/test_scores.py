@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.score_columns import answer_of, limits_of, numbers_of
 from flwr_kld.query.scores import (
     LARGEST_SCORE,

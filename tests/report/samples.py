@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
 from flwr_kld.report.predictor_report import Learnt, PredictorReport

@@ -7,7 +7,7 @@ import pytest
 from report.samples import REPORT, learnt
 
 from flwr_kld.cli.show import report_lines
-from flwr_kld.privacy import Guarantee, Unit
+from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Outlay
 from flwr_kld.report.predictor_report import PredictorReport

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from flwr_kld.privacy.private import Held
+from flwr_kld.kernel.private import Held
 from flwr_kld.secure_aggregation import Identity, Roster
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.errors import SecureSumError, TooFewSurvivors

@@ -17,7 +17,7 @@ from secure_aggregation.summing import (
     session_of,
 )
 
-from flwr_kld.privacy.private import Held
+from flwr_kld.kernel.private import Held
 from flwr_kld.secure_aggregation import errors, keys
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.client_state import CHANNEL

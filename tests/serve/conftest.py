@@ -15,7 +15,7 @@ from report.tables import NAMES, drifted, table_report
 from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.view import LedgerView
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
 from flwr_kld.serve.door import App, Door
 from flwr_kld.serve.pages import Pages

@@ -11,11 +11,11 @@ import pytest
 from splitting import CELLS, Actors, agreed, terms_of
 
 from flwr_kld.errors import CheckFailed, InvalidReply, QueryRefused
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.delta import hockey_stick
+from flwr_kld.kernel.promise import Adjacency, Unit
 from flwr_kld.messages.sealing import AggregatorKey, open_sealed, seal
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.guarantee import Adjacency, Unit
-from flwr_kld.privacy.hockey_stick import hockey_stick
 from flwr_kld.query.scores import MOVES
 from flwr_kld.secure_aggregation.identity import Identity
 from flwr_kld.secure_aggregation.masks import apply_masks

@@ -11,8 +11,8 @@ from flwr_kld import Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel import Unit
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.privacy import Unit
 from flwr_kld.strategies import PrivatePredictor
 
 CANDIDATES = Hypotheses(

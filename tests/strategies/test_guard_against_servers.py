@@ -19,7 +19,7 @@ from flwr_kld.clients import (
 )
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy import Unit
+from flwr_kld.kernel import Unit
 from flwr_kld.strategies import (
     Adjacency,
     Clip,

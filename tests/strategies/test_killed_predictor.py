@@ -10,8 +10,8 @@ from forks import forked, joined
 from killed_predictor import NODES, REMEMBERED, mixture, run
 
 from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.kernel import Unit
 from flwr_kld.predictors.local_report import LocalReports
-from flwr_kld.privacy import Unit
 from flwr_kld.strategies import PrivatePredictor
 
 DEATHS = ((3, "asked"), (5, "learnt"), (8, "settled"))

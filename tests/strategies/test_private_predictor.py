@@ -14,9 +14,9 @@ from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel import Unit
 from flwr_kld.predictors import BayesMixture, Hypotheses, LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors.local_report import LocalReports
-from flwr_kld.privacy import Unit
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, RotatingCohort, Trusted
 

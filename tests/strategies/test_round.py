@@ -11,7 +11,7 @@ from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.accounting.states import Remembered
 from flwr_kld.cohort.cohort import Participant, UniformCohort
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 from flwr_kld.strategies import KLDrift, PrivatePredictor, ReferenceFromClients
 from flwr_kld.strategies.round import Round, Settled
 

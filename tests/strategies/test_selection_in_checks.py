@@ -8,7 +8,7 @@ from flwr.app import Context
 from flwr_kld.clients import AggregatorKey, FirstUse, aggregate_drift_checks
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.strategies import (

@@ -11,7 +11,7 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.cohort.halves import Part
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy.bits import SystemBits
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.score_columns import numbers_of

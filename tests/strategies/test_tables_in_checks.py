@@ -12,7 +12,7 @@ from tables import FRUITS, REFERENCE, TABLE, rows, table_app
 from flwr_kld import Reference, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.errors import CheckFailed
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import Outcome
 from flwr_kld.strategies import (
     Clip,

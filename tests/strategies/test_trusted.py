@@ -10,11 +10,10 @@ from numbered import Numbered
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.counts.scalar import NoisyScalar, Scalar
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.clip import Ball
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.hockey_stick import exp_below
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.delta import exp_below
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Adjacency, Ball
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.trust.trusted import Trusted

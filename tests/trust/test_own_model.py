@@ -15,10 +15,10 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Cost, Ledger
 from flwr_kld.clients import FirstUse
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
+from flwr_kld.kernel.release import NotPrivateEnough
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.forecast import traffic_of
-from flwr_kld.privacy.event import NotPrivateEnough
-from flwr_kld.privacy.guarantee import Adjacency, Guarantee, Unit
 from flwr_kld.query.partition import Partition
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.sight import views, who_saw_what

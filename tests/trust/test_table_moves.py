@@ -15,12 +15,10 @@ from guard.files import question
 
 from flwr_kld import Labels, Reference, Table
 from flwr_kld.counts.private_counts import ClientCounts
-from flwr_kld.privacy import Guarantee, Unit
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.clip import Ball
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.hockey_stick import hockey_stick
-from flwr_kld.privacy.moves import l1_norm
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.delta import hockey_stick
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Adjacency, Ball, l1_norm
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.scores import MOVES, NUMBERS, Scores, sums_move
 from flwr_kld.trust.distributed import Distributed

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from flwr_kld.inference.estimators.groups import Groups
 from flwr_kld.inference.estimators.noise_window import NoiseWindow
 from flwr_kld.inference.estimators.score import Floats, exp, score
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel.law import NoiseTable
 
 SPACING = 0.2
 _TOP = 6.0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.inference.estimators.groups import Groups
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel.law import NoiseTable
 
 _REACH = 12.0
 """Noise deviations that a count may lie above its noisy value; discrete Laplace exceeds them with

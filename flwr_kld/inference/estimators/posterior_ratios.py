@@ -29,7 +29,7 @@ from flwr_kld.inference.estimators.ratio_cells import RatioCells
 from flwr_kld.inference.estimators.result import Estimate, assemble
 from flwr_kld.inference.estimators.score import check_theta, score_ceiling
 from flwr_kld.inference.estimators.trend import Counted, Trend, fit_trend
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 
 if TYPE_CHECKING:
     from flwr_kld.counts.noisy_counts import NoisyCounts

@@ -9,7 +9,7 @@ from flwr_kld.inference.estimators.free_law import GRID
 from flwr_kld.inference.estimators.groups import Groups
 from flwr_kld.inference.estimators.noise_window import NoiseWindow
 from flwr_kld.inference.estimators.score import Floats, exp
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel.law import NoiseTable
 
 _IMPOSSIBLE = 1e-290
 """Likelihood of a count that no ratio explains: it tells nothing."""

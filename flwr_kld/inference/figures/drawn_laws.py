@@ -20,7 +20,7 @@ import numpy as np
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.figures.cell_fractions import as_law, fraction_noise
 from flwr_kld.inference.fraction_interval import Floats
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel.law import NoiseTable
 
 NEGLIGIBLE = 1e-4
 """Fraction that stands for less than itself, where figures or the prior would divide by it."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from flwr_kld.arguments import real
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report.explanation.cells import cell_name, only_symbol
 
 MOST = 24

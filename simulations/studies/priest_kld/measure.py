@@ -11,9 +11,8 @@ import numpy as np
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
-from flwr_kld.privacy.bits import BitSource, SeededBits
-from flwr_kld.privacy.event import PrivacyEvent
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel.law import BitSource, SeededBits, sample
+from flwr_kld.kernel.release import Release
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.simulations.studies.priest_kld.rules import (
@@ -123,7 +122,7 @@ def _defaults(
     ]
     ends = np.cumsum([len(h) for h in counts])
 
-    def read(event: PrivacyEvent) -> list[float]:
+    def read(event: Release) -> list[float]:
         noise = np.split(sample(event.table, int(ends[-1]), bits), ends[:-1])
         return [
             estimate(
@@ -145,7 +144,7 @@ def _defaults(
 
 
 @lru_cache(maxsize=64)
-def distributed_event(epsilon: float, clients: int) -> PrivacyEvent:
+def distributed_event(epsilon: float, clients: int) -> Release:
     """Return the sum of all clients' noise shares."""
     return Distributed(epsilon, max(math.ceil(SURVIVORS * clients), 2)).event(clients)
 

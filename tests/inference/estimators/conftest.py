@@ -3,10 +3,10 @@ import pytest
 from numbered import Numbered
 from unproven import unproven
 
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.table import NoiseTable
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference

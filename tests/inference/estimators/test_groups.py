@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.estimators.groups import group_cells
 from flwr_kld.inference.estimators.likelihood import Likelihood
 from flwr_kld.inference.estimators.mixture import Mixture
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.kernel import Guarantee
 
 
 @pytest.fixture(scope="module")

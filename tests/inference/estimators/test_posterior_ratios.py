@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from examples import examples
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.monte_carlo import MonteCarlo
 
 

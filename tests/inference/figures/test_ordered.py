@@ -11,7 +11,7 @@ from flwr_kld import Binned
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.figures.ordered import QUANTILES
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 
 EVENLY = (np.arange(1000) + 0.5) / 1000
 

@@ -8,10 +8,10 @@ from numbered import Numbered
 
 from examples import examples
 from flwr_kld import Labels, Reference
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation.candidates import REFERENCE, fit_candidates
 

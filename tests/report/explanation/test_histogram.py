@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from flwr_kld import Binned, Labels, Partition, Reference
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency, Guarantee
+from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.report.explanation.histogram import MOST, histogram
 
 N = 4000

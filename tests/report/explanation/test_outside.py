@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from flwr_kld import Binned, Categories, Labels, Partition, Reference
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.outside_fraction import percent
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency
-from flwr_kld.privacy.sampler import sample
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report.explanation.explanation import outside_fraction
 
 TABLE = Categories({"job": ["nurse", "cook"], "age": Binned([40])})

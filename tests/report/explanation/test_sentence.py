@@ -16,7 +16,7 @@ from inference.figures.columns import (
 from scipy.stats import binom
 
 from flwr_kld import Binned, Categories
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report.explanation.sentence import sentence
 
 N = 1_000_000

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.privacy import Guarantee
+from flwr_kld.kernel import Guarantee
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.score_columns import numbers_of
 from flwr_kld.query.scores import Scores

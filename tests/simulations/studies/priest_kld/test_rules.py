@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numbered import Numbered
 
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.counts.scalar import Scalar, ScalarFunction
-from flwr_kld.privacy import Guarantee
-from flwr_kld.privacy.bits import SeededBits
-from flwr_kld.privacy.calibrate import calibrated_laplace
-from flwr_kld.privacy.guarantee import Adjacency
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.studies.priest_kld.rules import grid, noised, paper_rule, scalar_rule

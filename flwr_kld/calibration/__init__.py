@@ -1,0 +1,1 @@
+"""Searches for noise that keeps a guarantee; the kernel proves what they find."""

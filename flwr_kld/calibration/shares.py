@@ -1,0 +1,177 @@
+"""The least noise shares that deliver a guarantee, and what those of other survivors deliver.
+
+A search: `ShareRelease` proves what it finds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Literal, get_args
+
+from flwr_kld.arguments import choice, whole
+from flwr_kld.calibration.central import calibrated_gaussian, zcdp_sigma
+from flwr_kld.calibration.laws import gaussian_share, laplace_share, skellam_share
+from flwr_kld.kernel.delta import NO_PROTECTION, delivered_delta
+from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.promise import (
+    Ball,
+    Box,
+    Clip,
+    Guarantee,
+    Moves,
+    Unit,
+    check_epsilon_delta,
+    l1_norm,
+)
+from flwr_kld.kernel.release import NotPrivateEnough, ShareRelease
+
+Mechanism = Literal["discrete-laplace", "skellam", "discrete-gaussian"]
+_STEP = 1.002
+"""Ratio of neighbouring noise levels in a search."""
+_MOST_STEPS = 1000
+_PRECISION = 1e-5
+"""Relative precision of a delivered epsilon, which is rounded up."""
+
+
+@lru_cache(maxsize=32)
+def calibrate_shares(
+    guarantee: Guarantee,
+    *,
+    n_min: int,
+    mechanism: Mechanism = "discrete-laplace",
+    clip: Clip | None = None,
+    moves: Moves | None = None,
+    columns: int = 1,
+) -> ShareRelease:
+    """Find shares of which `n_min` deliver `guarantee`.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        With delta > 0. Discrete Laplace shares use next to nothing of it: their sum is within some
+        2**-70 of pure epsilon, but bounded tables cannot be pure.
+    n_min : int
+        Honest survivors to rely on, >= 1; 1 is central noise.
+    mechanism : {"discrete-laplace", "skellam", "discrete-gaussian"}
+        Discrete Laplace (default) for single records or l1 clips, the others also for l2 clips.
+    clip : Clip, optional
+        How whole clients' vectors of counts are clipped; needed if they are what is hidden.
+    moves : Moves, optional
+        Moves of a vector other than one of counts, whatever is hidden.
+    columns : int
+        In each of which a record is counted once.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no table of reasonable size can serve.
+    """
+    epsilon, delta, adjacency = guarantee.epsilon, guarantee.delta, guarantee.adjacency
+    if delta == 0:
+        raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
+    n_min = whole("n_min", n_min, least=1, unit="clients")
+    columns = whole("columns", columns, least=1)
+    if moves is None:
+        if (guarantee.unit is Unit.CLIENT) != (clip is not None):
+            raise ValueError("clip= and unit=Unit.CLIENT go together: give both, or neither")
+        moves = adjacency.table_shifts(columns) if clip is None else clip.moves(adjacency, columns)
+    mechanism, hidden = choice("mechanism", mechanism, get_args(Mechanism)), moves
+
+    def event(share: NoiseTable, grid: int) -> ShareRelease:
+        return ShareRelease(mechanism, share, n_min, grid, hidden, guarantee)
+
+    if mechanism == "discrete-laplace":
+        if isinstance(moves, Ball) and moves.norm == 2:
+            raise ValueError("discrete Laplace hides l1 moves: use Clip(norm=1) or other noise")
+        return event(laplace_share(l1_norm(moves) / epsilon, n_min), 1)
+    sigma = _gaussian_sigma(guarantee, moves)
+
+    def attempt(step: int) -> ShareRelease | None:
+        total = sigma * _STEP**step
+        grid = 1
+        if mechanism == "discrete-gaussian":  # a share's variance is at least one grid step's
+            grid = math.ceil(math.sqrt(n_min) / total) | 1  # odd: sums round to counts evenly
+        own = grid * total / math.sqrt(n_min)
+        share = gaussian_share(own) if mechanism == "discrete-gaussian" else skellam_share(own**2)
+        try:
+            return event(share, grid)
+        except NotPrivateEnough:
+            return None
+
+    found = _least(attempt)
+    if found is None:
+        raise ValueError(f"no noise shares serve epsilon={epsilon}, delta={delta}: raise either")
+    return found
+
+
+def _least(attempt: Callable[[int], ShareRelease | None]) -> ShareRelease | None:
+    """Find the least step that succeeds: doubling strides from 0, then bisection."""
+    low, high, best = -1, 0, attempt(0)
+    while best is None:
+        low, high = high, 2 * high + 1
+        if high > _MOST_STEPS:
+            return None
+        best = attempt(high)
+    while high <= 0 and low > -_MOST_STEPS and (less := attempt(low)):
+        low, high, best = 2 * low - 1, low, less
+    while high - low > 1:
+        middle = (low + high) // 2
+        if less := attempt(middle):
+            high, best = middle, less
+        else:
+            low = middle
+    return best
+
+
+def _gaussian_sigma(guarantee: Guarantee, moves: Moves) -> float:
+    """Total noise, in counts, of the central Gaussian: shares need as much or a little more."""
+    if isinstance(moves, Ball):
+        return zcdp_sigma(moves, guarantee.epsilon, guarantee.delta)
+    shifts = moves.corner if isinstance(moves, Box) else moves
+    return math.sqrt(calibrated_gaussian(guarantee, shifts=shifts).table.variance)
+
+
+def epsilon_of(event: ShareRelease, honest: int) -> float:
+    """Epsilon that so many honest surviving shares deliver at the guarantee's delta, in nats."""
+    asked = event.guarantee
+    return delivered_epsilon(
+        event.share, honest, event.moves, asked.delta, grid=event.grid, asked=asked.epsilon
+    )
+
+
+@lru_cache(maxsize=32)
+def delivered_epsilon(
+    share: NoiseTable,
+    honest: int,
+    moves: Moves,
+    delta: float,
+    *,
+    grid: int = 1,
+    asked: float = 1.0,
+) -> float:
+    """Least epsilon, rounded up, that `honest` surviving shares deliver at `delta`.
+
+    Parameters and errors are those of `delivered_delta`; the search starts at `asked`, so that
+    what was verified there is never reported as more.
+
+    Returns
+    -------
+    float
+        In nats; infinite where the shares protect nobody.
+    """
+    asked, delta = check_epsilon_delta(asked, delta)
+
+    def enough(epsilon: float) -> bool:
+        return delivered_delta(share, honest, moves, epsilon, grid=grid) <= delta
+
+    low, high = 0.0, asked
+    while not enough(high):
+        low, high = high, 2 * high
+        if low >= NO_PROTECTION:
+            return math.inf
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

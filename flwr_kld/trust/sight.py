@@ -1,0 +1,107 @@
+"""Who sees what of a check: what a trust model says of itself, in words for a reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flwr_kld.arguments import text
+
+
+@dataclass(frozen=True)
+class View:
+    """What one party sees of a check.
+
+    Parameters
+    ----------
+    who, sees : str
+        Words for a reader.
+    """
+
+    who: str
+    sees: str
+
+    def __post_init__(self) -> None:
+        text("who", self.who)
+        text("sees", self.sees)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What every party of a trust model sees of a check.
+
+    Parameters
+    ----------
+    exact : str
+        Who saw exact counts, as a sentence.
+    views : tuple[View, ...]
+        Each party's, and what some see together.
+    """
+
+    exact: str
+    views: tuple[View, ...]
+
+    def __post_init__(self) -> None:
+        text("exact", self.exact)
+
+
+_STRANGERS = View("another client", "nothing")
+
+
+_NEIGHBOURS = View("another client", "who its neighbours are, and whether they dropped out")
+
+
+SERVER_SEES_PARTS = Sight(
+    "The server saw each client's exact counts.",
+    (
+        View("the server", "each asked client's exact counts: it is trusted with them"),
+        _STRANGERS,
+    ),
+)
+"""The server adds the noise to counts that it adds up itself."""
+
+
+SERVER_SEES_SUM = Sight(
+    "The server saw the cohort's exact sum, and nobody's own counts.",
+    (
+        View("the server", "the cohort's exact sum: it is trusted with it; nobody's own counts"),
+        _NEIGHBOURS,
+        View("some clients with the server", "the exact sum of the other clients"),
+    ),
+)
+"""The server adds the noise to a secure sum."""
+
+
+CLIENTS_ADD_NOISE = Sight(
+    "The server saw the noised sum; nobody saw a clean one, or another's counts.",
+    (
+        View("the server", "the noised sum; nobody's own counts"),
+        _NEIGHBOURS,
+        View("some clients with the server", "the noised sum, less their own counts and noise"),
+    ),
+)
+"""Each client adds a share of the noise before a secure sum."""
+
+
+AGGREGATOR_SEES_PARTS = Sight(
+    "The aggregator saw each client's exact counts; the server saw noised values only.",
+    (
+        View("the server", "sealed counts and noised values"),
+        View("the aggregator", "each asked client's exact counts: it is trusted with them"),
+        _STRANGERS,
+        View("the aggregator with the server", "each asked client's exact counts"),
+    ),
+)
+"""A node of its own opens sealed counts and adds the noise."""
+
+
+AGGREGATORS_SEE_SHARES = Sight(
+    "Nobody saw exact counts; the server saw noised values only.",
+    (
+        View("the server", "sealed parts of counts, and the noised sum"),
+        View("either aggregator", "random numbers, and who took part"),
+        _STRANGERS,
+        View("either aggregator with the server", "the sum with the other aggregator's noise"),
+        View("both aggregators together", "each asked client's exact counts"),
+    ),
+)
+"""Two nodes each receive one part of every client's counts, and each adds noise that suffices."""

@@ -1,0 +1,244 @@
+"""Delivered privacy: exact where it can be, certified elsewhere, worse when shares are missing."""
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.calibration.laws import gaussian_share, laplace_share, skellam_share
+from flwr_kld.calibration.shares import calibrate_shares, delivered_epsilon, epsilon_of
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.delta import delivered_delta, exp_below, pure_delta, renyi_delta
+from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
+from flwr_kld.kernel.promise import Adjacency, Ball, Clip
+from flwr_kld.kernel.release import NotPrivateEnough
+
+EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
+MECHANISMS = ("discrete-laplace", "skellam", "discrete-gaussian")
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+SIGMA = math.sqrt(35.696)
+"""Analytic Gaussian noise of epsilon 1 at delta 1e-6 for replacing a record."""
+
+
+def float_delta(share: NoiseTable, copies: int, move: tuple[int, ...], epsilon: float) -> float:
+    """Hockey-stick divergence of the summed shares over all outputs of the moved coordinates.
+
+    Independent of the package: one float64 Fourier transform, then brute force. Off by < 1e-8.
+    """
+    cells = 1 << 14
+    ring = np.zeros(cells)
+    ring[share.support % cells] = share.probabilities
+    law = np.maximum(np.fft.ifft(np.fft.fft(ring) ** copies).real, 0)
+    reach = int(np.argmax(2 * np.cumsum(law[: cells // 2]) - law[0] > 1 - 1e-9))
+    outputs = np.arange(-reach, reach + 1)
+    p, q = np.ones(1), np.ones(1)
+    for a in move:
+        p = np.multiply.outer(p, law[outputs % cells]).ravel()
+        q = np.multiply.outer(q, law[(outputs - a) % cells]).ravel()
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_n_min_shares_deliver_what_was_asked(epsilon, adjacency, mechanism):
+    event = calibrate_shares(Guarantee(epsilon, 1e-6, adjacency), n_min=200, mechanism=mechanism)
+    assert event.delivered_delta(200) <= 1e-6
+    delivered = epsilon_of(event, 200)
+    assert 0.95 * epsilon < delivered <= epsilon
+    move = tuple(event.grid * s for s in event.moves)
+    assert float_delta(event.share, 200, move, epsilon) < 1e-6 + 1e-8
+
+
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("n_min", [1, 10, 10_000])
+def test_laplace_shares_are_all_but_pure(n_min, epsilon, adjacency):
+    event = calibrate_shares(Guarantee(epsilon, 1e-20, adjacency), n_min=n_min)
+    assert event.delivered_delta(n_min) < 1e-24
+    assert epsilon_of(event, n_min) > 0.99 * epsilon
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
+    event = calibrate_shares(Guarantee(epsilon, 1e-6, REPLACE), n_min=200, mechanism=mechanism)
+    sigma = 0.9 * math.sqrt(event.share.variance)
+    weaker = {
+        "discrete-laplace": lambda: laplace_share(0.9 * 2 / epsilon, 200),
+        "skellam": lambda: skellam_share(sigma**2),
+        "discrete-gaussian": lambda: gaussian_share(sigma),
+    }
+    with pytest.raises(NotPrivateEnough):
+        replace(event, share=weaker[mechanism]())
+    with pytest.raises(NotPrivateEnough):
+        replace(event, guarantee=replace(event.guarantee, epsilon=0.9 * epsilon))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("clip", [None, Clip(4, 1)])
+def test_epsilon_falls_with_every_survivor(mechanism, clip):
+    promised = Guarantee(1.0, 1e-6, ADD, Unit.RECORD if clip is None else Unit.CLIENT)
+    event = calibrate_shares(promised, n_min=40, mechanism=mechanism, clip=clip)
+    delivered = [epsilon_of(event, n) for n in (20, 30, 38, 39, 40, 41, 44, 60, 120)]
+    if mechanism == "discrete-laplace":  # surplus leaves the pure bound, or lowers it
+        assert all(b <= a for a, b in itertools.pairwise(delivered))
+    else:
+        assert all(b < a for a, b in itertools.pairwise(delivered))
+    assert delivered[4] <= 1.0 < delivered[3]
+
+
+def test_missing_shares_cost_what_is_documented():
+    laplace = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=200)
+    assert epsilon_of(laplace, 160) == pytest.approx(1.38, abs=0.01)
+    fine = gaussian_share(3 * SIGMA / math.sqrt(200))
+    gaussian = delivered_epsilon(fine, 160, (1, -1), 1e-6, grid=3)
+    assert gaussian == pytest.approx(1.13, abs=0.01)
+
+
+def test_gaussian_shares_below_one_grid_step_deliver_less_than_their_variance_says():
+    """n = 200, sigma_c**2 = .178: nominally epsilon 1, exactly 1.27."""
+    for grid, epsilon in ((1, 1.27), (2, 1.0), (3, 1.0)):
+        share = gaussian_share(grid * SIGMA / math.sqrt(200))
+        exact = delivered_epsilon(share, 200, (1, -1), 1e-6, grid=grid)
+        assert exact == pytest.approx(epsilon, abs=0.01)
+
+
+@pytest.mark.parametrize("share", [laplace_share(2.0, 9), skellam_share(2.0), gaussian_share(1.4)])
+@pytest.mark.parametrize("moves", [(1, -1), Clip(3, 1).moves(ADD), Clip(3, 2).moves(REPLACE)])
+def test_delivered_epsilon_is_rounded_up(share, moves):
+    epsilon = delivered_epsilon(share, 7, moves, 1e-5)
+    assert delivered_delta(share, 7, moves, epsilon) <= 1e-5
+    assert delivered_delta(share, 7, moves, (1 - 2e-5) * epsilon) > 1e-5
+
+
+def test_noise_that_others_know_does_not_count():
+    event = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=50)
+    assert epsilon_of(event, 40) > 1
+    assert epsilon_of(event, 60) <= epsilon_of(event, 50) <= 1
+    assert epsilon_of(event, 0) == math.inf
+
+
+@pytest.mark.parametrize("share", [laplace_share(2.0, 5), skellam_share(0.9), gaussian_share(1.1)])
+@pytest.mark.parametrize("moves", [(1, -1), (1,), (3,), (2, 1)])
+def test_delivered_delta_against_brute_force(share, moves):
+    for copies, epsilon in itertools.product((2, 5, 8), (0.2, 1.0, 2.5)):
+        brute = float_delta(share, copies, moves, epsilon)
+        exact = float(delivered_delta(share, copies, moves, epsilon))
+        assert exact == pytest.approx(brute, abs=1e-8)
+
+
+@pytest.mark.parametrize("share", [laplace_share(1.5, 3), skellam_share(3.0), gaussian_share(1.6)])
+@pytest.mark.parametrize("ball", [Ball(2, 4, 2), Ball(2, 3, 1), Ball(1, 3, 3), Ball(1, 2, 1)])
+def test_a_ball_is_certified_for_every_move_in_it(share, ball):
+    moves = [
+        tuple(a for a in move if a)
+        for move in itertools.combinations_with_replacement(range(ball.largest + 1), 3)
+        if 0 < sum(a**ball.norm for a in move) <= ball.power
+    ]
+    total = noise_sum(share, 3)
+    for epsilon in (0.3, 1.0, 2.5):
+        worst = max(float_delta(share, 3, move, epsilon) for move in moves)
+        assert worst - 1e-8 <= renyi_delta(total, ball, 1, epsilon)
+        assert worst - 1e-8 <= pure_delta(total, ball, 1, epsilon)
+
+
+def test_what_a_pure_core_leaves_out_counts_once_for_every_coordinate():
+    """Halving steps cut off at ±2: at ε = 3 ln 2 only the edge is lost, once in 10 a coordinate."""
+    tenth = TOTAL // 10
+    law = NoiseTable((tenth, 2 * tenth, TOTAL - 6 * tenth, 2 * tenth, tenth))
+    epsilon = 3 * math.log(2) + 1e-9
+    assert float_delta(law, 1, (1, 1, 1), epsilon) >= 1 - 0.9**3 - 1e-8
+    assert 1 - 0.9**3 <= pure_delta(law, Ball(1, 3, 1), 1, epsilon) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_on_a_finer_grid_moves_are_as_many_steps_longer(epsilon):
+    share, ball = gaussian_share(2.1), Ball(2, 4, 2)
+    total = noise_sum(share, 3)
+    worst = max(float_delta(share, 3, move, epsilon) for move in [(4,), (2, 2, 2)])
+    assert worst - 1e-8 <= renyi_delta(total, ball, 2, epsilon)
+    assert renyi_delta(total, ball, 1, epsilon) < renyi_delta(total, ball, 2, epsilon)
+    assert worst - 1e-8 <= pure_delta(total, ball, 2, epsilon)
+
+
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD])
+def test_central_laplace_hides_clients_purely(adjacency):
+    """The trusted models: one table, calibrated for the l1 norm of the ball."""
+    ball = Clip(16).moves(adjacency)
+    event = calibrated_laplace(Guarantee(1.0, 0.0, adjacency, unit=Unit.CLIENT), shifts=(ball.l1,))
+    assert event.table.step_ratio**ball.l1 <= exp_below(1.0)
+    tail = ball.coordinates * event.table.tail / TOTAL
+    assert pure_delta(event.table, ball, 1, 1.0) < 10 * tail
+    assert pure_delta(event.table, ball, 1, 0.9) > 1e-3
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("n_min", [1, 200])
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD])
+def test_clients_are_hidden_at_their_clip(mechanism, n_min, adjacency):
+    clip = Clip(16, 1 if mechanism == "discrete-laplace" else 2)
+    event = calibrate_shares(
+        Guarantee(1.0, 1e-6, adjacency, Unit.CLIENT), n_min=n_min, mechanism=mechanism, clip=clip
+    )
+    assert event.guarantee.unit is Unit.CLIENT
+    assert 0.99 < epsilon_of(event, n_min) <= 1.0
+    clients = 1 if adjacency is ADD else 2
+    sd = math.sqrt(event.noise(n_min).variance) / event.grid
+    if mechanism == "discrete-laplace":
+        assert sd == pytest.approx(math.sqrt(2) * 16 * clients, rel=1e-2)
+    else:  # the analytic Gaussian would take 4.22: the certificate costs 8 %
+        assert 4.22 < sd / (16 * math.sqrt(clients)) < 4.6
+
+
+def test_laplace_does_not_hide_l2_clips():
+    with pytest.raises(ValueError, match="hides l1 moves"):
+        calibrate_shares(Guarantee(1.0, 1e-6, ADD, Unit.CLIENT), n_min=10, clip=Clip(4, 2))
+
+
+def test_noise_that_a_client_outreaches_protects_nobody():
+    ball = Ball(2, 100**2, 100)
+    assert renyi_delta(skellam_share(0.5), ball, 1, 1.0) == 1
+    assert delivered_delta(skellam_share(0.5), 1, ball, 1.0) == 1
+    assert delivered_epsilon(gaussian_share(0.1), 1, (1,), 1e-6) == math.inf
+
+
+def shares(epsilon, delta, adjacency, **options):
+    return calibrate_shares(Guarantee(epsilon, delta, adjacency), **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"delta": 0.0}, "delta > 0"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"epsilon": 60.0}, "epsilon|claims|deliver|scale"),
+        ({"n_min": 0}, "n_min must be a whole number of clients"),
+        ({"mechanism": "gauss"}, "mechanism must be .*'skellam'"),
+        ({"delta": 1e-40}, "do not deliver"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(change, match):
+    asked = {"epsilon": 1.0, "delta": 1e-6, "adjacency": REPLACE, "n_min": 20} | change
+    with pytest.raises(ValueError, match=match):
+        shares(**asked)
+
+
+@pytest.mark.parametrize(
+    ("honest", "moves", "grid"), [(-1, (1,), 1), (5, (), 1), (5, (1, 0), 1), (5, (1,), 0)]
+)
+def test_arguments_out_of_range(honest, moves, grid):
+    with pytest.raises(ValueError, match=r"honest|shifts|grid"):
+        delivered_delta(laplace_share(2.0, 5), honest, moves, 1.0, grid=grid)
+
+
+def test_delta_is_a_fraction_and_falls_with_epsilon():
+    share = gaussian_share(1.2)
+    deltas = [delivered_delta(share, 30, (1, -1), e) for e in (0.1, 0.5, 1.0, 2.0)]
+    assert all(isinstance(d, Fraction) for d in deltas)
+    assert all(b < a for a, b in itertools.pairwise(deltas))

@@ -1,0 +1,136 @@
+"""One promise of privacy: what it accepts, covers, says, and that nothing spells it again."""
+
+import ast
+import math
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import flwr_kld
+from flwr_kld.codec.model import Flat, Model
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+RELATIONS = list(product(Adjacency, Unit))
+NUMBERS = {"epsilon": (0.5, 1.0), "delta": (0.0, 1e-9)}
+
+WRITTEN_BY_USERS = {"CentralNoise", "Distributed", "Budget"}
+"""Where a promise is written: trust models make a `Guarantee` of it, a budget limits many."""
+IN_LEDGER_UNITS = {"Cost", "_CostRow", "Claim", "Receipt"}
+"""Amounts spent: whole 10**-9 nats and 10**-18, which add up exactly, past every promise."""
+
+
+@dataclass(frozen=True)
+class Promise(Model, what="the promise"):
+    guarantee: Flat[Guarantee]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((0.0,), "epsilon must be a number of nats above 0"),
+        ((-1.0,), "epsilon must be"),
+        ((math.inf,), "epsilon must be"),
+        ((math.nan,), "epsilon must be"),
+        ((True,), "epsilon must be"),
+        (("1",), "epsilon must be"),
+        ((1.0, -1e-9), "delta must be"),
+        ((1.0, 1.0), "delta must be"),
+        ((1.0, math.nan), "delta must be"),
+        ((1.0, 0.0, Unit.RECORD), "adjacency must be"),
+        ((1.0, 0.0, REPLACE, REPLACE), "unit must be"),
+    ],
+)
+def test_what_is_no_promise_is_refused(values, words):
+    with pytest.raises(ValueError, match=words):
+        Guarantee(*values)
+
+
+def test_a_whole_number_becomes_a_float():
+    assert type(Guarantee(1).epsilon) is float
+    assert Guarantee(1) == Guarantee(1.0)
+
+
+@pytest.mark.parametrize("epsilon", NUMBERS["epsilon"])
+@pytest.mark.parametrize("delta", NUMBERS["delta"])
+def test_a_looser_promise_covers_a_tighter_one(epsilon, delta):
+    loosest, promised = Guarantee(1.0, 1e-9), Guarantee(epsilon, delta)
+    assert loosest.covers(promised)
+    assert promised.covers(loosest) == (promised == loosest)
+
+
+@pytest.mark.parametrize("mine", RELATIONS)
+@pytest.mark.parametrize("other", RELATIONS)
+def test_what_is_hidden_covers_itself_and_a_replaced_client_its_records(mine, other):
+    implied = (mine, other) == ((REPLACE, Unit.RECORD), (REPLACE, Unit.CLIENT))
+    kept = Guarantee(1.0, 0.0, *other)
+    assert Guarantee(1.0, 0.0, *mine).covers(kept) == (mine == other or implied)
+
+
+def test_only_changed_records_leave_their_number_public():
+    public = [pair for pair in RELATIONS if Guarantee(1.0, 0.0, *pair).total_is_public]
+    assert public == [(REPLACE, Unit.RECORD)]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_promise_survives_the_wire(relation):
+    promised = Promise(Guarantee(0.1, 1e-9, *relation))
+    assert Promise.from_config(promised.to_config()) == promised
+    assert {type(value) for value in promised.to_config().values()} == {float, str}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("epsilon", 1, "epsilon is not of its type"),
+        ("epsilon", None, "epsilon is not of its type"),
+        ("delta", False, "delta is not of its type"),
+        ("unit", b"record", "unit is not of its type"),
+        ("adjacency", REPLACE, "adjacency is not of its type"),
+        ("epsilon", 0.0, "epsilon is out of range"),
+        ("epsilon", math.nan, "epsilon is out of range"),
+        ("delta", 1.0, "delta is out of range"),
+        ("unit", "replace-one", "unit is out of range"),
+        ("adjacency", "record", "adjacency is out of range"),
+    ],
+)
+def test_what_crosses_the_wire_is_read_strictly(name, value, words):
+    with pytest.raises(ValueError, match=words):
+        Promise.from_config({**Promise(Guarantee(1.0)).to_config(), name: value})
+
+
+def test_it_says_what_it_promises():
+    assert str(Guarantee(0.5)) == "ε = 0.5 per record (replace-one)"
+    said = str(Guarantee(0.5, 1e-9, ADD, Unit.CLIENT))
+    assert said == "ε = 0.5, δ = 1e-09 per client (add-remove)"
+
+
+def test_no_other_class_spells_the_promise_again():
+    spelled = set()
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.ClassDef)
+                and len(declared(node) & set(vars(Guarantee(1.0)))) > 2
+            ):
+                spelled.add(node.name)
+    assert spelled - {"Guarantee"} == WRITTEN_BY_USERS | IN_LEDGER_UNITS
+
+
+def sources():
+    for folder in flwr_kld.__path__:
+        yield from Path(folder).rglob("*.py")
+
+
+def declared(node: ast.ClassDef) -> set[str]:
+    """Names of a class's annotated fields, and of the arguments that it is made with."""
+    names = set[str]()
+    for part in node.body:
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+            names.add(part.target.id)
+        elif isinstance(part, ast.FunctionDef) and part.name == "__init__":
+            names |= {a.arg for a in (*part.args.args, *part.args.kwonlyargs)}
+    return names

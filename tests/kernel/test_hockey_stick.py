@@ -1,0 +1,123 @@
+"""Privacy of the implemented tables, exactly."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+
+from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
+from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.delta import exp_below, hockey_stick
+from flwr_kld.kernel.law import TOTAL, NoiseTable
+from flwr_kld.kernel.promise import Adjacency
+
+EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
+SHIFTS = ((1, -1), (1,))
+
+
+def tight(table: NoiseTable, shifts: tuple[int, ...], epsilon: float, delta: float) -> bool:
+    """Neither too little noise for epsilon nor enough for 5 % less."""
+    return (
+        hockey_stick(table, shifts, epsilon) <= delta < hockey_stick(table, shifts, 0.95 * epsilon)
+    )
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("shifts", SHIFTS)
+def test_laplace_is_pure_and_ten_percent_either_way_is_noticed(epsilon, shifts):
+    scale = sum(map(abs, shifts)) / epsilon
+    assert hockey_stick(discrete_laplace(scale), shifts, epsilon) == 0
+    assert tight(discrete_laplace(scale), shifts, epsilon, 0)
+    assert not tight(discrete_laplace(0.9 * scale), shifts, epsilon, 0)
+    assert not tight(discrete_laplace(1.1 * scale), shifts, epsilon, 0)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_gaussian_is_tight_and_ten_percent_either_way_is_noticed(epsilon, adjacency):
+    event = calibrated_gaussian(Guarantee(epsilon, 1e-6, adjacency))
+    sigma = math.sqrt(event.table.variance)
+    assert tight(event.table, event.moves, epsilon, 1e-6)
+    assert not tight(discrete_gaussian(0.9 * sigma), event.moves, epsilon, 1e-6)
+    assert not tight(discrete_gaussian(1.1 * sigma), event.moves, epsilon, 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_laplace_with_delta_stays_within_it_and_needs_less_noise(epsilon, adjacency):
+    event = calibrated_laplace(Guarantee(epsilon, 1e-3, adjacency))
+    assert event.delta_at(epsilon) <= 1e-3
+    assert (
+        event.table.variance <= calibrated_laplace(Guarantee(epsilon, 0, adjacency)).table.variance
+    )
+
+
+def test_step_ratio_is_the_largest_over_the_table_and_far_into_the_tail():
+    table = discrete_laplace(2.0)
+    law = [table.probability(k) for k in range(-table.reach - 40, table.reach + 41)]
+    ratios = [max(a / b, b / a) for a, b in pairwise(law)]
+    assert max(ratios) == table.step_ratio
+    assert table.step_ratio <= exp_below(0.5)
+
+
+def test_probabilities_sum_to_one_with_the_tail():
+    table = discrete_laplace(3.0)
+    inside = sum(table.probability(k) for k in range(-table.reach, table.reach + 1))
+    assert inside + Fraction(table.tail, TOTAL) == 1
+
+
+@pytest.mark.parametrize("shifts", [(1,), (3,), (1, -1), (2, 1)])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.5])
+def test_against_brute_force_over_every_pair_of_outputs(shifts, epsilon):
+    weights = (5, 17, 40, 130, 301, 130, 40, 17, 5)
+    unit = TOTAL // sum(weights)
+    scaled = [w * unit for w in weights]
+    scaled[4] += TOTAL - sum(scaled)
+    table = NoiseTable(tuple(scaled))
+    outputs = range(-4, 5)
+
+    def law(k: int) -> Fraction:
+        return table.probability(k) if abs(k) <= 4 else Fraction(0)
+
+    bound = exp_below(epsilon)
+    if len(shifts) == 1:
+        brute = sum(max(law(i) - bound * law(i - shifts[0]), 0) for i in outputs)
+    else:
+        brute = sum(
+            max(law(i) * law(j) - bound * law(i - shifts[0]) * law(j - shifts[1]), 0)
+            for i in outputs
+            for j in outputs
+        )
+    assert brute <= hockey_stick(table, shifts, epsilon) <= brute + Fraction(2, 1 << 40)
+
+
+def test_against_the_closed_form_of_discrete_laplace():
+    epsilon, scale = 0.7, 1.5
+    q = math.exp(-1 / scale)
+    closed = (1 / (1 + q)) ** 2 * -math.expm1(epsilon - 2 / scale)
+    exact = hockey_stick(discrete_laplace(scale), (1, -1), epsilon)
+    assert float(exact) == pytest.approx(closed, rel=1e-5)
+
+
+def test_longer_moves_cost_nothing_where_pure():
+    table = discrete_laplace(4.0)
+    assert hockey_stick(table, (1, 1, -1, -1), 1.0) == 0
+    assert 0 < hockey_stick(table, (1, 1, -1, -1), 0.5) < 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "tail", "ratio"),
+    [
+        ((TOTAL // 2, TOTAL // 2), 0, 0),
+        ((1, TOTAL - 3, 2), 0, 0),
+        ((0, TOTAL, 0), 0, 0),
+        ((1, TOTAL - 4, 1), 0, 0),
+        ((1, TOTAL - 4, 1), 2, 0),
+        ((1, TOTAL - 2, 1), 0, 5),
+    ],
+)
+def test_malformed_tables_are_refused(weights, tail, ratio):
+    with pytest.raises(ValueError, match=r"noise weights|tail_ratio"):
+        NoiseTable(weights, tail, ratio)

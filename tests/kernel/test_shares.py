@@ -1,0 +1,210 @@
+"""Shares: their sum is the noise that was meant, exactly; they are drawn as tabled; rings fit."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from flwr_kld.calibration.laws import (
+    discrete_gaussian,
+    discrete_laplace,
+    gaussian_share,
+    laplace_share,
+    skellam_share,
+)
+from flwr_kld.calibration.ring import check_ring, ring_bits_needed
+from flwr_kld.calibration.shares import calibrate_shares
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, noise_sum, sample
+
+DRAWS = 2_000_000
+FALSE_ALARM = 1e-7
+
+
+def law(table: NoiseTable, reach: int) -> np.ndarray:
+    """P(-reach..reach) in float64, without what was cut or lost."""
+    inside = min(reach, table.reach)
+    found = np.zeros(2 * reach + 1)
+    middle = table.probabilities[table.reach - inside : table.reach + inside + 1]
+    found[reach - inside : reach + inside + 1] = middle
+    return found
+
+
+def brute_sum(table: NoiseTable, copies: int, cells: int) -> np.ndarray:
+    """The same sum by one float64 Fourier transform over a ring, centred; shape [cells]."""
+    ring = np.zeros(cells)
+    ring[table.support % cells] = table.probabilities
+    return np.roll(np.fft.ifft(np.fft.fft(ring) ** copies).real, cells // 2)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 7, 200, 10_000])
+@pytest.mark.parametrize("scale", [0.17, 2.0, 40.0])
+def test_laplace_shares_sum_to_discrete_laplace(clients, scale):
+    total = noise_sum(laplace_share(scale, clients), clients)
+    whole = discrete_laplace(scale)
+    error = abs(law(total, whole.reach) - whole.probabilities)
+    assert error.max() < 1e-15
+    assert total.tail / TOTAL < 1e-29
+
+
+@pytest.mark.parametrize("clients", [2, 200])
+def test_laplace_share_is_a_difference_of_negative_binomials(clients):
+    table = laplace_share(1.5, clients)
+    k = np.arange(200)
+    one_sided = stats.nbinom.pmf(k, 1 / clients, -math.expm1(-1 / 1.5))
+    both = np.convolve(one_sided, one_sided[::-1])[199 - 60 : 199 + 61]
+    # scipy knows nothing of the sliver 2**-20 by which the rate is lowered
+    assert law(table, 60) == pytest.approx(both, abs=2e-6 / clients)
+
+
+@pytest.mark.parametrize("variance", [0.01, 1.0, 35.7, 9600.0])
+def test_skellam_share_against_bessel_functions(variance):
+    table = skellam_share(variance)
+    assert table.probabilities == pytest.approx(
+        special.ive(abs(table.support), variance), abs=1e-13
+    )
+    assert table.variance == pytest.approx(variance, rel=1e-9)
+
+
+@pytest.mark.parametrize("clients", [3, 200, 10_000])
+def test_skellam_shares_sum_to_skellam(clients):
+    total = noise_sum(skellam_share(35.7 / clients), clients)
+    whole = skellam_share(35.7)
+    assert abs(law(total, whole.reach) - whole.probabilities).max() < 1e-15
+
+
+def test_gaussian_shares_sum_to_less_than_a_gaussian_below_one_grid_step():
+    coarse = noise_sum(gaussian_share(math.sqrt(0.17848)), 200)
+    fine = noise_sum(gaussian_share(3 * math.sqrt(0.17848)), 200)
+    assert coarse.variance < 0.62 * 35.7
+    assert fine.variance == pytest.approx(9 * 35.7, rel=1e-3)
+    whole = discrete_gaussian(3 * math.sqrt(35.696))
+    assert abs(law(fine, whole.reach) - whole.probabilities).max() < 1e-6
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3, 37, 160])
+@pytest.mark.parametrize(
+    "share", [laplace_share(2.0, 160), skellam_share(0.2), gaussian_share(0.9), gaussian_share(0.3)]
+)
+def test_noise_sum_against_a_fourier_transform(share, copies):
+    total = noise_sum(share, copies)
+    assert abs(law(total, 500) - brute_sum(share, copies, 1001)).max() < 1e-13
+    assert sum(total.weights) + total.tail == TOTAL
+
+
+def test_noise_sum_is_a_lower_bound_and_says_what_it_lost():
+    share = laplace_share(2.0, 3)
+    exact = [0] * (6 * share.reach + 1)
+    for i, a in enumerate(share.weights):
+        for j, b in enumerate(share.weights):
+            exact[i + j] += a * b
+    reach = noise_sum(share, 2).reach
+    middle = 2 * share.reach
+    for k in range(-reach, reach + 1):
+        true = exact[middle + k]
+        assert 0 <= true - noise_sum(share, 2).weights[reach + k] * TOTAL < 2 * TOTAL
+    assert noise_sum(share, 2).tail < 4 * share.reach + 2
+
+
+def test_without_shares_there_is_no_noise():
+    with pytest.raises(ValueError, match="copies must be"):
+        noise_sum(laplace_share(2.0, 3), 0)
+
+
+def fits(observed: np.ndarray, expected: np.ndarray) -> bool:
+    """χ² test at a false-alarm rate of 1e-7; rare values are pooled."""
+    common = expected >= 20
+    seen = np.append(observed[common], observed[~common].sum())
+    hoped = np.append(expected[common], expected[~common].sum())
+    if hoped[-1] < 5:
+        seen, hoped = seen[:-1], hoped[:-1]
+    return stats.chisquare(seen, hoped * seen.sum() / hoped.sum()).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("law_of", "scale"),
+    [
+        (lambda s: laplace_share(s, 5), 2.0),
+        (lambda s: laplace_share(s, 20), 40.0),
+        (lambda s: skellam_share(s * s), 1.7),
+        (gaussian_share, 1.3),
+    ],
+)
+def test_law_of_two_million_drawn_shares(law_of, scale):
+    """A scale wrong by 10 % is missed with probability < 1e-9 (p-values are around 1e-200)."""
+    table = law_of(scale)
+    reach = table.reach
+    draws = sample(table, DRAWS, SystemBits())
+    observed = np.bincount(draws + reach, minlength=2 * reach + 1).astype(float)
+    assert fits(observed, DRAWS * table.probabilities)
+    assert not fits(observed, DRAWS * law(law_of(0.9 * scale), reach))
+    assert not fits(observed, DRAWS * law(law_of(1.1 * scale), reach))
+
+
+def test_law_of_drawn_shares_summed():
+    clients, cells = 40, 100_000
+    share = laplace_share(2.0, clients)
+    total = sum(sample(share, cells, SystemBits()) for _ in range(clients))
+    reach = 120
+    observed = np.bincount(np.clip(total, -reach, reach) + reach, minlength=2 * reach + 1)
+    assert fits(observed.astype(float), cells * law(discrete_laplace(2.0), reach))
+    assert not fits(observed.astype(float), cells * law(discrete_laplace(1.8), reach))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "skellam", "discrete-gaussian"])
+def test_calibrated_noise_is_near_the_central_one(epsilon, mechanism):
+    event = calibrate_shares(Guarantee(epsilon, 1e-6), n_min=200, mechanism=mechanism)
+    variance = event.noise(200).variance / event.grid**2
+    known = {
+        "discrete-laplace": {0.5: 31.83, 3.0: 0.7394},
+        "skellam": {0.5: 129.0, 3.0: 3.011},
+        "discrete-gaussian": {0.5: 130.1, 3.0: 4.772},
+    }
+    assert variance == pytest.approx(known[mechanism][epsilon], rel=0.01)
+    if mechanism == "discrete-gaussian":
+        assert event.share.variance > 0.99
+
+
+@pytest.mark.parametrize("law_of", [lambda s: laplace_share(s, 9), skellam_share, gaussian_share])
+@pytest.mark.parametrize("size", [0.0, -1.0, math.nan, math.inf])
+def test_noise_of_no_use_is_refused(law_of, size):
+    with pytest.raises(ValueError, match=r"noise|variance|sigma"):
+        law_of(size)
+
+
+@pytest.mark.parametrize(
+    ("share", "grid", "bits"),
+    [(laplace_share(2.0, 160), 1, 15), (gaussian_share(4 * math.sqrt(0.2)), 4, 17)],
+)
+def test_ring_bits_of_a_typical_check(share, grid, bits):
+    assert ring_bits_needed(share, 200, 20_000, 1000, grid=grid, failure=1e-9) == bits
+
+
+def test_ring_bits_follow_the_exact_tail():
+    """By hand: noise ±1 with probability 2**-10 each; two clients."""
+    table = NoiseTable((TOTAL >> 10, TOTAL - (TOTAL >> 9), TOTAL >> 10))
+    # ±2 has probability 2 × 2**-20, ±1 2 × 2**-9
+    assert ring_bits_needed(table, 2, 4, 1, failure=2**-18) == 3  # 4 + 2 × 1 + 1 = 7 values
+    assert ring_bits_needed(table, 2, 4, 1, failure=2**-20) == 4  # 4 + 2 × 2 + 1 = 9 values
+    assert ring_bits_needed(table, 2, 4, 8, failure=2**-18) == 4
+
+
+def test_the_gaussian_rule_for_rings_is_too_narrow_for_laplace_noise():
+    share, cells, failure = laplace_share(40.0, 160), 1000, 1e-9
+    total = noise_sum(share, 200)
+    t = math.sqrt(2 * math.log(2 * cells / failure))
+    window = int(t * math.sqrt(total.variance) + t * t)
+    beyond = 2 * cells * total.probabilities[total.reach + window + 1 :].sum()
+    assert beyond > 1e-3  # a million times the wanted 1e-9
+
+
+def test_ring_too_narrow_is_refused():
+    needed = ring_bits_needed(laplace_share(2.0, 10), 10, 2**32, 10)
+    assert needed == 33
+    check_ring(needed, 64)
+    with pytest.raises(ValueError, match="need 33 bits and the ring has 32"):
+        check_ring(needed)
+    with pytest.raises(ValueError, match="below what"):
+        ring_bits_needed(laplace_share(2.0, 10), 10, 100, 10, failure=1e-38)
