@@ -129,10 +129,6 @@ def _aggregate(
     trusted = _central(agreed)  # calibrates for the columns that the plan was found to have
     boxes = boxes_of(records[SEALED])
     limits.require(len(boxes), least, "sealed their counts")
-    try:  # after a box is opened nothing may fail that depends on what is in it
-        trusted.prepare(plan, len(boxes))
-    except ValueError as error:
-        raise QueryRefused(f"no noise serves these terms: {error}") from None
     use_once(context, _USED, question.check, limits.memory)  # before anything is opened
     opened = _Opened(key, question, plan, order.terms, context.run_id)
     clear = ClearSum.of_clients(

@@ -2,7 +2,6 @@
 
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
-from flwr_kld.counts.scalar import Scalar
 from flwr_kld.kernel.promise import Adjacency, Clip
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.plain_sum import PlainSum
@@ -29,7 +28,6 @@ __all__ = [
     "ReferenceFromClients",
     "RotatingCohort",
     "RotatingRecords",
-    "Scalar",
     "SealedSum",
     "SecureSum",
     "Trusted",

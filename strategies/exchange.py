@@ -15,7 +15,6 @@ from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
-from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.messages.question import MODEL, NO_MODEL, Answer, Question, model_fingerprint
@@ -81,7 +80,7 @@ class NoisySum:
     """Public: a sum that reached the server with its noise."""
 
     clients: int  # Number of clients in the sum
-    published: NoisyCounts | NoisyScalar | ClientSums  # What an aggregator published
+    published: NoisyCounts | ClientSums  # What an aggregator published
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Opening, Settled
 from flwr_kld.trust import Trust
-from flwr_kld.trust.trust_model import require_counts, require_known_sizes
+from flwr_kld.trust.trust_model import require_known_sizes
 
 logger = logging.getLogger("flwr_kld")
 
@@ -151,7 +151,6 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             raise ValueError("outside= needs threshold=: without it a check decides nothing")
         tolerated = None
         if threshold is not None:
-            require_counts(trust)
             tolerated = _tolerated(columns_of(reference), threshold, outside)
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
@@ -245,7 +244,6 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
             warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
         parts = self._parts(chosen)
         plan = self.plan.draw(self.reference, self._generator)
-        self.trust.prepare(plan, len(present))
         self.checks += 1
         return parts, plan
 

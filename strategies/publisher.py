@@ -17,7 +17,6 @@ from flwr_kld.cohort.halves import Part
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
-from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.one_thread import one_thread
@@ -188,7 +187,7 @@ class Publisher:
             limit = min(default_most_records(first.values.records, first.survivors), limit)
         return min(limit, MOST_RECORDS)
 
-    def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | NoisyScalar | ClientSums:
+    def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | ClientSums:
         if isinstance(total, NoisySum):
             return total.published
         if self._counts_nothing(total):

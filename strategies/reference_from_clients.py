@@ -32,7 +32,6 @@ from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Opening, Round, Settled
 from flwr_kld.trust import Trust
-from flwr_kld.trust.trust_model import require_counts
 
 _Asked = tuple[Part, QueryPlan]
 
@@ -77,7 +76,6 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
             )
         trust = trust.over(domain.per_record)
         aggregation = fitting(trust, aggregation)
-        require_counts(trust)
         self.domain, self.trust, self.aggregation = domain, trust, aggregation
         super().__init__(
             cohort=cohort,

@@ -222,7 +222,6 @@ EXAMPLES = {
     strategies.ReferenceFromClients: {"domain": DOMAIN, "trust": TRUST},
     strategies.RotatingCohort: {"size": 2},
     strategies.RotatingRecords: {"buckets": 2},
-    strategies.Scalar: {"records": 9.0},
     strategies.SealedSum: {"node": 1},
     strategies.SecureSum: {},
     strategies.Trusted: {**TRUSTED, "clip": 3, "adjacency": ADD_REMOVE},

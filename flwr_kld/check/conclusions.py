@@ -11,7 +11,6 @@ from flwr_kld.accounting.states import Remembered
 from flwr_kld.check.decider import Alarm, Decided, Decider
 from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import column_report, read
-from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import (
@@ -152,7 +151,7 @@ class Conclusions:
     def _segments(self, name: str, measured: Measured, design_effect: float) -> tuple[Segment, ...]:
         """Read the segments of a column that has some."""
         table, counts = self.reference.domain, measured.published
-        if not isinstance(table, Table) or table.by is None or isinstance(counts, NoisyScalar):
+        if not isinstance(table, Table) or table.by is None:
             return ()
         if name not in table.by_segment or self.theta == 0:
             return ()

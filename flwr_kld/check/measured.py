@@ -10,7 +10,6 @@ from flwr_kld.cohort.halves import Part
 from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.release import Release
@@ -22,7 +21,7 @@ from flwr_kld.report.one_client import OneClient
 class Released:
     """Public: what came of one exchange."""
 
-    values: NoisyCounts | NoisyScalar | ClientSums  # Numbers after the noise
+    values: NoisyCounts | ClientSums  # Numbers after the noise
     asked: int  # Clients in the cohort and in the sum
     survivors: int
     left_out: dict[Participant, str]  # Why each client that is not in the sum is not
@@ -69,11 +68,11 @@ class Measured:
     failure: str | None = None  # Why the exchange failed
 
     @property
-    def published(self) -> NoisyCounts | NoisyScalar:
+    def published(self) -> NoisyCounts:
         """What the estimate is made of."""
         values = self.first.values
         if isinstance(values, ClientSums):
-            raise TypeError("the first exchange asks for counts or one number")
+            raise TypeError("the first exchange asks for counts")
         return values
 
     @property
@@ -111,10 +110,7 @@ class Measured:
     def contradiction(self) -> str | None:
         """Say what cannot be in the published counts, if clients count what they agreed to."""
         for exchange in self._done:
-            values: Sequence[NoisyCounts | ClientSums] = ()
-            if not isinstance(exchange.values, NoisyScalar):
-                values = exchange.values.columns
-            for column in values:
+            for column in exchange.values.columns:
                 found = (
                     contradiction(column, exchange.survivors, exchange.most_records)
                     if isinstance(column, NoisyCounts)
@@ -186,8 +182,6 @@ class Measured:
 
 
 def _columns(exchange: Released) -> list[Released]:
-    if isinstance(exchange.values, NoisyScalar):
-        return [exchange]
     return [replace(exchange, values=column) for column in exchange.values.columns]
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate
@@ -38,7 +37,7 @@ _FALSE = 0.05
 
 
 def read(
-    published: NoisyCounts | NoisyScalar,
+    published: NoisyCounts,
     *,
     estimator: str | Estimator,
     theta: float,
@@ -46,17 +45,6 @@ def read(
     design_effect: float = 1.0,
 ) -> Reading:
     """Return what follows from the published values alone."""
-    if isinstance(published, NoisyScalar):
-        return Reading(
-            estimate=published.value,
-            theta=published.theta,
-            estimator="scalar",
-            target="cohort",
-            sampling=None,
-            monte_carlo=None,
-            privacy=published.standard_deviation,
-            records=published.records,
-        )
     reading = replace(
         _read_counts(published, estimator, theta, design_effect),
         outside=outside_fraction(published, design_effect=design_effect),
@@ -104,7 +92,7 @@ def _read_counts(
 
 def column_report(
     name: str,
-    published: NoisyCounts | NoisyScalar,
+    published: NoisyCounts,
     reading: Reading,
     verdict: Verdict | None,
     *,
@@ -113,7 +101,7 @@ def column_report(
     segments: tuple[Segment, ...] = (),
 ) -> ColumnReport:
     """Return what is reported of one of a table's columns."""
-    if isinstance(published, NoisyScalar) or reading.estimate is None:
+    if reading.estimate is None:
         return ColumnReport(reading, verdict)
     level = 1 - _FALSE / columns
     said = sentence(name, published, level=level, design_effect=design_effect)
@@ -142,19 +130,15 @@ def compared(plan: QueryPlan) -> Compared:
 
 
 def protection(
-    published: NoisyCounts | NoisyScalar, trust: Trust, aggregation: str, *, hides_parts: bool
+    published: NoisyCounts, trust: Trust, aggregation: str, *, hides_parts: bool
 ) -> Protection:
     """Return how a release was protected."""
-    if isinstance(published, NoisyScalar):
-        noise = published.standard_deviation
-    else:
-        noise = math.sqrt(published.noise.variance)
     return Protection(
         trust=trust.name,
         aggregation=aggregation,
         mechanism=published.event.mechanism,
         private=published.private,
-        noise=noise,
+        noise=math.sqrt(published.noise.variance),
         sight=trust.sight(hides_parts),
     )
 

@@ -20,9 +20,8 @@ _YEAR = 365
 
 def charges(trust: Trust, parts: Sequence[Part]) -> list[Charge]:
     """Return what is reserved before a check: each release at its dearest."""
-    if trust.releases_counts:
-        for i in {i for _, paid in _touched(parts) for i in paid}:
-            _require_full_price(trust, i)
+    for i in {i for _, paid in _touched(parts) for i in paid}:
+        _require_full_price(trust, i)
     return [Charge(_dearest(trust, paid, {}), whom) for whom, paid in _touched(parts)]
 
 

@@ -17,7 +17,7 @@ from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import InvalidReply
 from flwr_kld.kernel.law import BitSource, sample, to_counts
 from flwr_kld.kernel.private import Held, Private
-from flwr_kld.kernel.promise import Adjacency, Box, Clip, Guarantee, Unit, hides
+from flwr_kld.kernel.promise import Box, Clip, Guarantee, Unit, hides
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.score_columns import answer_of, limits_of
@@ -398,12 +398,6 @@ class ClearSum(Private):
                 f"this release by {needed}"
             )
 
-    def release_number(
-        self, score: Callable[[NDArray[np.int64]], int], event: Release, bits: BitSource
-    ) -> int:
-        """Add the event's noise to one whole number that is computed from the cells."""
-        return score(self._values) + int(sample(event.table, 1, bits)[0])
-
     def release_noised(self, event: Release, *, grid: int = 1) -> NoisyCounts | ClientSums:
         """Show the sum of vectors to which the clients added the event's noise themselves.
 
@@ -426,15 +420,3 @@ class ClearSum(Private):
         summed = float(noisy.sum()) / len(self._plan.parts)
         records = summed if self.records is None else float(self.records)
         return NoisyCounts(noisy, max(records, 1.0), event, self._plan, private=True)
-
-    def public_total(self, adjacency: Adjacency) -> float:
-        """Return the exact number of records where it is public.
-
-        Raises
-        ------
-        ValueError
-            If it is not: it is protected under add-remove adjacency.
-        """
-        if adjacency is not Adjacency.REPLACE_ONE:
-            raise ValueError("the number of records is public under replace-one adjacency only")
-        return float(self._values.sum())

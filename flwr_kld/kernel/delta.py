@@ -51,7 +51,7 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     shifts : tuple[int, ...]
         Moves of the coordinates, in counts: ``(1, -1)`` for replacing a record, ``(1,)`` for adding
         or removing one, ``(1, -1) * d`` for replacing one that is counted in d columns, ``(k,)``
-        for a scalar of sensitivity k.
+        for a number of sensitivity k.
     epsilon : float
         In nats, >= 0.
 

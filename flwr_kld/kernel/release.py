@@ -29,8 +29,8 @@ class Release:
     table : NoiseTable
         Law of the noise on every coordinate, or of that part of it that protects.
     moves : Moves
-        Worst-case move between neighbouring datasets, or all moves that are possible; in counts (or
-        grid steps for a scalar).
+        Worst-case move between neighbouring datasets, or all moves that are possible; in counts or
+        grid steps.
     guarantee : Guarantee
         Promised, and kept by `table`.
     delivered : float or None

@@ -1,4 +1,4 @@
-"""A query plan as an aggregator receives it: what noise and a scalar release depend on."""
+"""A query plan as an aggregator receives it, to hold clients' counts to its columns."""
 
 from __future__ import annotations
 

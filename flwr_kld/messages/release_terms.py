@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from flwr_kld.arguments import Unfit
-from flwr_kld.codec.model import Flat, Model, must
-from flwr_kld.counts.scalar import Scalar
+from flwr_kld.codec.model import Flat, Model
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.promise import Guarantee, Unit
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
@@ -17,20 +16,8 @@ from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
 TRUST = "trusted-aggregator"
 """Name of the trust model."""
 
-_LARGEST = 1e9
-"""Smoothing and λ of a scalar that comes from outside are at most this: no float overflows."""
-_MOST_RECORDS = 2.0**43
 _MOST_NUMBERS = 2**31 - 1
 _LONGEST = 10_000
-
-
-def _bounded(scalar: Scalar) -> bool:
-    records = scalar.records or 0.0
-    return (
-        1 / _LARGEST <= scalar.amount <= _LARGEST
-        and scalar.lam <= _LARGEST
-        and records <= _MOST_RECORDS
-    )
 
 
 @dataclass(frozen=True)
@@ -45,14 +32,12 @@ class ReleaseOrder(Model, what="the order of a release", version=VERSION, refuse
 
 @dataclass(frozen=True)
 class ReleaseTerms(Model, what="the terms of the release", version=VERSION, refused=QueryRefused):
-    """The guarantee of a check, and in which form its numbers are published."""
+    """The guarantee of a check, and the noise that keeps it."""
 
     # The public key that clients seal to, hexadecimal
     aggregator: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     guarantee: Flat[Guarantee]  # Guarantee of each check
     noise: Literal["least", "laplace", "gaussian"]  # Law of the noise
-    # Noised counts or a noised number
-    release: Literal["counts"] | Annotated[Scalar, must("be within float64", _bounded)]
     clip: Annotated[int, Field(ge=1)] | None  # Most records of a client, for client-level privacy
     # Symbols that a record has, as in `Question`
     columns: Annotated[int, Field(ge=1, le=MOST_COLUMNS)] = 1

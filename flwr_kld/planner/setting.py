@@ -85,8 +85,6 @@ class Setting:
     def __post_init__(self) -> None:
         if not isinstance(self.trust, Trust):
             raise ValueError(f"trust must be a trust model, got {self.trust!r}: write Trusted(…)")
-        if not self.trust.releases_counts:
-            raise ValueError('forecasts are of counts: plan with release="counts"')
         fitting = self.trust.aggregations
         if self.aggregation is None:
             object.__setattr__(self, "aggregation", fitting[0])

@@ -76,7 +76,7 @@ class Protection:
     aggregation: str
     mechanism: str
     private: bool  # False if a simulation asked for seeded noise, which protects nobody
-    # Standard deviation of the noise: in records for each cell, or in nats for a scalar. None where
+    # Standard deviation of the noise, in records for each cell. None where
     # an earlier version did not write it down, as with `sight`.
     noise: float | None = None
     sight: Sight | None = None  # Who saw what, as the trust model says

@@ -31,7 +31,7 @@ class Reading:
     estimate: float | None
     # The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ
     theta: float | None
-    estimator: str  # Name of the estimator, or ``"scalar"``
+    estimator: str  # Name of the estimator
     # Whose divergence: the ``"cohort"``'s own, or the ``"population"``'s that it was drawn from
     target: str | None
     # Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None

@@ -13,7 +13,6 @@ from flwr_kld.calibration.central import box_event
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
-from flwr_kld.counts.scalar import NoisyScalar
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency
@@ -142,11 +141,6 @@ class Trust(ABC):
         return 0
 
     @property
-    def releases_counts(self) -> bool:
-        """Whether `publish` returns counts, from which a check can decide; not a single number."""
-        return True
-
-    @property
     def noise_source(self) -> str:
         """Who adds the noise, as clients are told: they hold the question and its way to it."""
         if self.release_terms is not None:
@@ -231,36 +225,16 @@ class Trust(ABC):
         """Return what one release of sums of scores costs; `survivors` as in `cost`."""
         return Cost.of(self.sums_event(self.least_clients if survivors is None else survivors))
 
-    def prepare(self, plan: QueryPlan, clients: int) -> None:  # noqa: B027  (nothing to refuse)
-        """Refuse, before anything is counted, a plan whose release could fail for some counts.
-
-        Noised counts fit every plan.
-
-        Raises
-        ------
-        ValueError
-            Why; from public numbers only.
-        """
-
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar | ClientSums:
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | ClientSums:
         """Turn a cohort's sum into something public: the one place where privacy is spent."""
         return clear.release(self.event_of(clear.plan, clear.clients), bits)
-
-
-def require_counts(trust: Trust) -> None:
-    """Refuse a release from which nothing can be decided."""
-    if not trust.releases_counts:
-        raise ValueError('a threshold needs release="counts": one number gives no bound')
 
 
 def require_kept(trust: Trust) -> None:
     """Refuse a trust model whose promise does not cover what its own release keeps.
 
-    A release may lose less than is promised, or hide more, and never the other way round. That of a
-    single number depends on the plan, and makes its event from the promise itself.
+    A release may lose less than is promised, or hide more, and never the other way round.
     """
-    if not trust.releases_counts:
-        return
     kept = trust.event(trust.least_clients).guarantee
     if not trust.guarantee.covers(kept):
         raise ValueError(

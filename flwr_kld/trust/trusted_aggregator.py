@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from flwr_kld.accounting import Cost
 from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum
-from flwr_kld.counts.scalar import NoisyScalar, Scalar
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.release import Release
 from flwr_kld.messages.release_terms import TRUST, ReleaseTerms
 from flwr_kld.messages.sealing import check_public
-from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.central_noise import CentralNoise
 from flwr_kld.trust.trusted import Trusted
 
@@ -33,7 +30,7 @@ class TrustedAggregator(CentralNoise):
         In nats, > 0, for each check.
     aggregator : bytes
         The aggregator's 32-byte public key, ``AggregatorKey.public``.
-    delta, noise, adjacency, clip, columns, release
+    delta, noise, adjacency, clip, columns
         As in `Trusted`.
 
     Raises
@@ -43,7 +40,6 @@ class TrustedAggregator(CentralNoise):
     """
 
     aggregator: bytes = field(kw_only=True)
-    release: Literal["counts"] | Scalar = field(default="counts", kw_only=True)
 
     name = TRUST
 
@@ -59,15 +55,9 @@ class TrustedAggregator(CentralNoise):
             aggregator=self.aggregator.hex(),
             guarantee=self.guarantee,
             noise=self.noise,
-            release=self.release,
             clip=self.clip,
             columns=self.columns,
         )
-
-    @property
-    def releases_counts(self) -> bool:
-        """Whether counts are published, not a single number."""
-        return not isinstance(self.release, Scalar)
 
     @property
     def aggregator_keys(self) -> tuple[str, ...]:
@@ -75,24 +65,14 @@ class TrustedAggregator(CentralNoise):
         return (self.aggregator.hex(),)
 
     def event(self, clients: int) -> Release:
-        """Return the aggregator's release of counts; how many clients there are changes nothing.
-
-        Raises
-        ------
-        ValueError
-            If a single number is released: its noise depends on the plan.
-        """
+        """Return the aggregator's release of counts; how many clients there are changes nothing."""
         return trusted_of(self.release_terms).event(clients)
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""
         return trusted_of(self.release_terms).cost()
 
-    def prepare(self, plan: QueryPlan, clients: int) -> None:
-        """Refuse what the aggregator would."""
-        trusted_of(self.release_terms).prepare(plan, clients)
-
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | NoisyScalar | ClientSums:
+    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | ClientSums:
         """Do what the aggregator does; the server never holds a clear sum."""
         return trusted_of(self.release_terms).publish(clear, bits)
 
@@ -105,7 +85,6 @@ def trusted_of(terms: ReleaseTerms) -> Trusted:
         guarantee.delta,
         noise=terms.noise,
         adjacency=guarantee.adjacency,
-        release=terms.release,
         clip=terms.clip,
         columns=terms.columns,
     )

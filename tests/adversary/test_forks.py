@@ -9,7 +9,6 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
-    Scalar,
     SecureSum,
     Trusted,
     TrustedAggregator,
@@ -19,7 +18,6 @@ EPSILON = 0.02
 """Noise of a standard deviation of 141 in each of six cells: all are the same in one of 10^14."""
 MONITORS = {
     "plain": KLDrift(REFERENCE, Trusted(EPSILON)),
-    "scalar": KLDrift(REFERENCE, Trusted(EPSILON, release=Scalar())),
     "sum": KLDrift(REFERENCE, Trusted(EPSILON), aggregation=SecureSum()),
     "sealed": KLDrift(REFERENCE, TrustedAggregator(EPSILON, aggregator=KEY.public)),
     "shares": KLDrift(REFERENCE, Distributed(EPSILON, min_survivors=5), aggregation=SecureSum()),

@@ -34,7 +34,6 @@ from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     PrivatePredictor,
-    Scalar,
     SecureSum,
     Trusted,
     TrustedAggregator,
@@ -149,7 +148,6 @@ SHARES = {"min_survivors": NODES}
 ADD_REMOVE = {"adjacency": Adjacency.ADD_REMOVE}
 CHECKS = {
     "plain counts": lambda: KLDrift(REFERENCE, Trusted(EPSILON)),
-    "plain scalar": lambda: KLDrift(REFERENCE, Trusted(EPSILON, release=Scalar())),
     "clipped": lambda: KLDrift(REFERENCE, Trusted(20.0, clip=9999, **ADD_REMOVE)),
     "sum": lambda: KLDrift(REFERENCE, Trusted(EPSILON), aggregation=SecureSum()),
     "shares": lambda: KLDrift(REFERENCE, Distributed(EPSILON, **SHARES), aggregation=SecureSum()),
@@ -164,7 +162,6 @@ CHECKS = {
 
 SEALED = {
     "sealed counts": TrustedAggregator(EPSILON, aggregator=KEY.public),
-    "sealed scalar": TrustedAggregator(EPSILON, aggregator=KEY.public, release=Scalar()),
     "split counts": TwoAggregators(EPSILON, aggregators=PAIR),
 }
 """Of checks through aggregators."""
@@ -197,10 +194,8 @@ STEPS = [
     "flwr_kld.query.selection.Selection.selected",
     *(f"{COUNTING}.{name}" for name in ("sample", "to_ring", "from_ring", "to_counts")),
     *(f"{COUNTING}.ClientCounts.{name}" for name in ("count", "from_wire", "to_wire", "noised")),
-    *(f"{COUNTING}.ClearSum.{name}" for name in ("is_empty", "public_total")),
-    *(f"{COUNTING}.ClearSum.{name}" for name in ("release", "release_number", "release_noised")),
-    "flwr_kld.counts.scalar.ScalarFunction.on_grid",
-    "flwr_kld.kernel.promise.Clip.apply",
+    *(f"{COUNTING}.ClearSum.{name}" for name in ("is_empty", "release", "release_noised")),
+    f"{COUNTING}.clipped",
     *(f"{SUMMING}.client.SumClient.{name}" for name in ("mask", "mask_again")),
     *(f"{SUMMING}.client_state.{name}" for name in ("checked", "apply_masks")),
     *(f"{SUMMING}.client_state.ClientState.{name}" for name in ("masked", "next")),

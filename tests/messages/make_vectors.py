@@ -14,7 +14,6 @@ from typing import Any
 from messages.vector_forms import GONE, Kind
 
 from flwr_kld.counts.client_limit import ClientLimit
-from flwr_kld.counts.scalar import Scalar
 from flwr_kld.domain.labels import Labels
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
@@ -144,10 +143,8 @@ KINDS = {
     "release-terms": Kind(
         ReleaseTerms,
         {
-            "noised counts": ReleaseTerms(KEY, Guarantee(0.5), "laplace", "counts", None),
-            "one noised number; whole clients are hidden": ReleaseTerms(
-                KEY, CLIENTS, "gaussian", Scalar(records=2000.0), 100
-            ),
+            "noised counts": ReleaseTerms(KEY, Guarantee(0.5), "laplace", None),
+            "whole clients are hidden": ReleaseTerms(KEY, CLIENTS, "gaussian", 100),
         },
         {
             "epsilon is written as a whole number": {"epsilon": 1},
@@ -156,9 +153,6 @@ KINDS = {
             "a key that is too short": {"aggregator": "00"},
             "whole clients without a bound": {"unit": "client"},
             "a bound for single records": {"clip": 100},
-            "a smoothing that overflows": {
-                "release": {"amount": 1e300, "lam": 0.0, "records": None, "smoothing": "prior"}
-            },
             "another way to write a real number": lambda text: text.replace("0.5", "5e-1"),
         },
     ),
@@ -166,7 +160,7 @@ KINDS = {
         ReleaseOrder,
         {
             "of three clients at least": ReleaseOrder(
-                ReleaseTerms(KEY, Guarantee(0.5), "laplace", "counts", None).to_json(), 3
+                ReleaseTerms(KEY, Guarantee(0.5), "laplace", None).to_json(), 3
             )
         },
         {

@@ -8,7 +8,6 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.planner import Setting
 from flwr_kld.planner.forecast import checks_per_person, epsilon_per_year
 from flwr_kld.planner.setting import design_effect_of
-from flwr_kld.strategies import Scalar
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
 from flwr_kld.trust.trusted_aggregator import TrustedAggregator
@@ -54,7 +53,6 @@ def test_aggregation_follows_from_trust():
         ({"level": 0.4}, "level"), ({"power": 1.0}, "power"),
         ({"population": 100}, "population"), ({"buckets": 0}, "buckets"), ({"checks": 0}, "checks"),
         ({"trust": "trusted"}, "must be a trust model"),
-        ({"trust": Trusted(1.0, release=Scalar("additive", 1.0))}, "of counts"),
         ({"trust": Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)}, "records"),
         ({"aggregation": "sealed-sum"}, "goes with plain-sum or secure-sum"),
         ({"records": 0.01}, "too few"),

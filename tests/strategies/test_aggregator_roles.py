@@ -23,7 +23,6 @@ from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     PlainSum,
-    Scalar,
     SealedSum,
     SecureSum,
     Trusted,
@@ -89,7 +88,6 @@ def test_pairs_that_keep_no_promise_fail_at_construction():
         ({"epsilon": 0.0}, "epsilon must be a number of nats above 0"),
         ({"noise": "gaussian"}, "needs delta > 0"),
         ({"clip": 5}, "needs Adjacency.ADD_REMOVE"),
-        ({"release": Scalar(records=9.0)}, "under add-remove adjacency"),
     ],
 )
 def test_contradictions_fail_at_construction(arguments, message):
@@ -154,7 +152,7 @@ def test_terms_that_cannot_be_read_are_refused_on_both_sides(terms):
 
 
 def test_terms_have_one_form():
-    terms = TrustedAggregator(1, aggregator=KEY.public, release=Scalar()).release_terms
+    terms = TrustedAggregator(1, aggregator=KEY.public).release_terms
     assert ReleaseTerms.from_json(terms.to_json()) == terms
     spaced = json.dumps(json.loads(terms.to_json()))
     for text in (spaced, terms.to_json().replace("1.0", "1", 1)):

@@ -26,7 +26,6 @@ from flwr_kld.strategies import (
     PlainSum,
     RotatingCohort,
     RotatingRecords,
-    Scalar,
     SealedSum,
     SecureSum,
     Trusted,
@@ -330,8 +329,6 @@ def test_no_drift_is_said_only_where_one_is_excluded():
 def test_what_cannot_decide():
     with pytest.raises(ValueError, match="needs threshold="):
         KLDrift(REFERENCE, Trusted(1.0), alarm=Alarm())
-    with pytest.raises(ValueError, match="counts"):
-        KLDrift(REFERENCE, Trusted(1.0, release=Scalar()), threshold=0.1)
     with pytest.raises(ValueError, match="threshold"):
         KLDrift(REFERENCE, Trusted(1.0), threshold=-1.0)
     for bad in ({"rate": 0.0}, {"horizon": 0}, {"level": 1.0}, {"resolution": 0.0}):

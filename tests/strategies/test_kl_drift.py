@@ -22,7 +22,6 @@ from flwr_kld.strategies import (
     Alarm,
     KLDrift,
     RotatingCohort,
-    Scalar,
     Trusted,
     UniformCohort,
 )
@@ -90,13 +89,7 @@ def test_a_failed_round_gives_no_number_and_does_not_stop_the_others():
         Trusted(epsilon=3.0),
         Trusted(epsilon=3.0, adjacency=Adjacency.ADD_REMOVE),
         Trusted(epsilon=3.0, delta=1e-6, noise="gaussian"),
-        Trusted(epsilon=100.0, release=Scalar()),
-        Trusted(epsilon=100.0, delta=1e-6, noise="gaussian", release=Scalar()),
-        Trusted(epsilon=100.0, release=Scalar(records=2000), adjacency=Adjacency.ADD_REMOVE),
         Trusted(epsilon=200.0, adjacency=Adjacency.ADD_REMOVE, clip=100),
-        Trusted(
-            epsilon=200.0, adjacency=Adjacency.ADD_REMOVE, clip=100, release=Scalar(records=2000)
-        ),
     ],
 )
 def test_every_release_is_near_the_truth(trust):

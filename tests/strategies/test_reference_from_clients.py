@@ -24,7 +24,6 @@ from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     ReferenceFromClients,
-    Scalar,
     SecureSum,
     Trusted,
 )
@@ -176,8 +175,3 @@ def test_what_fails_is_spent_and_releases_nothing(tmp_path):
     assert ledger.spent().epsilon == 1.0
     with pytest.raises(ValueError, match="no reference"):
         kept_reference(ledger, "june")
-
-
-def test_one_number_is_no_histogram():
-    with pytest.raises(ValueError, match="counts"):
-        ReferenceFromClients(FRUIT, Trusted(1.0, release=Scalar()))

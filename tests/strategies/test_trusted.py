@@ -9,7 +9,6 @@ from numbered import Numbered
 
 from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.counts.private_counts import ClearSum, ClientCounts
-from flwr_kld.counts.scalar import NoisyScalar, Scalar
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import SeededBits
@@ -43,22 +42,16 @@ def clear() -> ClearSum:
         ({"noise": "gaussian"}, "needs delta > 0: use discrete Laplace"),
         ({"noise": "gaussian", "delta": 1e-14}, "no noise table serves .*: choose an epsilon"),
         ({"adjacency": "add remove"}, "adjacency must be .*'add-remove', got 'add remove'"),
-        ({"release": "count"}, "release must be 'counts' or a Scalar, got 'count'"),
-        ({"release": None}, "release must be 'counts' or a Scalar, got None"),
         (
             {"clip": 0, "adjacency": ADD_REMOVE},
             "clip must be a whole number of records, at least 1, got 0",
         ),
         ({"clip": -2, "adjacency": ADD_REMOVE}, "clip must be a whole number of records"),
         ({"clip": 5}, r"client-level privacy \(clip=…\) needs Adjacency.ADD_REMOVE"),
-        ({"clip": 5, "release": Scalar()}, "needs Adjacency.ADD_REMOVE"),
         (
             {"clip": 5, "adjacency": ADD_REMOVE, "delta": 1e-6, "noise": "gaussian"},
             "leave noise='least'",
         ),
-        ({"release": Scalar(records=9.0)}, r"Scalar\(records=…\).*under add-remove.*only there"),
-        ({"release": Scalar(), "adjacency": ADD_REMOVE}, r"give Scalar\(records=…\), a public"),
-        ({"release": Scalar(), "noise": "gaussian"}, "Gaussian noise needs delta > 0"),
     ],
 )
 def test_contradictions_fail_before_anything_is_asked(arguments, message):
@@ -73,17 +66,6 @@ LEGAL = [
     {"adjacency": ADD_REMOVE},
     {"adjacency": ADD_REMOVE, "noise": "gaussian", "delta": 1e-6},
     {"adjacency": ADD_REMOVE, "clip": 3},
-    {"release": Scalar()},
-    {"release": Scalar("additive", 1.0), "noise": "gaussian", "delta": 1e-6},
-    {"release": Scalar(records=13.0), "adjacency": ADD_REMOVE},
-    {"release": Scalar(records=13.0), "adjacency": ADD_REMOVE, "clip": 3},
-    {
-        "release": Scalar(records=13.0),
-        "adjacency": ADD_REMOVE,
-        "clip": 3,
-        "noise": "gaussian",
-        "delta": 1e-6,
-    },
 ]
 
 
@@ -92,8 +74,7 @@ def test_what_is_published_keeps_the_promise(arguments):
     trust = Trusted(1.0, **arguments)
     published = trust.publish(clear(), SeededBits(3))
     event = published.event
-    kind = NoisyScalar if isinstance(trust.release, Scalar) else NoisyCounts
-    assert type(published) is kind
+    assert type(published) is NoisyCounts
     assert event.delta_at(1.0) <= trust.delta
     assert event.delta_at(0.9) > trust.delta  # no more noise than needed
     assert event.mechanism == f"discrete-{arguments.get('noise', 'laplace')}"

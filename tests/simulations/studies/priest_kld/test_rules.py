@@ -1,4 +1,4 @@
-"""One noised number: the study's rules are the product's Scalar release and exact sensitivities."""
+"""One noised number: the study's rules are the scalar release and its exact sensitivities."""
 
 from itertools import combinations
 
@@ -7,15 +7,13 @@ import pytest
 from numbered import Numbered
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts
-from flwr_kld.counts.scalar import Scalar, ScalarFunction
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.papers.scalar import Scalar, ScalarFunction, ScalarRelease
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.studies.priest_kld.rules import grid, noised, paper_rule, scalar_rule
-from flwr_kld.trust.trusted import Trusted
 
 LAMBDAS = np.array([0.0, 0.3, 2.0])
 
@@ -32,7 +30,7 @@ def plan():
 
 
 @pytest.mark.parametrize("at", range(len(LAMBDAS)))
-def test_the_scalar_rule_is_the_release_of_the_product(plan, at):
+def test_the_scalar_rule_is_the_release(plan, at):
     lam = float(LAMBDAS[at])
     counts = np.random.default_rng(1).integers(0, 9, plan.cells)
     records = int(counts.sum())
@@ -42,8 +40,8 @@ def test_the_scalar_rule_is_the_release_of_the_product(plan, at):
     assert rule.at(LAMBDAS)[at] == pytest.approx(function(counts), rel=1e-12)
     sensitive = rule.sensitivity(LAMBDAS)[at]
     assert sensitive == pytest.approx(function.sensitivity(Adjacency.REPLACE_ONE, None), rel=1e-12)
-    clear = ClearSum([ClientCounts(counts.astype(np.int32), cells=plan.cells)], plan)
-    released = Trusted(0.7, release=Scalar(lam=lam)).publish(clear, SeededBits(5))
+    release = ScalarRelease(Scalar(lam=lam), Guarantee(0.7), None, "laplace")
+    released = release.release(counts, plan, SeededBits(5))
     step, moves = grid(np.array([sensitive]))
     assert released.event.moves == (moves[0],)
     deviation = step[0] * released.event.table.variance**0.5

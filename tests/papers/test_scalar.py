@@ -9,13 +9,12 @@ import pytest
 from numbered import Numbered
 
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts
-from flwr_kld.counts.scalar import Scalar, ScalarFunction, ScalarRelease
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.papers.scalar import Scalar, ScalarFunction, ScalarRelease
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
@@ -118,13 +117,9 @@ def test_the_table_hides_every_move_and_the_longest_is_the_worst(calibrated, del
     assert hockey_stick(event.table, (moves + 4,), epsilon) > delta
 
 
-def clear(drawn, symbols) -> ClearSum:
-    return ClearSum([ClientCounts.count(np.array(symbols), drawn.cell_of, drawn.cells)], drawn)
-
-
 def release(drawn, symbols, options=None, bits=None, **changes):
-    made = release_of(options, **changes)
-    return made.release(clear(drawn, symbols), bits or SystemBits())
+    counts = np.bincount(drawn.cell_of[symbols], minlength=drawn.cells)
+    return release_of(options, **changes).release(counts, drawn, bits or SystemBits())
 
 
 def release_of(

@@ -1,14 +1,14 @@
 """The paper's shape of release: one noised scalar instead of noised counts.
 
 PRIEST-KLD, Algorithms 1 and 2, with one combined scalar (the paper's two, each at sqrt(2) eps,
-jointly cost 2.06 eps), exact sensitivity, and integer noise on a fixed-point grid.
+jointly cost 2.06 eps), exact sensitivity, and integer noise on a fixed-point grid. A study's own
+counts go in: a check of clients' releases noised counts, which measure better.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.arguments import choice, keep, real
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
-from flwr_kld.codec.model import Model
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum
-from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.kernel.release import Release
 from flwr_kld.papers import sensitivity
@@ -28,12 +26,10 @@ _GRID_STEPS = 32
 """Grid steps that a sensitivity spans at least: rounding then costs at most 1/16 more noise."""
 _LARGEST_COUNT = 2.0**63
 """No sum of int64 counts holds more records in a cell."""
-_LARGEST_LINEAR = 2.0**43
-"""Records of a whole sum that the spare grid step covers where the linear part has no bound."""
 
 
 @dataclass(frozen=True)
-class Scalar(Model, what="the scalar"):
+class Scalar:
     """Options of the scalar release.
 
     Parameters
@@ -130,30 +126,6 @@ class ScalarFunction:
         self._records = records
         self._others = len(self._scored) < domain_size
 
-    def require_bounded(self, records: float) -> None:
-        """Refuse an F that overflows float64 for some counts, whichever these are.
-
-        Whether arithmetic overflows would tell, without noise, what clients hold.
-
-        Parameters
-        ----------
-        records : float
-            Most records in the sum; a public bound.
-
-        Raises
-        ------
-        ValueError
-            If one term of F at no records, or at all of them in one cell, is not finite.
-        """
-        with np.errstate(all="ignore"):
-            ends = [np.abs(self._terms(np.full(len(self._w), h))) for h in (0.0, records)]
-            largest = float(np.maximum(*ends).sum()) * 2.0**64  # room for the grid and the noise
-        if not math.isfinite(largest):
-            raise ValueError(
-                "the scalar overflows for some counts: a scored symbol's mass, the smoothing or "
-                "lam is too extreme for float64"
-            )
-
     def __call__(self, counts: NDArray[np.int64]) -> float:
         """F at exact counts, shape [cells], in nats. Private."""
         return math.fsum(self._terms(counts[self._scored].astype(float)))
@@ -236,80 +208,38 @@ class ScalarRelease:
     clip: int | None
     noise: Literal["laplace", "gaussian"]
 
-    def prepare(self, plan: QueryPlan, clients: int) -> None:
-        """Refuse, before anything is counted, what could fail or overflow for some counts.
+    def release(self, counts: NDArray[np.int64], plan: QueryPlan, bits: BitSource) -> NoisyScalar:
+        """Round F to a fixed-point grid and add integer noise calibrated to its move on that grid.
 
         Parameters
         ----------
-        clients : int
-            Most clients in the sum.
-
-        Raises
-        ------
-        ValueError
-            If the release is not sound whatever the clients hold. It depends on public numbers
-            only.
-        """
-        most = float(clients * (self.clip or LARGEST_CLIENT))
-        if (
-            self.guarantee.adjacency is Adjacency.REPLACE_ONE
-        ):  # M is known later; F is monotone in it
-            for records in (1.0, most):
-                ScalarFunction(plan, self.options, records).require_bounded(records)
-            return
-        records = self._public_records()
-        if self.options.lam and most > _LARGEST_LINEAR:
-            raise ValueError(
-                f"lam > 0 under add-remove adjacency allows for {_LARGEST_LINEAR:.0f} records, and "
-                f"{clients} clients may hold more: ask fewer, or clip"
-            )
-        function = ScalarFunction(plan, self.options, records)
-        function.require_bounded(_LARGEST_COUNT)
-        self._calibrated(function)
-
-    def release(self, clear: ClearSum, bits: BitSource) -> NoisyScalar:
-        """Round F to a fixed-point grid and add integer noise calibrated to its move on that grid.
+        counts : NDArray[np.int64]
+            A cohort's, shape [cells], in records.
 
         Raises
         ------
         ValueError
             If the options do not fit the guarantee.
         """
-        plan = clear.plan
-        adjacency = self.guarantee.adjacency
-        exact = adjacency is Adjacency.REPLACE_ONE
-        records = clear.public_total(adjacency) if exact else self._public_records()
+        records = self.options.records
+        if self.guarantee.adjacency is Adjacency.REPLACE_ONE:
+            records = float(counts.sum())
+        elif records is None:
+            raise ValueError(
+                "a scalar under add-remove adjacency needs Scalar(records=…): a public M"
+            )
         function = ScalarFunction(plan, self.options, records)
-        step, event = self._calibrated(function)
-        noisy = clear.release_number(partial(function.on_grid, step=step), event, bits)
-        return self.describe(noisy * step, records, plan, private=bits.private)
-
-    def describe(
-        self, value: float, records: float, plan: QueryPlan, *, private: bool
-    ) -> NoisyScalar:
-        """State what is publicly known of a released value; `records` is the public M."""
-        function = ScalarFunction(plan, self.options, records)
-        step, event = self._calibrated(function)
+        step, moves = function.grid(self.guarantee.adjacency, self.clip)
+        calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
+        event = calibrated(self.guarantee, shifts=(moves,))
         prior, amount = self.options.smoothing == "prior", self.options.amount
         return NoisyScalar(
-            value=value,
+            value=(function.on_grid(counts, step) + int(sample(event.table, 1, bits)[0])) * step,
             standard_deviation=step * math.sqrt(event.table.variance),
             theta=amount / (1 + amount) if prior else None,
             records=records,
             sensitivity=function.sensitivity(self.guarantee.adjacency, self.clip),
             event=event,
             plan=plan,
-            private=private,
+            private=bits.private,
         )
-
-    def _public_records(self) -> float:
-        if self.options.records is None:
-            raise ValueError(
-                "a scalar under add-remove adjacency needs Scalar(records=…): a public M"
-            )
-        return self.options.records
-
-    def _calibrated(self, function: ScalarFunction) -> tuple[float, Release]:
-        step, moves = function.grid(self.guarantee.adjacency, self.clip)
-        calibrated = calibrated_laplace if self.noise == "laplace" else calibrated_gaussian
-        return step, calibrated(self.guarantee, shifts=(moves,))
