@@ -15,9 +15,10 @@ from pathlib import Path
 from flwr.app import Context
 
 from flwr_kld.clients.node_records import require_no_sample
-from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import Answer, Question
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.secure_aggregation.policy import ClientPolicy

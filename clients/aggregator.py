@@ -21,15 +21,10 @@ from flwr_kld.clients.aggregator_node import (
 from flwr_kld.clients.check_memory import use_once
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.split_aggregator import answer_parts
-from flwr_kld.counts.private_counts import (
-    LARGEST_CLIENT,
-    ClearSum,
-    ClientVector,
-    vector_from_wire,
-)
-from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.private import Held
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientVector, Held, vector_from_wire
 from flwr_kld.messages.plan_wire import PlanMessage, plan_of
 from flwr_kld.messages.published import Published
 from flwr_kld.messages.question import (
@@ -45,6 +40,7 @@ from flwr_kld.messages.question import (
 )
 from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
+from flwr_kld.query.noisy import noisy
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.secure_aggregation import Roster
 from flwr_kld.trust.trusted import Trusted
@@ -132,13 +128,13 @@ def _aggregate(
     use_once(context, _USED, question.check, limits.memory)  # before anything is opened
     opened = _Opened(key, question, plan, order.terms, context.run_id)
     clear = ClearSum.of_clients(
-        opened.read(boxes), plan, agreed.guarantee, SystemBits(), most=question.clip
+        opened.read(boxes), plan.layout, agreed.guarantee, SystemBits(), most=question.clip
     )
     why = "".join(f", {n}: {why}" for why, n in Counter(opened.rejected.values()).items())
     limits.require(clear.clients, least, f"are left{why}")
-    if agreed.guarantee.total_is_public and clear.is_empty():
+    if agreed.guarantee.total_is_public and clear.is_empty(agreed.guarantee):
         raise QueryRefused("the cohort holds no records: nothing to compare")
-    published = trusted.publish(clear, SystemBits())
+    published = noisy(trusted.publish(clear, plan, SystemBits()), plan)
     return Published.of(question.check, published, clear.clients, opened.rejected, clear.limit)
 
 
@@ -181,7 +177,7 @@ class _Opened:
         sealed_for = SealContext.of(asked, self._terms, self._run, sender)
         return vector_from_wire(
             Held(open_sealed(self._key, box, sealed_for)),
-            self._plan,
+            self._plan.layout,
             asked.guarantee,
             most=asked.clip or LARGEST_CLIENT,
         )

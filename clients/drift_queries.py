@@ -24,10 +24,10 @@ from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.shown_model import hold_to_model, keep_model, model_of
 from flwr_kld.clients.split_counts import answer_split
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientVector, SumVector
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientVector, SumVector
 from flwr_kld.messages.question import (
     ANSWER,
     COUNTS,
@@ -207,7 +207,7 @@ def host_drift_queries(
             most, clip = clip.bound, None
         share = None if noise is None else noise.event()
         counts = own.count(context, member, terms.question, cell_of, most=most)
-        return counts.noised(share, bits, clip=clip, counted=terms.count_records, columns=columns)
+        return counts.summand(share, bits, clip=clip, counted=terms.count_records, columns=columns)
 
     if secure_sum is not None:
         answer_secure_sums(app, agree, contribution, present, secure_sum)

@@ -13,12 +13,11 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.clients.record_secret import record_secret
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClientCounts, ClientVector
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.private import Held, Private
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientCounts, ClientVector, Held, Private
 from flwr_kld.messages.question import Question
 from flwr_kld.query.selection import Selection, record_ids, salted
 

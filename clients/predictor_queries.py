@@ -24,7 +24,7 @@ from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.private import Held
+from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.question import (
     ANSWER,
     PHASE,

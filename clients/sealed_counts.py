@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -11,8 +10,8 @@ from flwr.clientapp import ClientApp
 from flwr_kld.clients.admission import answering
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.shown_model import keep_model
-from flwr_kld.counts.private_counts import ClientVector
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.vector import ClientVector
 from flwr_kld.messages.question import (
     ANSWER,
     QUESTION,
@@ -23,7 +22,7 @@ from flwr_kld.messages.question import (
     Question,
 )
 from flwr_kld.messages.release_terms import ReleaseTerms
-from flwr_kld.messages.sealing import SealContext, check_public, seal
+from flwr_kld.messages.sealing import SealContext, check_public
 
 _USED = "flwr_kld.sealed"
 
@@ -63,7 +62,7 @@ def answer_sealed(app: ClientApp, agree: Agree, aggregator: bytes) -> None:
                 counts = count(member)
                 sender = sender_name(context.node_id, member)
                 sealed_for = SealContext.of(question, terms.to_json(), context.run_id, sender)
-                boxes[str(member)] = counts.sealed(partial(seal, pinned, context=sealed_for))
+                boxes[str(member)] = counts.sealed(pinned, sealed_for.to_bytes())
         return answered(message, answer, boxes)
 
 

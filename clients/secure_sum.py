@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -17,8 +17,9 @@ from flwr_kld.clients.admission import account, admit, stricter, unexpected
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.counts.private_counts import SumVector
-from flwr_kld.errors import DomainError, InvalidReply, QueryRefused
+from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.vector import SumVector
 from flwr_kld.messages.question import (
     ANSWER,
     IDENTITY_ACTION,
@@ -173,8 +174,7 @@ class _Turn:
             reply = client.advertise(session, terms=agreed, length=length, bits=bits)
         else:
             client, vector = first, self._contribution(self._context, member, terms)
-            mask = partial(client.mask_again, session, terms=agreed, length=length, bits=bits)
-            reply = vector.masked(mask, bits)
+            reply = client.mask_again(session, vector, terms=agreed, length=length, bits=bits)
         self._put_away(member, client)
         return reply.to_bytes()
 
@@ -193,7 +193,7 @@ class _Turn:
             reply = client.share(request).to_bytes()
         elif isinstance(request, Deliveries):
             vector = self._contribution(self._context, member, terms)
-            reply = vector.masked(partial(client.mask, request), terms.bits).to_bytes()
+            reply = client.mask(request, vector).to_bytes()
         elif isinstance(request, Survivors):
             reply = client.confirm(request).to_bytes()
         else:

@@ -15,7 +15,8 @@ from flwr_kld.clients.aggregator_node import boxes_of, default_memory, record_of
 from flwr_kld.clients.check_memory import use_once
 from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.sum_members import ROSTER, read_roster
-from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.messages.question import PART_ACTION, PUBLISHED, SEALED, TERMS
 from flwr_kld.messages.sealing import AggregatorKey, SealContext

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
@@ -57,11 +55,8 @@ def answer_split(
                     raise QueryRefused(str(error)) from None
                 sealed_for = SealContext.of(question, terms.to_json(), context.run_id, name)
                 counts = count(member)
-                vector = counts.noised(
+                vector = counts.summand(
                     None, SystemBits(), counted=terms.counted, columns=question.columns
                 )
-                parcel = vector.split(
-                    partial(split, terms=terms, identity=key, context=sealed_for), terms.bits
-                )
-                parcels[str(member)] = parcel.to_bytes()
+                parcels[str(member)] = split(vector, terms, key, sealed_for).to_bytes()
         return answered(message, answer, parcels)

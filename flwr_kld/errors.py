@@ -1,12 +1,10 @@
 """Errors with a meaning of their own. None of them ever carries a data value."""
 
+from __future__ import annotations
+
 
 class DomainError(ValueError):
     """Raw records do not fit the domain; says what was wrong, never with which value."""
-
-
-class InvalidReply(ValueError):
-    """A client's reply does not answer the question; that client is left out of the check."""
 
 
 class QueryRefused(ValueError):

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.published import Published
 from flwr_kld.messages.question import ANSWER, PUBLISHED, Answer
 from flwr_kld.messages.split_terms import PartMessage

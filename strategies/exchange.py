@@ -11,15 +11,14 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.counts.client_limit import ClientLimit
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.law import BitSource, SystemBits
+from flwr_kld.kernel.vector import ClearSum, ShareSum
 from flwr_kld.messages.question import MODEL, NO_MODEL, Answer, Question, model_fingerprint
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 
 
@@ -88,7 +87,7 @@ class Collected:
     """What came back from a cohort."""
 
     # Sum over the survivors: private until the trust model publishes it, or noised already
-    total: ClearSum | NoisySum
+    total: ClearSum | ShareSum | NoisySum
     left_out: dict[Participant, str]  # Why each participant that is not in the sum is not
     bytes_down: float  # Payload for each participant asked, mean
     bytes_up: float

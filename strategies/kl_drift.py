@@ -11,7 +11,6 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind, Ledger
 from flwr_kld.accounting.budget import Spent
-from flwr_kld.arguments import real, whole
 from flwr_kld.check.conclusions import Conclusions, Tolerated, columns_of
 from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
@@ -19,10 +18,11 @@ from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part, halves
-from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
+from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan, QueryPlan
 from flwr_kld.query.selection import EVERYTHING

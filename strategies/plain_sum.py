@@ -10,15 +10,15 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.counts.private_counts import (
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.vector import (
     LARGEST_CLIENT,
     ClearSum,
     ClientCounts,
     ClientVector,
+    Held,
     vector_from_wire,
 )
-from flwr_kld.errors import InvalidReply
-from flwr_kld.kernel.private import Held
 from flwr_kld.messages.question import (
     ANSWER,
     COUNTS,
@@ -96,7 +96,7 @@ class PlainSum:
         received = replies(exchange.grid, messages, exchange.timeout)
         clear = ClearSum.of_clients(
             taken.read(received),
-            exchange.plan,
+            exchange.plan.layout,
             exchange.guarantee,
             exchange.bits,
             most=exchange.clip,
@@ -161,11 +161,15 @@ class _Taken:
             if participant is None:
                 continue  # not asked, or already counted
             try:
-                counts = vector_from_wire(row, self._plan, self._guarantee, most=self._most)
+                counts = vector_from_wire(row, self._plan.layout, self._guarantee, most=self._most)
             except InvalidReply as error:
                 self.heard[participant] = f"invalid reply: {error}"
                 continue
-            if self._tells_sizes and isinstance(counts, ClientCounts) and counts.is_empty():
+            if (
+                self._tells_sizes
+                and isinstance(counts, ClientCounts)
+                and counts.is_empty(self._guarantee)
+            ):
                 self.heard[participant] = NO_RECORDS
                 logger.warning("client %s has no records", participant)
             else:

@@ -11,7 +11,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import ANSWER, HOSTED_ACTION, QUESTION, Hosted
 from flwr_kld.strategies.exchange import NO_REPLY, failure
 from flwr_kld.strategies.replies import replies

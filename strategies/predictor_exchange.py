@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import (
     ANSWER,
     PHASE,

@@ -10,21 +10,20 @@ from dataclasses import dataclass
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.check.measured import Measured, Released
+from flwr_kld.check.measured import Exchanged, Measured
 from flwr_kld.check.tracing import phase
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.cohort.halves import Part
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.vector import ClearSum, ShareSum
+from flwr_kld.query.noisy import ClientSums, NoisyCounts, noisy
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import MOST_RECORDS
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.exchange import Exchange, NoisySum, by_reason
 from flwr_kld.trust import Trust
@@ -56,7 +55,7 @@ class Publisher:
         model: ArrayRecord | None = None,
         again: bool = False,
         follows: str = "",
-    ) -> Released:
+    ) -> Exchanged:
         """Ask a cohort once and publish its noised counts."""
         trust = self.trust
         require_clients(len(chosen), self.least, "were drawn into the cohort")
@@ -81,8 +80,8 @@ class Publisher:
         why = by_reason(collected.left_out)
         require_clients(collected.total.clients, self.least, "answered", why)
         limit = collected.limit
-        released = Released(
-            self._released(collected.total),
+        released = Exchanged(
+            self._released(collected.total, plan),
             asked=len(chosen),
             survivors=collected.total.clients,
             left_out=collected.left_out,
@@ -152,7 +151,7 @@ class Publisher:
         return Measured(found, parts, witnesses, counted)
 
     def _deciding(
-        self, first: Released, second: Part, theta: float, threshold: float, outside: float
+        self, first: Exchanged, second: Part, theta: float, threshold: float, outside: float
     ) -> Deciding:
         values, clients = first.values, len(second.participants)
         return Deciding(
@@ -172,7 +171,7 @@ class Publisher:
         """Records that a client may count, 0 for no limit."""
         return self.trust.most_records or self.most_records
 
-    def _most_records(self, first: Released, second: Part) -> int:
+    def _most_records(self, first: Exchanged, second: Part) -> int:
         """Return what a client counts at most in the deciding half: public, fixed beforehand.
 
         What it counted at most in the first half, where that is known: both halves then tell of one
@@ -187,15 +186,18 @@ class Publisher:
             limit = min(default_most_records(first.values.records, first.survivors), limit)
         return min(limit, MOST_RECORDS)
 
-    def _released(self, total: ClearSum | NoisySum) -> NoisyCounts | ClientSums:
+    def _released(
+        self, total: ClearSum | ShareSum | NoisySum, plan: QueryPlan
+    ) -> NoisyCounts | ClientSums:
         if isinstance(total, NoisySum):
             return total.published
         if self._counts_nothing(total):
             raise CheckFailed("the cohort holds no records: nothing to compare")
-        return self.trust.publish(total, self.bits)
+        return noisy(self.trust.publish(total, plan, self.bits), plan)
 
-    def _counts_nothing(self, clear: ClearSum) -> bool:
+    def _counts_nothing(self, total: ClearSum | ShareSum) -> bool:
         """Whether a public number of records is zero, or less by a lie in a secure sum."""
-        if self.trust.noise_terms is not None:
-            return clear.records is not None and clear.records <= 0
-        return self.trust.guarantee.total_is_public and clear.is_empty()
+        if isinstance(total, ShareSum):
+            return total.records is not None and total.records <= 0
+        promised = self.trust.guarantee
+        return promised.total_is_public and total.is_empty(promised)

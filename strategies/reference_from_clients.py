@@ -18,10 +18,10 @@ from flwr_kld.check.report_parts import epsilon_delivered, protection
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.base import Domain
 from flwr_kld.integral import reference_from_counts
 from flwr_kld.kernel.law import SystemBits
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference

@@ -7,7 +7,7 @@ from collections import defaultdict
 from flwr.app import ConfigRecord, Message
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import ANSWER, QUESTION, SEAL_ACTION, SEALED, TERMS, Answer
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.split_terms import SplitTerms

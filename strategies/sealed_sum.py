@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.arguments import whole
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.messages.plan_wire import PlanMessage
 from flwr_kld.messages.published import Published
 from flwr_kld.messages.question import AGGREGATE_ACTION, PLAN, QUESTION, SEALED, TERMS

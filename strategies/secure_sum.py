@@ -11,13 +11,14 @@ from flwr.serverapp import Grid
 
 from flwr_kld.calibration.ring import check_ring, ring_bits_needed
 from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.counts.private_counts import ClearSum
-from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.channels import check_bits
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.vector import ClearSum, ShareSum
 from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION, Signers
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.secure_aggregation import Roster
 from flwr_kld.secure_aggregation.errors import SecureSumError
-from flwr_kld.secure_aggregation.ring import check_bits
 from flwr_kld.secure_aggregation.server import SumServer
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.tolerance import Tolerance
@@ -164,13 +165,21 @@ class SecureSum:
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
-        clear = ClearSum.of_ring(result, exchange.plan, bits=self.bits, counted=counted)
+        layout, clients, bits = exchange.plan.layout, len(result.survivors), self.bits
+        total: ClearSum | ShareSum
+        if noise is None:
+            total = ClearSum.of_ring(result.total, layout, clients=clients, bits=bits)
+        else:
+            share = noise.event()
+            total = ShareSum(
+                result.total, layout, share, clients=clients, bits=bits, counted=counted
+            )
         in_the_sum = {people[name] for name in result.survivors}
         left_out = missing(exchange.chosen, in_the_sum, run.heard)
         if exchange.again:
             self._first = _FirstSum(exchange.check, server, roster, left_out)
         return Collected(
-            clear,
+            total,
             left_out,
             bytes_down=run.bytes_down / cohort,
             bytes_up=run.bytes_up / cohort,

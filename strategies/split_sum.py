@@ -11,11 +11,12 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.channels import from_ring
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import PART_ACTION, SEALED, SPLIT_ACTION, TERMS
 from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.secure_aggregation.ring import from_ring
 from flwr_kld.split_sum.parcel import Parcel
 from flwr_kld.strategies.aggregator_replies import ask_aggregators
 from flwr_kld.strategies.aggregator_roles import Roles

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import ANSWER, PHASE, SUM_ACTION, TERMS, Answer
 from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.secure_aggregation.errors import SecureSumError

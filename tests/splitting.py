@@ -6,12 +6,12 @@ import numpy as np
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.law import SeededBits, sample
-from flwr_kld.kernel.private import Held
+from flwr_kld.kernel.vector import SumVector
 from flwr_kld.messages.sealing import AggregatorKey, SealContext
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.secure_aggregation import Identity, Roster
-from flwr_kld.secure_aggregation.ring import from_ring, to_ring
 from flwr_kld.split_sum.addition import Addition
 from flwr_kld.split_sum.parcel import Parcel, split
 from flwr_kld.trust.two_aggregators import central_of
@@ -49,8 +49,7 @@ class Actors:
     def parcel(self, name, *, terms=None, context=None, row=None, key=None) -> Parcel:
         terms, row = terms or self.terms, self.rows[name] if row is None else row
         context = replace(context or self.context, sender=name)
-        values = Held(to_ring(np.append(row, 1), terms.bits))
-        return split(values, terms, key or self.who[name], context)
+        return split(SumVector(row), terms, key or self.who[name], context)
 
     def portions(self, parcels=None) -> tuple[dict, dict]:
         """What the server hands to either aggregator, by sender."""

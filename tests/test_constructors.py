@@ -33,9 +33,6 @@ from flwr_kld.alerts.webhook import Webhook
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.clients import handwriting
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClientCounts
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.labels import Labels
@@ -60,10 +57,12 @@ from flwr_kld.integral.recommend import Recommendation
 from flwr_kld.integral.rejection import RejectionLaw
 from flwr_kld.integral.sampler import IntegralEvent
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.channels import from_ring, to_ring
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
+from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.predictors.hypotheses import drift_scenarios
@@ -72,6 +71,7 @@ from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.risk_bound import kl_risk_bound
 from flwr_kld.query.monte_carlo import MonteCarlo
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
 from flwr_kld.query.selection import Selection, record_ids
@@ -85,7 +85,6 @@ from flwr_kld.report.series import Point
 from flwr_kld.secure_aggregation.errors import SecureSumError
 from flwr_kld.secure_aggregation.graph import Shape
 from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.secure_aggregation.ring import from_ring, require_room, to_ring
 from flwr_kld.secure_aggregation.server import SumResult
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
@@ -209,7 +208,6 @@ EXAMPLES = {
     Tolerance: {},
     choose_shape: {"cohort": 3, "tolerance": Tolerance()},
     from_ring: {"total": np.zeros(1, "<u4")},
-    require_room: {"bits": 32, "largest": 1, "clients": 1},
     to_ring: {"values": np.zeros(1, int)},
     strategies.Alarm: {},
     strategies.Clip: {"bound": 3},

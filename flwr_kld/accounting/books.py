@@ -26,10 +26,10 @@ from flwr_kld.accounting.schema import (
     participants,
     spends,
 )
-from flwr_kld.arguments import choice, moment
 from flwr_kld.codec.exact import NotNegative, Text, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.kernel import Unit
+from flwr_kld.kernel.arguments import choice, moment
 from flwr_kld.kernel.promise import Adjacency
 
 _NAMES = 5_000

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Literal, get_args
 
 from flwr_kld.accounting.amounts import ATTO, NANO, UNBOUNDED, in_days, limit, shown
-from flwr_kld.arguments import choice, keep, real, text
 from flwr_kld.kernel import Unit
+from flwr_kld.kernel.arguments import choice, keep, real, text
 from flwr_kld.kernel.promise import Adjacency, Hidden, check_epsilon_delta
 
 DAY = 24 * 60 * 60

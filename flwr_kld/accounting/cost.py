@@ -16,11 +16,11 @@ from pydantic import Json
 from flwr_kld.accounting.amounts import ATTO, NANO, UNBOUNDED, in_steps, shown, spent
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.errors import damaged
-from flwr_kld.arguments import choice, keep, several, whole
 from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.codec.exact import NotNegative, Whole
 from flwr_kld.codec.model import Model
 from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.arguments import choice, keep, several, whole
 from flwr_kld.kernel.delta import worst_case
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Adjacency, Ball, Hidden

@@ -16,8 +16,8 @@ from sqlalchemy.pool import NullPool
 from flwr_kld._extras import require
 from flwr_kld.accounting.errors import LedgerUnavailable, damaged
 from flwr_kld.accounting.schema import EARLIER, REVISION, VERSION_TABLE, clock
-from flwr_kld.arguments import real
 from flwr_kld.codec.durable import Schema, make_database
+from flwr_kld.kernel.arguments import real
 
 _LOCK = 0x666C7772_6B6C64
 """PostgreSQL's advisory lock of all ledgers in a database."""

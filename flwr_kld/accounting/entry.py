@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
-from flwr_kld.arguments import choice, keep
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.arguments import choice, keep
 
 Stage = Literal["reserved", "settled", "failed"]
 

@@ -31,7 +31,7 @@ from flwr_kld.accounting.schema import checks
 from flwr_kld.accounting.states import Remembered, read_state, write_state
 from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
-from flwr_kld.arguments import choice
+from flwr_kld.kernel.arguments import choice
 from flwr_kld.messages.json_text import json_text
 
 _ENDED = "its process ended before it did"

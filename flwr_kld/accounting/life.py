@@ -21,7 +21,7 @@ from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import change, tally
 from flwr_kld.accounting.window import in_terms
-from flwr_kld.arguments import choice
+from flwr_kld.kernel.arguments import choice
 
 
 @dataclass(frozen=True)

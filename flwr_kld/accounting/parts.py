@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.errors import damaged
-from flwr_kld.arguments import keep, several, text, whole
+from flwr_kld.kernel.arguments import keep, several, text, whole
 
 _MOST_BUCKETS = 1 << 20
 

@@ -11,7 +11,7 @@ from flwr_kld.accounting import books
 from flwr_kld.accounting.database import Database
 from flwr_kld.accounting.parts import Clients, RecordBuckets
 from flwr_kld.accounting.window import last_asked
-from flwr_kld.arguments import whole
+from flwr_kld.kernel.arguments import whole
 
 NEVER = 0
 """Number of no check."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from flwr_kld.alerts.delivery import Delivery
-from flwr_kld.arguments import keep, real, several
+from flwr_kld.kernel.arguments import keep, real, several
 
 
 @dataclass(frozen=True)

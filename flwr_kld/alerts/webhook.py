@@ -15,7 +15,7 @@ import requests
 from requests import PreparedRequest
 
 from flwr_kld.alerts.delivery import Delivery
-from flwr_kld.arguments import keep, real, whole
+from flwr_kld.kernel.arguments import keep, real, whole
 
 SIGNATURE_HEADER = "X-Flwr-Kld-Signature-256"
 """``sha256=`` and the hexadecimal HMAC-SHA256 of the body, as GitHub's webhooks sign."""

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, get_args
 
-from flwr_kld.arguments import choice, whole
 from flwr_kld.calibration.central import calibrated_gaussian, zcdp_sigma
 from flwr_kld.calibration.laws import gaussian_share, laplace_share, skellam_share
+from flwr_kld.kernel.arguments import choice, whole
 from flwr_kld.kernel.delta import NO_PROTECTION, delivered_delta
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import (

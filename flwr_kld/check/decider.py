@@ -9,10 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.states import Remembered
-from flwr_kld.arguments import keep, real, whole
 from flwr_kld.check.measured import Measured
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
 from flwr_kld.inference.design_effect import design_effect
@@ -24,7 +21,9 @@ from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.planner.delay import expected_delays
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
 

@@ -7,18 +7,16 @@ from dataclasses import dataclass, replace
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
-from flwr_kld.counts.client_limit import ClientLimit
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.count import MOST_RECORDS, ClientLimit
 from flwr_kld.kernel.release import Release
-from flwr_kld.query.scores import MOST_RECORDS
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.report.one_client import OneClient
 
 
 @dataclass(frozen=True)
-class Released:
+class Exchanged:
     """Public: what came of one exchange."""
 
     values: NoisyCounts | ClientSums  # Numbers after the noise
@@ -60,11 +58,11 @@ class Released:
 class Measured:
     """Public: what a check published."""
 
-    first: Released  # Counts for the estimate
+    first: Exchanged  # Counts for the estimate
     parts: Sequence[Part]  # Who was asked, for what
     # Where the first half said to look, in each column; empty if only one exchange was wanted
     witnesses: tuple[Witness, ...] = ()
-    second: Released | None = None  # The second half's sums of scores; None if it failed
+    second: Exchanged | None = None  # The second half's sums of scores; None if it failed
     failure: str | None = None  # Why the exchange failed
 
     @property
@@ -81,7 +79,7 @@ class Measured:
         return [exchange.values.event for exchange in self._done]
 
     @property
-    def _done(self) -> list[Released]:
+    def _done(self) -> list[Exchanged]:
         return [exchange for exchange in self._exchanges if exchange is not None]
 
     @property
@@ -177,11 +175,11 @@ class Measured:
         return [None if exchange is None else exchange.survivors for exchange in self._exchanges]
 
     @property
-    def _exchanges(self) -> tuple[Released | None, ...]:
+    def _exchanges(self) -> tuple[Exchanged | None, ...]:
         return (self.first, self.second) if self.witnesses else (self.first,)
 
 
-def _columns(exchange: Released) -> list[Released]:
+def _columns(exchange: Exchanged) -> list[Exchanged]:
     return [replace(exchange, values=column) for column in exchange.values.columns]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate
@@ -16,6 +15,7 @@ from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.kernel.release import Release
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome

@@ -29,7 +29,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, GetCoreSchemaHandler, TypeAdapter
 from pydantic import ValidationError as Invalid
 
-from flwr_kld.arguments import Unfit
+from flwr_kld.kernel.arguments import Unfit
 
 _T = TypeVar("_T")
 _FLAT = "flat"

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import real, whole
 from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
 from flwr_kld.domain.records import as_column, numbers_in
 from flwr_kld.errors import DomainError
+from flwr_kld.kernel.arguments import real, whole
 
 
 @dataclass(frozen=True, eq=False)

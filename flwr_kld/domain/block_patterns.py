@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal, SupportsIndex, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import choice, keep, real, whole
 from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.errors import DomainError
+from flwr_kld.kernel.arguments import choice, keep, real, whole
 
 Pixels = Literal["uint8", "digits", "unit"]
 Ink = Literal["bright", "dark"]

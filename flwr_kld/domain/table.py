@@ -10,13 +10,13 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import whole
 from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.frame import Features, columns_of, joint
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.of_column import domain_of_column
 from flwr_kld.errors import DomainError
+from flwr_kld.kernel.arguments import whole
 
 BY = " × "
 """Between the names of two features whose combinations are a column."""

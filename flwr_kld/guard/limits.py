@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeGuard
 from pydantic import AfterValidator, Field, Strict
 
 from flwr_kld.accounting.amounts import ATTO, NANO, limit
-from flwr_kld.arguments import keep, whole
 from flwr_kld.codec.model import Model, Unmet, must
 from flwr_kld.kernel import Unit
+from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.kernel.promise import Adjacency, Hidden
 from flwr_kld.messages.question import TRUST_MODELS
 from flwr_kld.secure_aggregation.policy import ClientPolicy

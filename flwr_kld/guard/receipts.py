@@ -13,10 +13,10 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from flwr_kld.accounting.amounts import ATTO, NANO, in_days, in_steps, shown
-from flwr_kld.arguments import moment
 from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Unit
+from flwr_kld.kernel.arguments import moment
 from flwr_kld.kernel.promise import Adjacency, Hidden
 from flwr_kld.secure_aggregation import Identity
 

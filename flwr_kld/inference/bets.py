@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.count import NUMBERS, Scores
 from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable
 from flwr_kld.kernel.promise import Guarantee
-from flwr_kld.query.scores import NUMBERS, Scores
+from flwr_kld.query.noisy import ClientSums
 
 _LARGEST_LOSS = 0.5
 """Part of the wealth that the worst client can lose: more makes c and the cost of noise grow."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.query.scores import NUMBERS
+from flwr_kld.kernel.count import NUMBERS
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 
 _UNLIKELY = 21.0
 """Noise alone passes a margin in one of L counts with probability below 2 e^-21."""

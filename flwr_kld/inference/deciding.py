@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from flwr_kld.arguments import choice, keep, real, whole
 from flwr_kld.inference.estimators.score import Floats, check_theta, check_threshold
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.query.scores import MOST_RECORDS, MOVES, NUMBERS
+from flwr_kld.kernel.arguments import choice, keep, real, whole
+from flwr_kld.kernel.count import MOST_RECORDS, MOVES, NUMBERS
 
 _RARE = 7.0
 """Standard deviations of the noise in the clients' spread that a check allows for: it alarms at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flwr_kld.arguments import real
+from flwr_kld.kernel.arguments import real
 
 
 def skewed_divergence(reference: ArrayLike, other: ArrayLike, theta: float) -> float:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from flwr_kld.arguments import real, whole
 from flwr_kld.codec.model import Model
+from flwr_kld.kernel.arguments import real, whole
 
 _SCHEMA: Final = 2
 _CEILING = 100.0

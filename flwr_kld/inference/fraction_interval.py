@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 
 Floats = NDArray[np.float64]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.inference.score_sum import ScoreSum, crossing
 from flwr_kld.inference.witness import Witness
+from flwr_kld.query.noisy import ClientSums
 
 
 @dataclass(frozen=True)

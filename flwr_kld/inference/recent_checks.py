@@ -21,7 +21,7 @@ from flwr_kld.inference.estimators.posterior_counts import expected_shares
 from flwr_kld.inference.estimators.score import Floats
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import NoisyCounts
     from flwr_kld.query.plan import QueryPlan
 
 _SCHEMA: Final = 1

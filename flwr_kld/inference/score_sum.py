@@ -17,9 +17,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import betaln, ndtri, stdtr, stdtrit
 
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.query.noisy import ClientSums
 
 _NODES, _FEW_NODES = 161, 33
 """Values that stand for the noise in a sum, and in the clients' spread."""

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
-from flwr_kld.arguments import real
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.categories import Categories
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
 from flwr_kld.inference.root import root
 from flwr_kld.inference.upper_limit import upper_limit
+from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import HEAD, QueryPlan
 from flwr_kld.reference import Reference
 

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from flwr_kld.arguments import real
 from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
 from flwr_kld.inference.unbiased_powers import HIGHEST, UnbiasedPowers
+from flwr_kld.kernel.arguments import real
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import NoisyCounts
 
 _DEGREES = tuple(range(2, HIGHEST + 1, 2))
 _FAR, _FAR_BY_SQUARES, _HIGH = 5.0, 8.0, 0.3

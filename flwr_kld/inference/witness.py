@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.recent_checks import RecentChecks
+from flwr_kld.kernel.count import LARGEST_SCORE, Scores
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import LARGEST_SCORE, Scores
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.client_sums import ClientSums
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import ClientSums, NoisyCounts
 
 SLACK = 2.0**-40
 """Relative error that float64 sums over cells stay below."""

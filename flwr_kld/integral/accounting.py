@@ -20,9 +20,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from flwr_kld.arguments import real, whole
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.mollifier import Mollifier
+from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.delta import exp_below
 
 _MOST_DRAWS = 2**63 - 1

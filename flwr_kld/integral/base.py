@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from flwr_kld.arguments import keep, whole
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.integral.categorical import Categorical, integer_weights
+from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.reference import Reference
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.law import TOTAL, TOTAL_BITS, BitSource, Cumulative
-from flwr_kld.kernel.private import Private
+from flwr_kld.kernel.vector import Private
 
 
 class Categorical(Private):

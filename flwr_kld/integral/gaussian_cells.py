@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from flwr_kld.arguments import keep, whole
 from flwr_kld.integral.base import FiniteBase, Floats, finite_points, open_unit
+from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.kernel.law import BitSource, SystemBits
 
 _MOST_CELLS = 1 << 22

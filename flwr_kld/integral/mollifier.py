@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.arguments import keep, real
 from flwr_kld.integral.base import FiniteBase, Floats, finite_array
+from flwr_kld.kernel.arguments import keep, real
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 40.0
 _ROUNDING = 1e-12

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from flwr_kld._extras import require
-from flwr_kld.arguments import keep, real, several, whole
 from flwr_kld.integral.base import Floats
+from flwr_kld.kernel.arguments import keep, real, several, whole
 
 
 @dataclass(frozen=True)

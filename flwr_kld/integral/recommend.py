@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 
-from flwr_kld.arguments import choice, real, whole
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral.base import FiniteBase, Floats, finite_array
@@ -20,6 +19,7 @@ from flwr_kld.integral.fit import HELD_OUT, cooled
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon, project
 from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.arguments import choice, real, whole
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Adjacency
 

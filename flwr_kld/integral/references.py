@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from flwr_kld.arguments import real
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.integral.base import Floats
+from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
 
 _SPACING = 0.2

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import whole
 from flwr_kld.integral.base import Base, Floats
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon
 from flwr_kld.integral.sampler import Law
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.law import BitSource
 
 LogRatio = Callable[[NDArray[Any]], Floats]

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import Unfit, real, whole
 from flwr_kld.integral.accounting import epsilon_of_draws
 from flwr_kld.integral.mollifier import Mollifier
+from flwr_kld.kernel.arguments import Unfit, real, whole
 from flwr_kld.kernel.law import BitSource, SystemBits
-from flwr_kld.kernel.private import OneProcess, Private
+from flwr_kld.kernel.vector import OneProcess, Private
 
 
 class BudgetSpent(RuntimeError):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, real, whole
 from flwr_kld.integral.base import Floats
+from flwr_kld.kernel.arguments import keep, real, whole
 
 _LEAST_GAIN = 1e-9
 

@@ -23,7 +23,7 @@ from itertools import accumulate, compress
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import real, whole
+from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Ball, Box, Moves, check_shifts, l1_norm
 

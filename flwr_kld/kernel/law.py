@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, several, whole
+from flwr_kld.kernel.arguments import keep, several, whole
 
 TOTAL_BITS = 128
 TOTAL = 1 << TOTAL_BITS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from flwr_kld.arguments import choice, keep, real, several, whole
+from flwr_kld.kernel.arguments import choice, keep, real, several, whole
 
 
 class Adjacency(StrEnum):

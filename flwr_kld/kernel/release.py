@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from flwr_kld.arguments import keep, real, whole
+from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.delta import delivered_delta, release_delta
 from flwr_kld.kernel.law import NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Ball, Box, Guarantee, Moves, check_shifts

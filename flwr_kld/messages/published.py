@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from pydantic import Field, Json
 
 from flwr_kld.codec.model import Model
-from flwr_kld.counts.client_limit import ClientLimit
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.count import ClientLimit, InvalidReply
 from flwr_kld.messages.question import VERSION
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Json, Strict
 
-from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model, must
-from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.arguments import Unfit
+from flwr_kld.kernel.count import NUMBERS, InvalidReply, Scores
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.messages.json_text import json_text
 from flwr_kld.query.plan import cells_from_wire
 from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
-from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING, Selection
 
 DRIFT_ACTION = "drift"

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.kernel.promise import Guarantee, Unit
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
 

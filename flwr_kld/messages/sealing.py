@@ -15,11 +15,11 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from flwr_kld.errors import InvalidReply
-from flwr_kld.kernel.private import Private
+from flwr_kld.kernel.channels import HPKE
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.vector import Private
 from flwr_kld.messages.question import Question
 
 PUBLIC = 32
@@ -27,7 +27,6 @@ OVERHEAD = PUBLIC + 16
 """Bytes of a box beside its content: the one-use public key and the tag."""
 _MAGIC = b"flwr-kld sealed counts 2\0"
 _SHARED = b"flwr-kld two aggregators 1\0"
-_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class NotOpened(InvalidReply):
@@ -116,7 +115,7 @@ class AggregatorKey(Private):
         return HKDF(hashes.SHA256(), PUBLIC, salt=None, info=_SHARED + about).derive(secret)
 
     def _opened(self, box: bytes, info: bytes) -> bytes:
-        return _SUITE.decrypt(box, self._private, info)
+        return HPKE.decrypt(box, self._private, info)
 
 
 def check_public(public: bytes) -> bytes:
@@ -128,11 +127,6 @@ def check_public(public: bytes) -> bytes:
     except ValueError:
         raise ValueError("that public key is a low-order point and protects nothing") from None
     return public
-
-
-def seal(public: bytes, counts: bytes, context: SealContext) -> bytes:
-    """Seal a client's counts for the aggregator with this public key."""
-    return _SUITE.encrypt(counts, X25519PublicKey.from_public_bytes(public), context.to_bytes())
 
 
 def open_sealed(key: AggregatorKey, box: bytes, context: SealContext) -> bytes:

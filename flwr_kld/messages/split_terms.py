@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Json
 
-from flwr_kld.arguments import Unfit
 from flwr_kld.codec.model import Flat, Model
-from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.arguments import Unfit
+from flwr_kld.kernel.channels import word
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.promise import Guarantee, Unit
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
-from flwr_kld.secure_aggregation.ring import word
 
 TRUST = "two-aggregators"
 """Name of the trust model."""

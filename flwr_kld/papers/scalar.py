@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import choice, keep, real
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
+from flwr_kld.kernel.arguments import choice, keep, real
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.kernel.release import Release

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Law
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 
 

@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.score_sum import ScoreSum
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.count import NUMBERS
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Law
 from flwr_kld.planner.setting import Setting
-from flwr_kld.query.scores import NUMBERS
+from flwr_kld.query.noisy import ClientSums
 
 _SPREADS = 3
 """Spreads of clients' sums that are drawn."""

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.bets import Bet
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.verdict import Delay
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.count import NUMBERS
 from flwr_kld.kernel.law import NoiseTable, SeededBits
 from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Drift, Law
-from flwr_kld.query.scores import NUMBERS
+from flwr_kld.query.noisy import NoisyCounts
 
 _WITNESSES = 8
 """First halves that are drawn."""

@@ -9,10 +9,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import choice, real
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.root import root
+from flwr_kld.kernel.arguments import choice, real
 from flwr_kld.reference import Reference
 
 Law = NDArray[np.float64]

@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
-from flwr_kld.arguments import keep, real, whole
 from flwr_kld.cohort.halves import MANY, draws_of
-from flwr_kld.counts.private_counts import LARGEST_CLIENT
 from flwr_kld.inference.estimators.score import check_level, check_theta, check_threshold
+from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.release import Release
+from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust import Trust
 

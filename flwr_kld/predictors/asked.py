@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors.adaptive import adaptive_design
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.designs import DESIGNS

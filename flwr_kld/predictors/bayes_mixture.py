@@ -19,10 +19,10 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field
 
-from flwr_kld.arguments import choice, real
 from flwr_kld.codec.exact import NotNegative, Real, Text
 from flwr_kld.codec.model import Model
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.arguments import choice, real
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors.asked import KINDS, Asked, default_kind
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.fixed_share import fixed_share, normalised

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from flwr_kld.arguments import real, whole
+from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, BitSource, uniform_128
 from flwr_kld.predictors.laws import Floats

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import whole
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.law import BitSource, uniform_below
 from flwr_kld.predictors.laws import Floats, Laws
 

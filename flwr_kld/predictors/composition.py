@@ -12,7 +12,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from flwr_kld.arguments import whole
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.promise import check_epsilon_delta
 

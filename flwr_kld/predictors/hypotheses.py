@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from flwr_kld.arguments import real
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
+from flwr_kld.kernel.arguments import real
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 
-from flwr_kld.arguments import whole
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors.local_report import LocalReport, LocalReports, batches
 from flwr_kld.predictors.predictor import Predictor
 

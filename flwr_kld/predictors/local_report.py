@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, several, whole
+from flwr_kld.kernel.arguments import keep, several, whole
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from flwr_kld.arguments import whole
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.promise import check_epsilon_delta
 from flwr_kld.predictors.composition import epsilon_each
 from flwr_kld.predictors.hypotheses import Hypotheses

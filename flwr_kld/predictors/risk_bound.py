@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flwr_kld.arguments import whole
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.laws import Floats
 

@@ -14,8 +14,8 @@ from pydantic import Field, Strict
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.codec.exact import Real, Text, Whole
 from flwr_kld.codec.model import Model
-from flwr_kld.errors import InvalidReply
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors.clipping import Clipping
 from flwr_kld.predictors.fixed_share import normalised
 from flwr_kld.predictors.hypotheses import Hypotheses

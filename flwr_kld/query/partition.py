@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, whole
+from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan, joined, outside_cells
 from flwr_kld.reference import Reference
 

@@ -17,13 +17,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.kernel.count import Scores
+from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.score_wire import (
     NO_SCORES,
     scores_as_bytes,
     scores_from_wire,
     scores_to_wire,
 )
-from flwr_kld.query.scores import NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.reference import Reference
 
@@ -60,22 +61,28 @@ class QueryPlan:
     scores: tuple[Scores, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_scores(self.scores, self.parts)
+        _ = self.layout  # scores that do not fit are refused
 
     @property
     def cells(self) -> int:
         """C, the number of cells."""
         return len(self.weight)
 
+    @cached_property
+    def layout(self) -> Layout:
+        """What a client answers with."""
+        sizes = self.reference.domain.sizes
+        return Layout(cells_of_columns(self.cell_of, sizes, self.cells), self.scores)
+
     @property
     def length(self) -> int:
         """Length of a client's vector: one count a cell, or its sums."""
-        return self.cells if self.scores is None else len(NUMBERS) * len(self.scores)
+        return self.layout.length
 
-    @cached_property
+    @property
     def parts(self) -> tuple[slice, ...]:
         """Cells of each column; all of them unless the plan is of a table."""
-        return cells_of_columns(self.cell_of, self.reference.domain.sizes, self.cells)
+        return self.layout.parts
 
     @cached_property
     def columns(self) -> tuple[QueryPlan, ...]:
@@ -161,29 +168,19 @@ def joined(reference: Reference, columns: Sequence[QueryPlan]) -> QueryPlan:
 
 def cells_of_columns(
     cell_of: NDArray[np.int32], sizes: tuple[int, ...], cells: int
-) -> tuple[slice, ...]:
-    """Return the cells of each column of a table, which follow those of the column before.
+) -> tuple[int, ...]:
+    """Return how many cells each column of a table has, which follow those of the column before.
 
     If two columns shared a cell, a record would count twice in it: more than the noise hides.
     """
     if len(sizes) == 1:
-        return (slice(0, cells),)
+        return (cells,)
     starts = np.cumsum([0, *sizes])[:-1]
     lowest, ends = np.minimum.reduceat(cell_of, starts), np.maximum.reduceat(cell_of, starts) + 1
     before = np.concatenate([[0], ends[:-1]])
     if (lowest != before).any() or ends[-1] != cells:
         raise ValueError("the cells of each column must follow those of the column before")
-    return tuple(slice(a, b) for a, b in zip(before.tolist(), ends.tolist(), strict=True))
-
-
-def check_scores(scores: tuple[Scores, ...] | None, parts: tuple[slice, ...]) -> None:
-    """Refuse, with a ValueError, scores that are not one a cell and alike in each column."""
-    if scores is None:
-        return
-    if [each.cells for each in scores] != [part.stop - part.start for part in parts]:
-        raise ValueError("a plan has one score for each cell of each column")
-    if len({(each.most_records, each.by) for each in scores}) > 1:
-        raise ValueError("all columns count the same records: most_records and by are theirs")
+    return tuple((ends - before).tolist())
 
 
 def outside_cells(reference: Reference, cell_of: NDArray[np.int32], inside: int) -> int:
@@ -241,9 +238,8 @@ def cells_from_wire(
     cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
     if cell_of.min() < 0 or cell_of.max() >= cells:
         raise ValueError("the query plan names a cell that it does not have")
-    parts = cells_of_columns(cell_of, sizes, cells)
     scores = scores_from_wire(score_wire, len(sizes), cells)
-    check_scores(scores, parts)
+    Layout(cells_of_columns(cell_of, sizes, cells), scores)
     if plan_fingerprint(reference, cell_of, selection, scores) != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from flwr_kld.query.scores import Scores
+from flwr_kld.kernel.count import Scores
 
 NO_SCORES = b"\0"
 _HEAD = struct.Struct("<BIB")

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import Unfit, keep, several, whole
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.records import as_column, values_in
+from flwr_kld.kernel.arguments import Unfit, keep, several, whole
 
 _MOST_BUCKETS = 2**16
 _LONGEST_KEY = 128

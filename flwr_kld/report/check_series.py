@@ -9,8 +9,8 @@ from itertools import compress
 from typing import Any, ClassVar
 
 from flwr_kld._extras import require
-from flwr_kld.arguments import whole
 from flwr_kld.inference.verdict import Outcome
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.report.check_plot import draw_checks
 from flwr_kld.report.check_values import OF_COLUMN, VALUES
 from flwr_kld.report.column_pictures import column_pictures

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from flwr_kld._extras import require
-from flwr_kld.arguments import whole
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.prometheus import COLUMN_GAUGES, GAUGES
 from flwr_kld.report.report import Report

@@ -7,7 +7,7 @@ reads it.
 Examples
 --------
 >>> import numpy as np
->>> from flwr_kld.kernel.private import Held
+>>> from flwr_kld.kernel.vector import SumVector
 >>> from flwr_kld.secure_aggregation.client import SumClient
 >>> from flwr_kld.secure_aggregation.server import SumServer
 >>> from flwr_kld.secure_aggregation.session import Session
@@ -21,13 +21,13 @@ Examples
 >>> for i, adverts in server.advance().items():
 ...     server.receive(clients[i].share(adverts))
 >>> for i, deliveries in server.advance().items():
-...     server.receive(clients[i].mask(deliveries, Held(np.array([1, 10 + i]))))
+...     server.receive(clients[i].mask(deliveries, SumVector(np.array([1, 10 + i]))))
 >>> for i, survivors in server.advance().items():
 ...     server.receive(clients[i].confirm(survivors))
 >>> server.advance()
 {}
->>> server.result().into(np.ndarray.tolist)
-[4, 46]
+>>> server.result()
+SumResult(<private>)
 """
 
 from flwr_kld.secure_aggregation.identity import Identity, Roster

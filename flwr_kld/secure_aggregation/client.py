@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flwr_kld.kernel.private import Held, OneProcess
+from flwr_kld.kernel.vector import OneProcess, SumVector
 from flwr_kld.secure_aggregation import errors, keys
 from flwr_kld.secure_aggregation.client_state import ClientState, by_sum, each
 from flwr_kld.secure_aggregation.identity import Identity, Roster
@@ -131,7 +129,7 @@ class SumClient(OneProcess):
             )
             return answer
 
-    def mask(self, deliveries: Deliveries, values: Held[NDArray[Any]]) -> MaskedVector:
+    def mask(self, deliveries: Deliveries, vector: SumVector) -> MaskedVector:
         """Phase 2: keep the neighbours' shares; send the vector under all masks."""
         with self._answering(Phase.MASK, deliveries.session) as seat:
             state, session, me = self._state, seat.session, seat.index
@@ -146,7 +144,7 @@ class SumClient(OneProcess):
                 keys.unseal(seal_key, box, session.digest, peer, me)
                 for peer, seal_key, box in zip(members, state.inward_keys(view), boxes, strict=True)
             ]
-            answer = seat.signed(state.masked(seat, view, values))
+            answer = seat.signed(state.masked(seat, view, vector))
             peers = len(state.mask_keys) // session.sums
             self._state = state.next(
                 view=deliveries.boxes.present,
@@ -160,7 +158,7 @@ class SumClient(OneProcess):
     def mask_again(
         self,
         session: Session,
-        values: Held[NDArray[Any]],
+        vector: SumVector,
         *,
         terms: str,
         length: int,
@@ -172,7 +170,7 @@ class SumClient(OneProcess):
             self.require_next(session)
             state = self._state
             self._seat = seat = Seat.of(session, state.index, self._identity)
-            answer = seat.signed(state.masked(seat, seat.slots(state.view), values))
+            answer = seat.signed(state.masked(seat, seat.slots(state.view), vector))
             self._state = state.next(
                 phase=Phase.REVEAL,
                 session=session.to_bytes(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -12,18 +11,16 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from flwr_kld.codec.model import Model, Unreadable, must
-from flwr_kld.kernel.private import Held, Private
+from flwr_kld.kernel.vector import Private, SumVector
 from flwr_kld.secure_aggregation import keys
 from flwr_kld.secure_aggregation.errors import KeyReused, Malformed, WrongSession
 from flwr_kld.secure_aggregation.keys import KEY, PUBLIC
-from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import (
     UNSIGNED,
     Advert,
     MaskedVector,
     Phase,
 )
-from flwr_kld.secure_aggregation.ring import checked
 from flwr_kld.secure_aggregation.seat import Seat
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import SECRET, SHARE
@@ -163,12 +160,9 @@ class ClientState(Private):
         kept, count = np.frombuffer(self.shares, SHARES), int(view.sum())
         return kept[:count], kept[count:]
 
-    def masked(
-        self, seat: Seat, beside: NDArray[np.bool_], values: Held[NDArray[Any]]
-    ) -> MaskedVector:
+    def masked(self, seat: Seat, beside: NDArray[np.bool_], vector: SumVector) -> MaskedVector:
         """Return the vector of the sum at hand under its own mask and those of some neighbours."""
         session, me = seat.session, seat.index
-        vector = Held(values.into(partial(checked, length=session.length, bits=session.bits)))
         own = keys.OneUseKey(self.mask_secret[:SECRET])
         added = [keys.self_mask_key(self.seed[:SECRET], session.digest, me)]
         removed: list[bytes] = []
@@ -176,8 +170,8 @@ class ClientState(Private):
         for peer, theirs in zip(members, public, strict=True):
             key = keys.mask_key(own, theirs, session.digest, me, peer)
             (added if me < peer else removed).append(key)
-        vector.into(partial(apply_masks, added=added, removed=removed))
-        return MaskedVector(session.tag, me, UNSIGNED, vector.into(np.ndarray.tobytes))
+        words = vector.masked(added, removed, length=session.length, bits=session.bits)
+        return MaskedVector(session.tag, me, UNSIGNED, words)
 
     def require_next(self, session: Session) -> None:
         """Refuse a session that does not go on where the first sum ended."""

@@ -16,7 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, whole
+from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.secure_aggregation.errors import ThresholdTooLow, TooFewNeighbours
 
 

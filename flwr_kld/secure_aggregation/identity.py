@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, TypeAdapter
 
-from flwr_kld.kernel.private import Private
+from flwr_kld.kernel.vector import Private
 from flwr_kld.secure_aggregation.errors import BadSignature, Malformed, NotInvited, RosterMismatch
 
 SIGNATURE = 64

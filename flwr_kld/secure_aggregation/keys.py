@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from flwr_kld.kernel.private import Private
+from flwr_kld.kernel.vector import Private
 from flwr_kld.secure_aggregation.errors import Tampered
 from flwr_kld.secure_aggregation.shamir import RandomBytes
 

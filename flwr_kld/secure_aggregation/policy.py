@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flwr_kld.arguments import keep, real, whole
+from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.secure_aggregation.errors import (
     CohortTooSmall,
     RosterMismatch,

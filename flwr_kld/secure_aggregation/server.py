@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.private import Private
+from flwr_kld.kernel.channels import apply_masks
+from flwr_kld.kernel.vector import Private, RingSum
 from flwr_kld.secure_aggregation import keys
 from flwr_kld.secure_aggregation.errors import (
     Malformed,
@@ -24,7 +24,6 @@ from flwr_kld.secure_aggregation.errors import (
     WrongSession,
 )
 from flwr_kld.secure_aggregation.identity import Roster
-from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import (
     COMMITMENT,
     Adverts,
@@ -41,28 +40,22 @@ from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import combine
 from flwr_kld.secure_aggregation.wire import Slots, pack_bits
 
-_R = TypeVar("_R")
-
 
 class SumResult(Private):
     """A sum over the survivors, and nobody else. Private: shows no value."""
 
-    __slots__ = ("_values", "dropped", "reveals", "survivors")
+    __slots__ = ("dropped", "reveals", "survivors", "total")
     _hidden = frozenset({"reveals"})
 
     def __init__(
         self,
-        values: NDArray[Any],
+        total: RingSum,
         survivors: tuple[str, ...],
         dropped: tuple[str, ...],
         reveals: dict[str, bytes],
     ) -> None:
-        self._values = values
+        self.total = total
         self.survivors, self.dropped, self.reveals = survivors, dropped, reveals
-
-    def into(self, use: Callable[[NDArray[Any]], _R]) -> _R:
-        """Return what a function makes of the exact sum, shape [length]."""
-        return use(self._values)
 
 
 class SumServer(Private):
@@ -189,7 +182,7 @@ class SumServer(Private):
         _open_sum(self._state)
         alive, members = self._state.alive, range(self.session.size)
         self._result = SumResult(
-            self._state.total,
+            RingSum(self._state.total),
             tuple(self.name(i) for i in members if alive[i]),
             tuple(self.name(i) for i in members if not alive[i]),
             {self.name(i): told.to_bytes() for i, told in sorted(self._state.reveals.items())},

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.private import Private
+from flwr_kld.kernel.channels import word
+from flwr_kld.kernel.vector import Private
 from flwr_kld.secure_aggregation.errors import EquivocatingSurvivors, Tampered
 from flwr_kld.secure_aggregation.graph import neighbour_table
 from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD
@@ -22,7 +23,6 @@ from flwr_kld.secure_aggregation.messages import (
     advert_layout,
     box_size,
 )
-from flwr_kld.secure_aggregation.ring import word
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import SHARE
 from flwr_kld.secure_aggregation.wire import Slots, pack_bits

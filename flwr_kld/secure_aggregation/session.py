@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, whole
+from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.channels import check_bits
 from flwr_kld.secure_aggregation.errors import Malformed, ThresholdTooLow
 from flwr_kld.secure_aggregation.graph import Shape, ring_order
 from flwr_kld.secure_aggregation.identity import Roster
-from flwr_kld.secure_aggregation.ring import check_bits
 from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
 from flwr_kld.secure_aggregation.wire import (
     MAGIC,

@@ -12,7 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from flwr_kld.arguments import choice, keep, real, whole
+from flwr_kld.kernel.arguments import choice, keep, real, whole
 from flwr_kld.secure_aggregation.errors import TooFewNeighbours
 from flwr_kld.secure_aggregation.graph import Shape
 

@@ -13,18 +13,16 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
 
-import numpy as np
-
-from flwr_kld.errors import InvalidReply, QueryRefused
-from flwr_kld.kernel.law import BitSource, sample
-from flwr_kld.kernel.private import Private
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.channels import KEY
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.release import Release
+from flwr_kld.kernel.vector import PartialSum, Private
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.secure_aggregation.errors import BadSignature, NotInvited
 from flwr_kld.secure_aggregation.identity import Roster
-from flwr_kld.secure_aggregation.masks import KEY, apply_masks
-from flwr_kld.secure_aggregation.ring import to_ring, word
 from flwr_kld.secure_aggregation.wire import text
 from flwr_kld.split_sum.parcel import Portion, signed_text
 
@@ -43,8 +41,16 @@ class _Signed(NamedTuple):
 class Addition(Private):
     """One aggregator's part of one sum. Private: with the other's part it is the exact sum."""
 
-    __slots__ = ("_context", "_key", "_roster", "_terms", "_total", "_transcript", "clients",
-                 "rejected")  # fmt: skip
+    __slots__ = (
+        "_context",
+        "_key",
+        "_part",
+        "_roster",
+        "_terms",
+        "_transcript",
+        "clients",
+        "rejected",
+    )  # fmt: skip
 
     def __init__(
         self, key: AggregatorKey, terms: SplitTerms, context: SealContext, roster: Roster
@@ -52,7 +58,7 @@ class Addition(Private):
         if key.public.hex() not in (terms.seeds, terms.vectors):
             raise QueryRefused("WrongAggregator: the sum is for the keys of other aggregators")
         self._key, self._terms, self._context, self._roster = key, terms, context, roster
-        self._total = np.zeros(terms.length, dtype=word(terms.bits))
+        self._part = PartialSum(terms.length, terms.bits)
         self._transcript = sha256(_MAGIC)
         self.clients = 0
         """Number of clients in the sum. Public."""
@@ -78,10 +84,9 @@ class Addition(Private):
             self._transcript.update(text(context.sender) + digest)
             self.clients += 1
         if self._adds_seeds:
-            apply_masks(self._total, opened, [])
-            return
-        for masked in opened:
-            self._total += np.frombuffer(masked, dtype=self._total.dtype)
+            self._part.add_seeds(opened)
+        else:
+            self._part.add_vectors(opened)
 
     @property
     def transcript(self) -> bytes:
@@ -90,13 +95,9 @@ class Addition(Private):
 
     def answer(self, event: Release, bits: BitSource) -> bytes:
         """Add noise to what is to be noised, and the mask to all; to be called once."""
-        terms = self._terms
-        noise = sample(event.table, terms.numbers, bits)
-        self._total[: terms.numbers] += to_ring(noise, terms.bits)
-        mask = self._mask()
-        added, removed = ([mask], []) if self._adds_seeds else ([], [mask])
-        apply_masks(self._total, added, removed)
-        return self._total.tobytes()
+        mask = [self._mask()]
+        added, removed = (mask, []) if self._adds_seeds else ([], mask)
+        return self._part.answer(event, self._terms.numbers, bits, added=added, removed=removed)
 
     @property
     def _adds_seeds(self) -> bool:
@@ -136,6 +137,7 @@ class Addition(Private):
     def _opened(self, box: bytes, context: SealContext) -> bytes:
         """Return a seed, or a masked vector."""
         opened = open_sealed(self._key, box, context)
-        if len(opened) != (KEY if self._adds_seeds else self._total.nbytes):
+        terms = self._terms
+        if len(opened) != (KEY if self._adds_seeds else terms.length * terms.bits // 8):
             raise InvalidReply("a part of a client's numbers has the wrong length")
         return opened

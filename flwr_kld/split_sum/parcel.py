@@ -7,22 +7,16 @@ Proof note: ``docs/proofs/two-aggregators.md``.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from flwr_kld.errors import InvalidReply
-from flwr_kld.kernel.private import Held
-from flwr_kld.messages.sealing import OVERHEAD, SealContext, seal
+from flwr_kld.kernel.channels import KEY
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.vector import SumVector
+from flwr_kld.messages.sealing import OVERHEAD, SealContext
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.secure_aggregation.errors import Malformed
 from flwr_kld.secure_aggregation.identity import SIGNATURE, Identity
-from flwr_kld.secure_aggregation.masks import KEY, apply_masks
 from flwr_kld.secure_aggregation.wire import Reader, text
 
 DIGEST = 32
@@ -87,19 +81,10 @@ class Portion:
             raise InvalidReply(f"this is not a part of a parcel: {error}") from None
 
 
-def split(
-    values: Held[NDArray[Any]], terms: SplitTerms, identity: Identity, context: SealContext
-) -> Parcel:
+def split(vector: SumVector, terms: SplitTerms, identity: Identity, context: SealContext) -> Parcel:
     """Split a vector in two parts, each uniformly random by itself, and seal them."""
-    # Shapes: values [terms.length].
-    seed = Held(os.urandom(KEY))
-    vector = Held(values.into(np.copy))
-    seed.into(lambda key: vector.into(partial(apply_masks, added=[], removed=[key])))
-    masked = Held(vector.into(np.ndarray.tobytes))
-    boxes = [
-        part.into(partial(seal, bytes.fromhex(public), context=context))
-        for public, part in ((terms.seeds, seed), (terms.vectors, masked))
-    ]
+    seeds, vectors = bytes.fromhex(terms.seeds), bytes.fromhex(terms.vectors)
+    boxes = vector.split(seeds, vectors, context.to_bytes(), terms.bits)
     digests = (sha256(box).digest() for box in boxes)
     return Parcel(context.sender, identity.sign(signed_text(context, *digests)), *boxes)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
-from flwr_kld.arguments import choice, keep, whole
 from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.arguments import choice, keep, whole
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.question import MOST_COLUMNS
 from flwr_kld.trust.trust_model import Trust

@@ -6,14 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Self, get_args
 
 from flwr_kld.accounting import Cost
-from flwr_kld.arguments import choice, keep, whole
 from flwr_kld.calibration.shares import Mechanism, epsilon_of
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum
-from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.law import BitSource, NoiseTable, on_coarser_grid
+from flwr_kld.kernel.arguments import choice, keep, whole
+from flwr_kld.kernel.law import NoiseTable, on_coarser_grid
 from flwr_kld.kernel.promise import Adjacency, Clip
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.messages.question import MOST_COLUMNS
@@ -157,19 +153,3 @@ class Distributed(Trust):
         more = 0 if survivors is None else survivors - least
         counted = least + more - more % max(least // 8, 1)
         return Cost.of_shares(share, counted, self.corrupted)
-
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | ClientSums:
-        """State what the clients' own noise delivers; add none.
-
-        Raises
-        ------
-        CheckFailed
-            If fewer survived than the guarantee needs.
-        """
-        if clear.clients < self.least_clients:
-            raise CheckFailed(
-                f"{clear.clients} clients survived; the noise needs {self.least_clients}"
-            )
-        terms = self.noise_terms if clear.plan.scores is None else self.sums_terms
-        event = self.event_of(clear.plan, clear.clients)
-        return clear.release_noised(event, grid=terms.event().grid)

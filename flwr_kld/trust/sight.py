@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flwr_kld.arguments import text
+from flwr_kld.kernel.arguments import text
 
 
 @dataclass(frozen=True)

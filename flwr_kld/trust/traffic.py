@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flwr_kld.kernel.channels import KEY
 from flwr_kld.messages.question import ANSWER, TERMS, Answer, Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sealing import OVERHEAD
@@ -20,7 +21,6 @@ from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
 from flwr_kld.secure_aggregation import messages
 from flwr_kld.secure_aggregation.identity import SIGNATURE, Roster
 from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD
-from flwr_kld.secure_aggregation.masks import KEY
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.secure_aggregation.shamir import SHARE
 from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape

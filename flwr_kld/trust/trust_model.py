@@ -10,19 +10,17 @@ from typing import Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import box_event
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release
+from flwr_kld.kernel.vector import ClearSum, Released, ShareSum
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import MOVES
 from flwr_kld.trust.sight import (
     AGGREGATOR_SEES_PARTS,
     CLIENTS_ADD_NOISE,
@@ -225,9 +223,12 @@ class Trust(ABC):
         """Return what one release of sums of scores costs; `survivors` as in `cost`."""
         return Cost.of(self.sums_event(self.least_clients if survivors is None else survivors))
 
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | ClientSums:
+    def publish(self, total: ClearSum | ShareSum, plan: QueryPlan, bits: BitSource) -> Released:
         """Turn a cohort's sum into something public: the one place where privacy is spent."""
-        return clear.release(self.event_of(clear.plan, clear.clients), bits)
+        release = self.event_of(plan, total.clients)
+        if isinstance(total, ShareSum):
+            return total.release(release)
+        return total.release(release, bits)
 
 
 def require_kept(trust: Trust) -> None:

@@ -12,11 +12,10 @@ from flwr_kld.calibration.central import (
     least_noise,
     pure_laplace,
 )
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.kernel.promise import Clip
 from flwr_kld.kernel.release import Release
 from flwr_kld.messages.published import Published
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.central_noise import CentralNoise
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flwr_kld.accounting import Cost
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum
-from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.release import Release
 from flwr_kld.messages.release_terms import TRUST, ReleaseTerms
 from flwr_kld.messages.sealing import check_public
@@ -71,10 +67,6 @@ class TrustedAggregator(CentralNoise):
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""
         return trusted_of(self.release_terms).cost()
-
-    def publish(self, clear: ClearSum, bits: BitSource) -> NoisyCounts | ClientSums:
-        """Do what the aggregator does; the server never holds a clear sum."""
-        return trusted_of(self.release_terms).publish(clear, bits)
 
 
 def trusted_of(terms: ReleaseTerms) -> Trusted:

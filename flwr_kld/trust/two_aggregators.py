@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.accounting import Cost
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.kernel.law import noise_sum
 from flwr_kld.kernel.release import Release
 from flwr_kld.messages.sealing import check_public
 from flwr_kld.messages.split_terms import TRUST, SplitTerms
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.central_noise import CentralNoise
 from flwr_kld.trust.sight import AGGREGATORS_SEE_SHARES, Sight

@@ -7,10 +7,10 @@ move further than the noise hides.
 from __future__ import annotations
 
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.count import sums_move
 from flwr_kld.kernel.promise import Adjacency, Clip, Moves, Unit
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.query.scores import sums_move
 
 
 def worst_move(question: Question, noise: NoiseTerms | None) -> Moves:

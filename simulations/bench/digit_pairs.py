@@ -24,10 +24,11 @@ from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.resample import WriterResampler
@@ -70,11 +71,11 @@ def errors(data: Handwriting, splits: int) -> Iterator[dict[str, Any]]:
             reference = Reference.from_counts(data.patterns(), past[i])
             plan = Partition(cells=data.patterns().size).draw(reference, np.random.default_rng(0))
             cohort = np.bincount(plan.cell_of, now[j], plan.cells).astype(np.int32)
-            clear = ClearSum([ClientCounts(cohort, cells=plan.cells)], plan)
+            clear = ClearSum([ClientCounts(cohort, cells=plan.cells)], plan.layout)
             truth = skewed_divergence(reference.probabilities, now[j], THETA)
             for epsilon in EPSILONS:
                 bits = SeededBits(hash((split, i, j, epsilon)) % 2**32)
-                published = Trusted(epsilon=epsilon).publish(clear, bits)
+                published = noisy(Trusted(epsilon=epsilon).publish(clear, plan, bits), plan)
                 for name in ESTIMATORS:
                     reading = estimate(published, estimator=name, theta=THETA)
                     yield {

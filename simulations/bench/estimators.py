@@ -28,13 +28,13 @@ from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
@@ -99,10 +99,10 @@ def release(plan: QueryPlan, population: Law, records: int, epsilon: float, seed
     """Draw a cohort and release its counts the way a check does."""
     cohort = np.random.default_rng(seed).multinomial(records, population)
     symbols = np.repeat(np.arange(DOMAIN.size), cohort)
-    clear = ClearSum([ClientCounts.count(symbols, plan.cell_of, plan.cells)], plan)
+    clear = ClearSum([ClientCounts.count(symbols, plan.cell_of, plan.cells)], plan.layout)
     event = calibrated_laplace(Guarantee(epsilon))
     return Released(
-        clear.release(event, SeededBits(seed)),
+        noisy(clear.release(event, SeededBits(seed)), plan),
         {
             name: skewed_divergence(plan.reference.probabilities, other, THETA)
             for name, other in (("population", population), ("cohort", cohort))

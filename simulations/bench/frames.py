@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flwr_kld import Binned, Domain, Labels, Partition, Reference, Table, Times
-from flwr_kld.counts.private_counts import ClientCounts
+from flwr_kld.kernel.vector import ClientCounts
 
 TEXTS = [f"label {i}" for i in range(20)]
 REALS = Binned(np.linspace(-2, 2, 19).tolist())

@@ -16,7 +16,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -31,10 +30,10 @@ from rich.console import Console
 from rich.table import Table
 from secaggplus import secaggplus_ms
 from sum_dropouts import WRONG, every_pattern, random_patterns
-from sum_in_process import NEVER, Cost, Federation
+from sum_in_process import NEVER, Cost, Federation, is_sum
 
+from flwr_kld.kernel.channels import apply_masks
 from flwr_kld.secure_aggregation.graph import Shape
-from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import Phase
 from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.secure_aggregation.tolerance import Collusion, Tolerance, least_threshold
@@ -57,7 +56,7 @@ def growth(
         runs = []
         for _ in range(repeats):
             result, cost = federation.run(vectors, tolerance=tolerance, policy=policy)
-            if not result.into(partial(np.array_equal, vectors.sum(0, dtype=np.uint32))):
+            if not is_sum(result, vectors.sum(0, dtype=np.uint32)):
                 raise RuntimeError("a sum is wrong")
             runs.append(cost)
         costs.append(sorted(runs, key=lambda cost: cost.total_ms)[repeats // 2])
@@ -128,7 +127,7 @@ def _with_floor(
     costs = []
     for _ in range(repeats):
         result, cost = federation.run(vectors, shape=shape, leaves=leaves)
-        if not result.into(partial(np.array_equal, truth)):
+        if not is_sum(result, truth):
             raise RuntimeError("a sum is wrong")
         costs.append((cost.total_ms, floor_ms(shape.neighbours)))
     return costs
@@ -191,7 +190,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
 def _exact(federation: Federation, vectors: NDArray[np.uint32], **shape: Shape) -> float:
     """Run one sum, hold it against the truth, and return its CPU seconds."""
     result, cost = federation.run(vectors, **shape)
-    if not result.into(partial(np.array_equal, vectors.sum(0, dtype=np.uint32))):
+    if not is_sum(result, vectors.sum(0, dtype=np.uint32)):
         raise RuntimeError("a sum is wrong")
     return len(vectors) * cost.total_ms / 1e3
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
-from sum_in_process import NEVER, Federation
+from sum_in_process import NEVER, Federation, is_sum
 
 from flwr_kld.secure_aggregation.errors import TooFewSurvivors
 from flwr_kld.secure_aggregation.graph import Shape
@@ -71,6 +70,6 @@ def _run(
     except TooFewSurvivors:
         return GIVEN_UP
     alive = leaves > Phase.MASK
-    exact = result.into(partial(np.array_equal, vectors[alive].sum(0, dtype=np.uint32)))
+    exact = is_sum(result, vectors[alive].sum(0, dtype=np.uint32))
     names = tuple(name for name, there in zip(federation.who, alive, strict=True) if there)
     return EXACT if exact and result.survivors == names else WRONG

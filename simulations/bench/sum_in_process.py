@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.private import Held
+from flwr_kld.kernel.vector import SumVector
 from flwr_kld.secure_aggregation import Identity, Roster
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.graph import Shape
@@ -110,5 +110,10 @@ def _answer(client: SumClient, phase: Phase, request: bytes, values: NDArray[Any
     if phase is Phase.SHARE:
         return client.share(message).to_bytes()
     if phase is Phase.MASK:
-        return client.mask(message, Held(values)).to_bytes()
+        return client.mask(message, SumVector(values)).to_bytes()
     return client.confirm(message).to_bytes()
+
+
+def is_sum(result: SumResult, truth: NDArray[Any]) -> bool:
+    """Whether a sum of vectors that are known here is right, word for word."""
+    return np.array_equal(result.total._words, truth)

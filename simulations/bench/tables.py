@@ -26,7 +26,7 @@ from rich.table import Table as Printed
 
 from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.counts.private_counts import ClientCounts
+from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted

@@ -27,12 +27,12 @@ from rich.console import Console
 from secaggplus import secaggplus_ms
 
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.private import Held
+from flwr_kld.kernel.vector import SumVector
 from flwr_kld.messages.sealing import AggregatorKey, SealContext
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.secure_aggregation import Identity, Roster
-from flwr_kld.secure_aggregation.ring import from_ring
 from flwr_kld.split_sum.addition import Addition
 from flwr_kld.split_sum.parcel import Parcel, split
 from flwr_kld.trust.two_aggregators import central_of
@@ -62,7 +62,7 @@ class Federation:
         sent = []
         for (name, identity), row in zip(self.who.items(), rows, strict=True):
             sealed_for = replace(asked, sender=name)
-            sent.append(split(Held(row), terms, identity, sealed_for).to_bytes())
+            sent.append(split(SumVector(row), terms, identity, sealed_for).to_bytes())
         clients = clock()
         portions = [Parcel.from_bytes(raw).portions() for raw in sent]
         first, second = ({n: both[i] for n, both in zip(self.who, portions, strict=True)}

@@ -18,8 +18,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flwr_kld.arguments import whole
 from flwr_kld.clients.handwriting.dataset import Handwriting
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle, restyle
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import keep, real
+from flwr_kld.kernel.arguments import keep, real
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from scipy.special import stdtr
 
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.halves import MANY
-from flwr_kld.counts.client_sums import ClientSums
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.score_sum import ScoreSum
@@ -20,6 +18,7 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Unit
 from flwr_kld.kernel.release import Release
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.kernel.release import Release
+from flwr_kld.query.noisy import ClientSums
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.scores import Scores
 from flwr_kld.simulations.studies.records import Integers, Records
 
 

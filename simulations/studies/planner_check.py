@@ -34,7 +34,6 @@ import numpy as np
 from rich.console import Console
 from scipy.special import ndtri
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
@@ -48,6 +47,7 @@ from flwr_kld.planner.detection import deciding_of
 from flwr_kld.planner.drift import Drift, Law, Shape, Towards
 from flwr_kld.planner.drift import Path as Drifting
 from flwr_kld.planner.setting import design_effect_of
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference

@@ -24,14 +24,14 @@ from rich.console import Console
 from flwr_kld._extras import require
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients.handwriting.dataset import Handwriting
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.domain.base import Domain
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.digits import load_digits
@@ -105,9 +105,8 @@ def readings(
     plan = Partition(max(reference.domain.size, 16)).draw(reference, np.random.default_rng(0))
     counts = np.bincount(plan.cell_of, cohort, plan.cells).astype(np.int32)
     event = calibrated_laplace(Guarantee(epsilon))
-    published = ClearSum([ClientCounts(counts, cells=plan.cells)], plan).release(
-        event, SeededBits(seed)
-    )
+    clear = ClearSum([ClientCounts(counts, cells=plan.cells)], plan.layout)
+    published = noisy(clear.release(event, SeededBits(seed)), plan)
     if not isinstance(published, NoisyCounts):
         raise TypeError("estimators read counts")
     truth = {

@@ -25,13 +25,13 @@ from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 
@@ -126,11 +126,11 @@ def row(setting: Setting, runs: int) -> Row:
             plan = Partition(CELLS).draw(reference, rng)
         law = np.bincount(plan.cell_of[: len(q)], q, plan.cells)
         counts, effect = counts_of(setting, law / law.sum(), rng)
-        clear = ClearSum.of_total(counts, plan, clients=1, records=setting.records)
-        noisy = clear.release(event, SeededBits(int(rng.integers(2**62))))
-        if not isinstance(noisy, NoisyCounts):
+        clear = ClearSum([ClientCounts(counts.astype(np.int32), cells=plan.cells)], plan.layout)
+        told = noisy(clear.release(event, SeededBits(int(rng.integers(2**62)))), plan)
+        if not isinstance(told, NoisyCounts):
             raise TypeError("an upper limit needs counts")
-        found.append(upper_limit(noisy, theta=THETA, level=LEVEL, design_effect=effect))
+        found.append(upper_limit(told, theta=THETA, level=LEVEL, design_effect=effect))
     values = np.array([one.value for one in found])
     return {
         "setting": setting.name,

@@ -31,12 +31,11 @@ from tables import TABLE, rows, table_app
 from flwr_kld.calibration.central import calibrated_laplace, pure_laplace
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, _units, numbers_of
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.query.score_columns import numbers_of
-from flwr_kld.query.scores import MOVES, NUMBERS, Scores, _units
 from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies import (
     Clip,

@@ -19,10 +19,12 @@ from tables import REFERENCE, TABLE, rows, table_app
 
 from flwr_kld.clients import aggregator
 from flwr_kld.clients.own_records import OwnRecords
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts, SumVector
-from flwr_kld.errors import CheckFailed, InvalidReply
+from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.channels import from_ring, to_ring
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.vector import ClearSum, ClientCounts
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
@@ -31,7 +33,6 @@ from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire, scores_to_wire
 from flwr_kld.query.selection import Selection
 from flwr_kld.report import Outcome
-from flwr_kld.secure_aggregation.ring import from_ring, to_ring
 from flwr_kld.strategies import (
     Clip,
     Distributed,
@@ -253,7 +254,7 @@ def test_the_number_of_records_stays_in_the_ring():
         cells=columns,
         parts=tuple(slice(i, i + 1) for i in range(columns)),
     )
-    vector = counts.noised(None, SystemBits(), counted=True, columns=columns)
+    vector = counts.summand(None, SystemBits(), counted=True, columns=columns)
     assert int(from_ring(to_ring(vector._values, 32), 32)[-1]) == records
 
 
@@ -342,4 +343,4 @@ def test_a_heavy_client_counts_a_sample_of_rows(name):
 
 def test_a_reply_of_one_column_is_not_spread_over_all():
     with pytest.raises(InvalidReply, match="wrong shape"):
-        ClearSum([SumVector(np.ones(6, dtype=np.int64))], PLAN)
+        ClearSum([ClientCounts(np.ones(6, dtype=np.int32), cells=6)], PLAN.layout)

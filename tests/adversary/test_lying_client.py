@@ -13,14 +13,14 @@ from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClientCounts, SumVector
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits, sample
+from flwr_kld.kernel.vector import ClientCounts, SumVector
 from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.strategies import (
@@ -60,7 +60,7 @@ def lie(monkeypatch):
     """Let node 1000 change what it counted, or what it puts into a secure sum."""
 
     def install(*, vector=None, counts=None):
-        count, noised, node = OwnRecords.count, ClientCounts.noised, {}
+        count, summand, node = OwnRecords.count, ClientCounts.summand, {}
 
         def counted(self, context, *args, **limits):
             node["id"] = context.node_id
@@ -70,11 +70,11 @@ def lie(monkeypatch):
             return own
 
         def summed(*args, **options):
-            own = noised(*args, **options)
+            own = summand(*args, **options)
             return own if vector is None or node["id"] != LIAR else SumVector(vector(own._values))
 
         monkeypatch.setattr(OwnRecords, "count", counted)
-        monkeypatch.setattr(ClientCounts, "noised", summed)
+        monkeypatch.setattr(ClientCounts, "summand", summed)
 
     return install
 

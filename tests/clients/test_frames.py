@@ -25,7 +25,7 @@ from flwr_kld.clients import (
     answer_predictor_queries,
 )
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.kernel.private import Private
+from flwr_kld.kernel.vector import Private
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
@@ -186,26 +186,28 @@ def test_no_frame_of_a_check_through_an_aggregator_does(name):
     assert not seen_in_frames(lambda: check(grid()), *OWN)
 
 
-COUNTING, SUMMING = "flwr_kld.counts.private_counts", "flwr_kld.secure_aggregation"
+COUNTING, SUMMING = "flwr_kld.kernel.vector", "flwr_kld.secure_aggregation"
 STEPS = [
     *(f"flwr_kld.domain.labels.Labels.{name}" for name in ("encode", "holds")),
     "flwr_kld.clients.own_records.Records.label",
     "flwr_kld.clients.own_records.record_ids",
     "flwr_kld.query.selection.Selection.selected",
     *(f"{COUNTING}.{name}" for name in ("sample", "to_ring", "from_ring", "to_counts")),
-    *(f"{COUNTING}.ClientCounts.{name}" for name in ("count", "from_wire", "to_wire", "noised")),
-    *(f"{COUNTING}.ClearSum.{name}" for name in ("is_empty", "release", "release_noised")),
+    *(f"{COUNTING}.ClientCounts.{name}" for name in ("count", "from_wire", "to_wire", "summand")),
+    *(f"{COUNTING}.ClearSum.{name}" for name in ("is_empty", "release")),
+    f"{COUNTING}.ShareSum.release",
+    *(f"{COUNTING}.SumVector.{name}" for name in ("masked", "split")),
     f"{COUNTING}.clipped",
     *(f"{SUMMING}.client.SumClient.{name}" for name in ("mask", "mask_again")),
-    *(f"{SUMMING}.client_state.{name}" for name in ("checked", "apply_masks")),
+    *(f"{COUNTING}.{name}" for name in ("apply_masks", "seal")),
+    *(f"{COUNTING}.PartialSum.{name}" for name in ("add_seeds", "add_vectors", "answer")),
     *(f"{SUMMING}.client_state.ClientState.{name}" for name in ("masked", "next")),
     *(f"{SUMMING}.{name}" for name in ("seat.Seat.signed", "keys.mask_key")),
-    "flwr_kld.clients.sealed_counts.seal",
     "flwr_kld.clients.aggregator.open_sealed",
     "flwr_kld.clients.split_counts.split",
     "flwr_kld.messages.sealing.SealContext.of",
-    *(f"flwr_kld.split_sum.parcel.{name}" for name in ("apply_masks", "seal", "signed_text")),
-    *(f"flwr_kld.split_sum.addition.{name}" for name in ("apply_masks", "open_sealed")),
+    "flwr_kld.split_sum.parcel.signed_text",
+    "flwr_kld.split_sum.addition.open_sealed",
 ]
 """Of counting, noising, sealing, masking, adding up and releasing."""
 PACKAGE = Path(flwr_kld.__file__).parent

@@ -6,8 +6,8 @@ from typing import Annotated
 import pytest
 from pydantic import Field, Json
 
-from flwr_kld.arguments import whole
 from flwr_kld.codec.model import Flat, Model, Unreadable
+from flwr_kld.kernel.arguments import whole
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.bets import Bet, _curvature, _log_moment, log_evidence
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel import Guarantee
-from flwr_kld.query.score_columns import numbers_of
-from flwr_kld.query.scores import MOVES, NUMBERS, Scores
+from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, numbers_of
+from flwr_kld.query.noisy import ClientSums
 
 TOTAL, SQUARES = NUMBERS.index("total"), NUMBERS.index("squares")
 

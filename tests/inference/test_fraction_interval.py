@@ -7,7 +7,6 @@ from numbered import Numbered
 from scipy import stats
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.fraction_interval import (
     _quantile_of_sum,
     fraction_covariance,
@@ -17,6 +16,7 @@ from flwr_kld.inference.fraction_interval import (
 )
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 
 P = np.array([0.4, 0.3, 0.2, 0.1])
 NOISE = calibrated_laplace(Guarantee(1.0)).table

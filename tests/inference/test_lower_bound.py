@@ -7,16 +7,15 @@ import pytest
 from scipy.special import stdtr
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.score_sum import Student
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import MOVES, NUMBERS, answer_of
 from flwr_kld.kernel.law import SeededBits, sample
-from flwr_kld.query.score_columns import answer_of
-from flwr_kld.query.scores import MOVES, NUMBERS
+from flwr_kld.query.noisy import ClientSums
 
 GUARANTEE = Guarantee(1.0)
 EVENT = calibrated_laplace(GUARANTEE, shifts=MOVES)

@@ -6,7 +6,6 @@ from numbered import Numbered
 
 from flwr_kld import Reference
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.integral import (
     FiniteBase,
     Mollifier,
@@ -20,6 +19,8 @@ from flwr_kld.integral.recommend import _expected_draws
 from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
 
 
@@ -92,9 +93,9 @@ def plan_of(reference, cells=16):
 
 
 def release(records, plan, epsilon=5.0):
-    clear = ClearSum([ClientCounts.count(np.asarray(records), plan.cell_of, plan.cells)], plan)
+    counts = ClientCounts.count(np.asarray(records), plan.cell_of, plan.cells)
     event = calibrated_laplace(Guarantee(epsilon))
-    return clear.release(event, SeededBits(3))
+    return noisy(ClearSum([counts], plan.layout).release(event, SeededBits(3)), plan)
 
 
 def test_a_reference_of_a_federations_counts_is_near_the_truth_and_possible_everywhere():

@@ -26,10 +26,10 @@ from flwr_kld.calibration.laws import (
 )
 from flwr_kld.calibration.shares import calibrate_shares, epsilon_of
 from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.delta import exp_below, hockey_stick, log_concave, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Adjacency, Ball, Box
-from flwr_kld.query.scores import MOVES
 
 TABLES = {
     "gaussian": discrete_gaussian(7.3),

@@ -12,6 +12,7 @@ import pprint
 import numpy as np
 import pytest
 import rich
+from exact import words
 from forks import in_a_fork
 from integral.laws import finite_base
 from numbered import Numbered
@@ -20,24 +21,30 @@ from secure_aggregation.summing import EASY, Sum, people, session_of
 from splitting import Actors
 
 import flwr_kld
+from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.clients.own_records import Records
-from flwr_kld.counts.private_counts import (
-    ClearSum,
-    ClientCounts,
-    ClientScores,
-    ClientVector,
-    SumVector,
-)
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.boosting import Boosted, BoostingRound, Points
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.law import TOTAL, SystemBits
-from flwr_kld.kernel.private import Held, OneProcess, Private
+from flwr_kld.kernel.vector import (
+    ClearSum,
+    ClientCounts,
+    ClientScores,
+    ClientVector,
+    Held,
+    Layout,
+    OneProcess,
+    Private,
+    RingSum,
+    ShareSum,
+    SumVector,
+)
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.scores import Scores
 from flwr_kld.reference import Reference
 from flwr_kld.secure_aggregation import Identity
 from flwr_kld.secure_aggregation.client import SumClient
@@ -75,15 +82,21 @@ def advertised() -> SumClient:
 
 def summed() -> Sum:
     total = Sum(session_of(3), np.array([[COUNT] * 4] + 2 * [[0] * 4], dtype=np.uint32))
-    assert total.run().into(list)[0] == COUNT
+    assert words(total.run())[0] == COUNT
     return total
 
 
 def added_up() -> Addition:
     actors = Actors(3)
     addition = actors.addition(1, actors.portions()[1])
-    addition._total[:] = COUNT
+    addition._part._words[:] = COUNT
     return addition
+
+
+def noised() -> ShareSum:
+    share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=2)
+    words = RingSum(np.array([COUNT] * 4, dtype=np.uint32))
+    return ShareSum(words, Layout((4,)), share, clients=2, bits=32, counted=False)
 
 
 def boosted() -> Boosted:
@@ -99,7 +112,7 @@ def private_objects() -> list[Private]:
     records = np.repeat([0, 1, 2], [20, 20, 160])
     box, rejection = mollify(records, base, Mollifier.asymmetric(0.5, 0.2)), mbde(records, base, 1)
     points = np.array([COUNT, 0.0])
-    client, total = advertised(), summed()
+    client, total, addition = advertised(), summed(), added_up()
     counted = Records(Held(np.array([COUNT, COUNT])))
     counted.name(Held(np.array([COUNT, 1], dtype=np.uint64)), None)
     return [
@@ -108,14 +121,17 @@ def private_objects() -> list[Private]:
         SumVector(np.array([COUNT, 0])),
         counts(),
         scored(),
-        ClearSum([counts()], PLAN),
+        ClearSum([counts()], PLAN.layout),
+        total.server.result().total,
+        addition._part,
+        noised(),
         Categorical([COUNT, TOTAL - COUNT]),
         box,
         rejection,
         Sampler(box, 3),
         Points(points[:, None], points, points, COUNT),
         boosted(),
-        added_up(),
+        addition,
         Identity(KEY),
         AggregatorKey(KEY),
         OneUseKey(KEY),

@@ -13,9 +13,9 @@ from typing import Any
 
 from messages.vector_forms import GONE, Kind
 
-from flwr_kld.counts.client_limit import ClientLimit
 from flwr_kld.domain.labels import Labels
 from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.plan_wire import PlanMessage
 from flwr_kld.messages.published import Published

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from flwr.app import ConfigRecord
 
-from flwr_kld.errors import InvalidReply, QueryRefused
+from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import ANSWER, Answer, Question
 
 QUESTION = Question(

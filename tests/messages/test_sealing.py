@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
+from flwr_kld.kernel.channels import seal
 from flwr_kld.messages.sealing import (
     OVERHEAD,
     AggregatorKey,
@@ -21,7 +22,6 @@ from flwr_kld.messages.sealing import (
     SealContext,
     check_public,
     open_sealed,
-    seal,
 )
 
 KEY = AggregatorKey(bytes(range(32)))
@@ -31,7 +31,7 @@ VECTOR = json.loads(Path(__file__).with_name("sealing_vector.json").read_text())
 
 
 def test_what_was_sealed_opens():
-    assert open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT), CONTEXT) == COUNTS
+    assert open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT.to_bytes()), CONTEXT) == COUNTS
 
 
 def test_known_answer():
@@ -87,11 +87,11 @@ def sealed_by_the_rfc(one_use, public: bytes, counts: bytes, info: bytes) -> byt
 )
 def test_a_box_opens_in_no_other_context(change):
     with pytest.raises(NotOpened, match="sealed for another check, sender or key"):
-        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT), replace(CONTEXT, **change))
+        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT.to_bytes()), replace(CONTEXT, **change))
 
 
 def test_every_changed_bit_is_noticed():
-    box = seal(KEY.public, COUNTS, CONTEXT)
+    box = seal(KEY.public, COUNTS, CONTEXT.to_bytes())
     for bit in range(8 * len(box)):
         if bit == 255:
             continue  # X25519 ignores it in a public key; HPKE does not (next test)
@@ -102,7 +102,7 @@ def test_every_changed_bit_is_noticed():
 
 
 def test_the_spare_bit_of_the_one_use_key_is_noticed_too():
-    box = bytearray(seal(KEY.public, COUNTS, CONTEXT))
+    box = bytearray(seal(KEY.public, COUNTS, CONTEXT.to_bytes()))
     box[31] ^= 0x80
     with pytest.raises(NotOpened):
         open_sealed(KEY, bytes(box), CONTEXT)
@@ -111,17 +111,17 @@ def test_the_spare_bit_of_the_one_use_key_is_noticed_too():
 @pytest.mark.parametrize("length", [0, 1, 31, 32, 33, OVERHEAD - 1, OVERHEAD, OVERHEAD + 39])
 def test_cut_boxes_do_not_open(length):
     with pytest.raises(NotOpened):
-        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT)[:length], CONTEXT)
+        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT.to_bytes())[:length], CONTEXT)
 
 
 def test_longer_boxes_do_not_open():
     with pytest.raises(NotOpened):
-        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT) + b"\0", CONTEXT)
+        open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT.to_bytes()) + b"\0", CONTEXT)
 
 
 def test_another_key_opens_nothing():
     with pytest.raises(NotOpened):
-        open_sealed(AggregatorKey.generate(), seal(KEY.public, COUNTS, CONTEXT), CONTEXT)
+        open_sealed(AggregatorKey.generate(), seal(KEY.public, COUNTS, CONTEXT.to_bytes()), CONTEXT)
 
 
 LOW_ORDER = [
@@ -162,7 +162,7 @@ def test_a_public_key_is_32_bytes(public):
 
 
 def test_sealing_twice_shares_nothing_and_lengths_tell_nothing():
-    boxes = [seal(KEY.public, counts, CONTEXT) for counts in (COUNTS, COUNTS, bytes(40))]
+    boxes = [seal(KEY.public, counts, CONTEXT.to_bytes()) for counts in (COUNTS, COUNTS, bytes(40))]
     assert len({len(box) for box in boxes}) == 1 == len({OVERHEAD + 40, len(boxes[0])})
     assert len({box[:32] for box in boxes}) == 3
     assert len({box[32:] for box in boxes}) == 3

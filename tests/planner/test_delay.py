@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from flwr_kld import Labels, Reference
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.count import answer_of
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.planner.cohort import published
 from flwr_kld.planner.delay import expected_delays, expected_growth
 from flwr_kld.planner.drift import Drift
+from flwr_kld.query.noisy import ClientSums
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.score_columns import answer_of
 from flwr_kld.trust.trusted import Trusted
 
 K, HALF, EACH, THRESHOLD = 100, 100, 50, 0.05

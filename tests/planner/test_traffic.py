@@ -10,9 +10,9 @@ from sealed_federation import federation, monitor
 
 from flwr_kld import Labels, Partition, Reference, Table
 from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld.kernel.count import Scores
 from flwr_kld.planner import Setting
 from flwr_kld.planner.forecast import seconds_of, traffic_of
-from flwr_kld.query.scores import Scores
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
 
 

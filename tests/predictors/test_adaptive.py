@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from predictors.candidates import named, random_laws
 
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.adaptive import adaptive_design, classes_for
 from flwr_kld.predictors.class_maps import regions, regions_code

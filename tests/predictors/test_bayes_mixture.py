@@ -10,7 +10,7 @@ from numbered import Numbered
 from predictors.candidates import named, random_laws
 
 from examples import examples
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.designs import DESIGNS

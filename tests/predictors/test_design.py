@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from predictors.candidates import random_laws
 
-from flwr_kld.errors import InvalidReply
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors.design import Design
 from flwr_kld.predictors.designs import DESIGNS, default_design, ovr

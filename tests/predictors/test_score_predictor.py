@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from predictors.candidates import named, random_laws
 
-from flwr_kld.errors import DomainError, InvalidReply
+from flwr_kld.errors import DomainError
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors.local_report import LocalReport, LocalReports

@@ -6,10 +6,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from flwr_kld.counts.private_counts import ClientCounts
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
+from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.query.partition import Partition, _inclusion, _systematic
 from flwr_kld.query.plan import HEAD
 from flwr_kld.reference import Reference

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flwr_kld.kernel.count import LARGEST_SCORE, LARGEST_SUM, MOST_RECORDS, Scores
 from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire, scores_to_wire
-from flwr_kld.query.scores import LARGEST_SCORE, LARGEST_SUM, MOST_RECORDS, Scores
 
 TWO = (Scores((3, -2), (-51, 973), 200, 100, "client"), Scores((1,), (0,), 7, 100, "client"))
 KNOWN = bytes.fromhex(

@@ -9,10 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.query.score_columns import answer_of, limits_of, numbers_of
-from flwr_kld.query.scores import (
+from flwr_kld.kernel.count import (
     LARGEST_SCORE,
     LARGEST_SUM,
     MOST_RECORDS,
@@ -20,7 +17,12 @@ from flwr_kld.query.scores import (
     NUMBERS,
     Scores,
     _units,
+    answer_of,
+    limits_of,
+    numbers_of,
 )
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Adjacency
 
 _CELLS, _MOST = 3, 4
 

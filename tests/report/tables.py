@@ -13,11 +13,11 @@ from report.samples import REPORT, decided
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.check.report_parts import column_report, read
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.decision import table_verdict
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.column_report import in_rank
 from flwr_kld.report.report import Report
 

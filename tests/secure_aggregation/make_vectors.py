@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from exact import words
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -118,8 +119,8 @@ def transcript() -> dict:
         | {f"second {phase} {i}": data.hex() for (phase, i), data in second.sent.items()},
         "second session digest": opening.digest.hex(),
         "second vectors": AGAIN.tolist(),
-        "second sum": second.server.result().into(np.asarray).tolist(),
-        "sum": result.into(np.asarray).tolist(),
+        "second sum": words(second.server.result()).tolist(),
+        "sum": words(result).tolist(),
         "survivors": list(result.survivors),
     }
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
+from exact import words
 
-from flwr_kld.kernel.private import Held
+from flwr_kld.kernel.vector import SumVector
 from flwr_kld.secure_aggregation import Identity, Roster
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.errors import SecureSumError, TooFewSurvivors
@@ -93,13 +94,13 @@ class Sum:
             ).to_bytes()
         if phase is Phase.MASK and self.session.follows:
             told, length = Session.from_bytes(data), self.session.length
-            vector = Held(self.vectors[i])
+            vector = SumVector(self.vectors[i])
             return client.mask_again(
                 told, vector, terms=self.session.terms, length=length
             ).to_bytes()
         message = decode(data)
         if phase is Phase.MASK:
-            return client.mask(message, Held(self.vectors[i])).to_bytes()
+            return client.mask(message, SumVector(self.vectors[i])).to_bytes()
         verb = {Phase.SHARE: client.share, Phase.REVEAL: client.confirm}
         return verb[phase](message).to_bytes()
 
@@ -152,9 +153,7 @@ def exact_or_given_up(total: Sum, leaves) -> bool:
         return False
     alive = np.array(leaves) > Phase.MASK
     assert result.survivors == tuple(total.server.name(i) for i in np.flatnonzero(alive))
-    assert np.array_equal(
-        result.into(np.asarray), total.vectors[alive].sum(0, dtype=total.vectors.dtype)
-    )
+    assert np.array_equal(words(result), total.vectors[alive].sum(0, dtype=total.vectors.dtype))
     return True
 
 

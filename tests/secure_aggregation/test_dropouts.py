@@ -5,6 +5,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from exact import words
 from secure_aggregation.summing import (
     EASY,
     NEVER,
@@ -128,7 +129,7 @@ def test_a_message_lost_on_its_way_is_a_dropout():
     assert total.server.awaited == (0, 1, 2, 4)
     for phase in (Phase.MASK, Phase.REVEAL):
         total.step(phase)
-    assert np.array_equal(total.server.result().into(np.asarray), vectors[[0, 1, 2, 4]].sum(0))
+    assert np.array_equal(words(total.server.result()), vectors[[0, 1, 2, 4]].sum(0))
 
 
 def test_answers_may_arrive_in_any_order():
@@ -138,7 +139,7 @@ def test_answers_may_arrive_in_any_order():
         order = RNG.permutation(list(total.requests)).tolist()
         total.requests = {i: total.requests[i] for i in order}
         total.step(phase)
-    assert np.array_equal(total.server.result().into(np.asarray), vectors.sum(0, dtype=np.uint32))
+    assert np.array_equal(words(total.server.result()), vectors.sum(0, dtype=np.uint32))
 
 
 def test_each_client_counts_exactly_once():
@@ -149,7 +150,7 @@ def test_each_client_counts_exactly_once():
     leaves = [NEVER] * n
     leaves[5], leaves[11], leaves[17] = 1, 2, 3
     result_is = Sum(session, vectors, drop=dict(enumerate(leaves))).run()
-    assert (result_is.into(np.asarray) == 2**24 - 1 - 2**5 - 2**11).all()
+    assert (words(result_is) == 2**24 - 1 - 2**5 - 2**11).all()
     assert set(result_is.dropped) == {roster.names[5], roster.names[11]}
 
 
@@ -164,7 +165,7 @@ def test_a_client_continues_from_its_state_in_another_process():
             total.clients[i] = SumClient.resume(
                 client.state(), total.who[name], name, total.roster, EASY
             )
-    assert np.array_equal(total.server.result().into(np.asarray), vectors.sum(0))
+    assert np.array_equal(words(total.server.result()), vectors.sum(0))
 
 
 def test_nothing_is_opened_below_the_threshold():

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from exact import words
 from secure_aggregation.summing import (
     CLIENTS,
     alive_without,
@@ -220,7 +221,7 @@ def finished(total, liars: dict[int, str]):
         answer = decode(total.answer(i, Phase.REVEAL, request))
         total.server.receive(spoiled(total, answer, liars[i]) if i in liars else answer)
     total.server.advance()
-    return total.server.result().into(np.ndarray.tolist)
+    return words(total.server.result()).tolist()
 
 
 @pytest.mark.parametrize("liar", range(CLIENTS))
@@ -242,7 +243,7 @@ def test_a_sealed_reveal_that_does_not_open_counts_as_none():
         total.server.receive(answer)
     total.server.advance()
     assert not total.server._state.held[2, 0]
-    assert total.server.result().into(np.ndarray.tolist) == [CLIENTS] * 4
+    assert words(total.server.result()).tolist() == [CLIENTS] * 4
 
 
 def test_too_many_lies_give_the_sum_up_and_name_whose_answers_stay_shut():

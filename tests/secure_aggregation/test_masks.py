@@ -7,8 +7,8 @@ import pytest
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from secure_aggregation.summing import Sum, session_of
 
-from flwr_kld.secure_aggregation import masks
-from flwr_kld.secure_aggregation.masks import apply_masks
+from flwr_kld.kernel import channels as masks
+from flwr_kld.kernel.channels import apply_masks
 from flwr_kld.secure_aggregation.messages import Phase
 
 KEY = bytes(range(32))
@@ -54,7 +54,7 @@ def test_the_keys_of_a_real_sum_have_full_entropy(monkeypatch):
         keys.extend(added + removed)
         apply_masks(vector, added, removed)
 
-    monkeypatch.setattr("flwr_kld.secure_aggregation.client_state.apply_masks", spy)
+    monkeypatch.setattr("flwr_kld.kernel.vector.apply_masks", spy)
     for trial in range(20):
         total = Sum(session_of(6, check=f"{trial}"), np.zeros((6, 4), np.uint32))
         total.until(Phase.REVEAL)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from exact import words
 from secure_aggregation.summing import Sum, session_of
 
+from flwr_kld.kernel.channels import from_ring, to_ring
 from flwr_kld.secure_aggregation.messages import Phase
-from flwr_kld.secure_aggregation.ring import from_ring, require_room, to_ring
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -33,31 +34,21 @@ def test_sums_wrap_exactly(bits):
     top = 2**bits - 1
     vectors = np.array([[top, 1, 2 ** (bits - 1), 0]] * 3, dtype=word)
     result = Sum(session_of(3, bits=bits), vectors).run()
-    assert [int(v) for v in result.into(np.asarray)] == [top - 2, 3, 2 ** (bits - 1), 0]
+    assert [int(v) for v in words(result)] == [top - 2, 3, 2 ** (bits - 1), 0]
 
 
 def test_signed_sums_at_the_edge():
     values = np.array([[-(2**31), 2**31 - 1, -5, 7], [0, 0, 3, -7], [0, 0, 1, 0]])
     vectors = np.stack([to_ring(row) for row in values])
-    assert Sum(session_of(3), vectors).run().into(from_ring).tolist() == values.sum(0).tolist()
+    assert from_ring(words(Sum(session_of(3), vectors).run())).tolist() == values.sum(0).tolist()
 
 
-@pytest.mark.parametrize(
-    "vector", [np.array([-1, 0, 0, 0]), np.array([2**32, 0, 0, 0]), np.zeros(4), np.zeros(3, int)]
-)
-def test_a_client_refuses_a_vector_outside_the_ring(vector):
+@pytest.mark.parametrize("vector", [np.zeros(4), np.zeros(3, int)])
+def test_a_client_refuses_what_is_no_vector_of_the_sum(vector):
     total = Sum(session_of(3), np.zeros((3, 4), np.uint32)).until(Phase.MASK)
     total.vectors = [vector] * 3
-    with pytest.raises(ValueError, match=r"vector|value|integers"):
+    with pytest.raises(ValueError, match=r"length|integers"):
         total.collect(Phase.MASK)
-
-
-def test_room_is_checked_before_anything_is_sent():
-    require_room(32, 2**20, 2047)
-    with pytest.raises(ValueError, match="32 bits"):
-        require_room(32, 2**20, 2048)
-    with pytest.raises(ValueError, match="bits must be"):
-        require_room(16, 1, 1)
 
 
 def test_the_callers_vector_is_not_changed():

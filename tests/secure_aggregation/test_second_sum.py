@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from exact import words
 from secure_aggregation.summing import (
     CLIENTS,
     EASY,
@@ -17,19 +18,19 @@ from secure_aggregation.summing import (
     session_of,
 )
 
-from flwr_kld.kernel.private import Held
+from flwr_kld.kernel.channels import apply_masks
+from flwr_kld.kernel.vector import SumVector
 from flwr_kld.secure_aggregation import errors, keys
 from flwr_kld.secure_aggregation.client import SumClient
 from flwr_kld.secure_aggregation.client_state import CHANNEL
 from flwr_kld.secure_aggregation.errors import TooFewSurvivors
 from flwr_kld.secure_aggregation.graph import Shape
-from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import MaskedVector, Phase, Survivors, decode
 from flwr_kld.secure_aggregation.shamir import combine
 
 RNG = np.random.default_rng()
 NEVER = 6
-VALUES = Held(np.ones(4, np.uint32))
+VALUES = SumVector(np.ones(4, np.uint32))
 
 
 def first(n=CLIENTS, **options) -> Sum:
@@ -52,11 +53,11 @@ def of_both(session, leaves) -> list[np.ndarray | None]:
     one, two = (RNG.integers(0, 2**32, (session.size, 4), dtype=np.uint32) for _ in "ab")
     total, found = Sum(session, one, drop=dict(enumerate(leaves))), []
     try:
-        found.append(total.run().into(np.asarray))
+        found.append(words(total.run()))
         assert np.array_equal(found[0], one[leaves > Phase.MASK].sum(0, dtype=np.uint32))
         later = dict(enumerate((leaves - 2).tolist()))
         result = total.again(two, drop=later).run()
-        found.append(result.into(np.asarray))
+        found.append(words(result))
         assert np.array_equal(found[1], two[leaves > 4].sum(0, dtype=np.uint32))
         assert result.survivors == tuple(total.server.name(i) for i in np.flatnonzero(leaves > 4))
     except TooFewSurvivors:
@@ -90,7 +91,7 @@ def test_a_second_sum_of_another_length_with_clients_that_rest_in_between():
         total.clients[i] = SumClient.resume(
             client.state(), total.who[name], name, total.roster, EASY
         )
-    assert second(total, length=9).run().into(np.ndarray.tolist) == [2 * CLIENTS] * 9
+    assert words(second(total, length=9).run()).tolist() == [2 * CLIENTS] * 9
 
 
 def test_no_key_and_no_seed_is_used_in_both(monkeypatch):
@@ -100,7 +101,7 @@ def test_no_key_and_no_seed_is_used_in_both(monkeypatch):
         used.extend(added + removed)
         apply_masks(vector, added, removed)
 
-    monkeypatch.setattr("flwr_kld.secure_aggregation.client_state.apply_masks", spy)
+    monkeypatch.setattr("flwr_kld.kernel.vector.apply_masks", spy)
     total = first(label="known")
     in_first = set(used)
     used.clear()
@@ -213,7 +214,7 @@ def test_a_client_gives_one_vector_for_a_second_sum_and_none_for_a_third():
         with pytest.raises(errors.WrongSession):
             mask_again(again, 0, told, terms=told.terms)
     again.step(Phase.REVEAL)
-    assert again.server.result().into(np.ndarray.tolist) == [2 * CLIENTS] * 4
+    assert words(again.server.result()).tolist() == [2 * CLIENTS] * 4
     with pytest.raises(errors.OutOfOrder, match="no second sum"):
         second(again)
     third = replace(again.session, follows=again.session.digest + bytes(32))
@@ -228,7 +229,7 @@ def test_whom_the_first_sum_left_out_is_left_out_of_the_second():
     assert again.server.asked_first == (0, 1, 3, 4)
     with pytest.raises(errors.OutOfOrder):
         mask_again(again, 2, again.session)
-    assert again.run().into(np.ndarray.tolist) == [8] * 4
+    assert words(again.run()).tolist() == [8] * 4
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """What the server sees before the sum opens is uniform, whatever the data."""
 
 import numpy as np
+from exact import words
 from scipy import stats
 from secure_aggregation.summing import PHASES, Sum, session_of
 
+from flwr_kld.kernel.channels import apply_masks
 from flwr_kld.secure_aggregation import keys
-from flwr_kld.secure_aggregation.masks import apply_masks
 from flwr_kld.secure_aggregation.messages import Phase, decode
 from flwr_kld.secure_aggregation.shamir import combine
 
@@ -103,7 +104,7 @@ def test_a_vector_that_comes_too_late_stays_hidden():
     sent = decode(total.answer(late, Phase.MASK, total.requests.pop(late)))
     for phase in PHASES[Phase.MASK :]:
         total.step(phase)
-    assert np.array_equal(total.server.result().into(np.asarray), vectors[:late].sum(0))
+    assert np.array_equal(words(total.server.result()), vectors[:late].sum(0))
 
     collected, digest = total.server._state, total.session.digest
     (secret,) = combine(collected.shares[[late]], collected.held[[late]], 3)

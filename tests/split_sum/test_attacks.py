@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from splitting import CELLS, Actors, agreed, terms_of
 
-from flwr_kld.errors import CheckFailed, InvalidReply, QueryRefused
+from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.channels import apply_masks, from_ring, seal
+from flwr_kld.kernel.count import MOVES, InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Adjacency, Unit
-from flwr_kld.messages.sealing import AggregatorKey, open_sealed, seal
+from flwr_kld.messages.sealing import AggregatorKey, open_sealed
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.query.scores import MOVES
 from flwr_kld.secure_aggregation.identity import Identity
-from flwr_kld.secure_aggregation.masks import apply_masks
-from flwr_kld.secure_aggregation.ring import from_ring
 from flwr_kld.split_sum.addition import Addition
 from flwr_kld.split_sum.parcel import Parcel, Portion, signed_text
 from flwr_kld.trust.two_aggregators import TwoAggregators, central_of, restored
@@ -96,7 +95,7 @@ def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors, monkeypatc
     """The server knows that client's seed, and takes its mask off by itself."""
     seed = bytes(range(32))
     with monkeypatch.context() as known:
-        known.setattr("flwr_kld.split_sum.parcel.os.urandom", lambda _: seed)
+        known.setattr("flwr_kld.kernel.vector.os.urandom", lambda _: seed)
         spy = actors.parcel("client-3")
     parcels = {name: actors.parcel(name) for name in actors.who} | {"client-3": spy}
     first, second = actors.portions(parcels)
@@ -223,7 +222,7 @@ def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name
 def test_a_box_of_the_wrong_length_is_left_out_by_one_and_seen_by_both(actors):
     for place, name in enumerate(("seed", "vector")):
         context = replace(actors.context, sender="client-0")
-        box = seal(actors.keys[place].public, b"short", context)
+        box = seal(actors.keys[place].public, b"short", context.to_bytes())
         honest = replace(actors.parcel("client-0"), **{name: box})
         digests = [Portion.from_bytes(raw).other for raw in reversed(honest.portions())]
         signature = actors.who["client-0"].sign(signed_text(context, *digests))
@@ -267,7 +266,7 @@ def test_one_aggregator_with_the_server_is_left_with_the_others_noise(actors, pl
     lying = actors.addition(place, portions[place])
     key = lying._mask()
     apply_masks(words, [key] if place == 0 else [], [] if place == 0 else [key])
-    seen = (words + lying._total).view("<i4").astype(np.int64)
+    seen = (words + lying._part._words).view("<i4").astype(np.int64)
     np.testing.assert_array_equal((seen - actors.total())[:CELLS], actors.noise(1 - place))
 
 

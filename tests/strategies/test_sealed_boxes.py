@@ -19,8 +19,9 @@ from flwr_kld.clients import (
     AggregatorLimits,
 )
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.channels import seal
 from flwr_kld.messages.question import Question
-from flwr_kld.messages.sealing import SealContext, seal
+from flwr_kld.messages.sealing import SealContext
 from flwr_kld.strategies import (
     Adjacency,
 )
@@ -138,7 +139,7 @@ def lying(values, dtype="<i4", **trust):
             asked = Question.from_config(question)
             context_of = SealContext.of(asked, terms, context.run_id, "1000:0")
             raw = np.asarray(values).astype(dtype).tobytes()
-            reply.content["sealed"]["0"] = seal(KEY.public, raw, context_of)
+            reply.content["sealed"]["0"] = seal(KEY.public, raw, context_of.to_bytes())
         return reply
 
     return monitor(20.0, trust).check(federation(app))

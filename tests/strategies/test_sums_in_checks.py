@@ -9,13 +9,12 @@ from sealed_federation import KEY, federation
 
 from flwr_kld.clients import FirstUse
 from flwr_kld.cohort.halves import Part
-from flwr_kld.counts.client_sums import ClientSums
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, numbers_of
 from flwr_kld.kernel.law import SystemBits
+from flwr_kld.query.noisy import ClientSums
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.score_columns import numbers_of
-from flwr_kld.query.scores import MOVES, NUMBERS, Scores
 from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.strategies import (
     Adjacency,

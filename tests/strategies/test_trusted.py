@@ -5,14 +5,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from exact import published
 from numbered import Numbered
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency, Ball
+from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.trust.trusted import Trusted
@@ -24,7 +25,7 @@ COUNTS = [9, 0, 3, 1]
 
 
 def clear() -> ClearSum:
-    return ClearSum([ClientCounts(np.array(COUNTS, dtype=np.int32), cells=4)], PLAN)
+    return ClearSum([ClientCounts(np.array(COUNTS, dtype=np.int32), cells=4)], PLAN.layout)
 
 
 @pytest.mark.parametrize(
@@ -72,15 +73,15 @@ LEGAL = [
 @pytest.mark.parametrize("arguments", LEGAL)
 def test_what_is_published_keeps_the_promise(arguments):
     trust = Trusted(1.0, **arguments)
-    published = trust.publish(clear(), SeededBits(3))
-    event = published.event
-    assert type(published) is NoisyCounts
+    told = published(trust, clear(), PLAN, SeededBits(3))
+    event = told.event
+    assert type(told) is NoisyCounts
     assert event.delta_at(1.0) <= trust.delta
     assert event.delta_at(0.9) > trust.delta  # no more noise than needed
     assert event.mechanism == f"discrete-{arguments.get('noise', 'laplace')}"
     unit = Unit.RECORD if trust.clip is None else Unit.CLIENT
     assert event.guarantee == Guarantee(trust.epsilon, trust.delta, trust.adjacency, unit)
-    assert not published.private
+    assert not told.private
 
 
 @pytest.mark.parametrize(
@@ -92,20 +93,21 @@ def test_what_is_published_keeps_the_promise(arguments):
     ],
 )
 def test_counts_hide_the_move_of_their_unit(arguments, moves):
-    assert Trusted(1.0, **arguments).publish(clear(), SeededBits(0)).event.moves == moves
+    assert published(Trusted(1.0, **arguments), clear(), PLAN, SeededBits(0)).event.moves == moves
 
 
 @pytest.mark.parametrize("clip", [1, 7, 100])
 def test_a_client_costs_the_scale_of_its_records(clip):
     trust, ratio = Trusted(1.0, adjacency=ADD_REMOVE, clip=clip), math.exp(-1 / clip)
-    variance = trust.publish(clear(), SeededBits(0)).noise.variance
+    variance = published(trust, clear(), PLAN, SeededBits(0)).noise.variance
     assert variance == pytest.approx(2 * ratio / (1 - ratio) ** 2, rel=1e-4)
 
 
 @pytest.mark.parametrize("spread", [(7, 0, 0, 0), (3, 4, 0, 0), (2, 2, 2, 1)])
 def test_client_counts_hide_a_client_however_its_records_lie(spread):
     """Every output's likelihood ratio is at most e**eps: exactly, over a grid of outputs."""
-    table = Trusted(1.0, adjacency=ADD_REMOVE, clip=7).publish(clear(), SeededBits(0)).noise
+    trust = Trusted(1.0, adjacency=ADD_REMOVE, clip=7)
+    table = published(trust, clear(), PLAN, SeededBits(0)).noise
     worst = Fraction(1)
     for move in spread:
         reach = range(-table.reach - 12, table.reach + 13)

@@ -14,13 +14,13 @@ import pytest
 from guard.files import question
 
 from flwr_kld import Labels, Reference, Table
-from flwr_kld.counts.private_counts import ClientCounts
 from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, sums_move
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency, Ball, l1_norm
+from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.scores import MOVES, NUMBERS, Scores, sums_move
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.worst_move import worst_move
 

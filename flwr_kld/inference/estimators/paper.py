@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flwr_kld.arguments import real
 from flwr_kld.inference.estimators.result import (
     Estimate,
     assemble,
@@ -14,9 +13,10 @@ from flwr_kld.inference.estimators.result import (
     noise_deviation,
 )
 from flwr_kld.inference.estimators.score import check_theta
+from flwr_kld.kernel.arguments import real
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import NoisyCounts
 
 NAME = "paper"
 

@@ -29,7 +29,7 @@ from flwr_kld.inference.estimators.result import (
 from flwr_kld.inference.estimators.score import Floats, check_theta, score, score_slope
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import NoisyCounts
 
 NAME = "posterior_counts"
 _STEPS, _TILTS = 12, 8

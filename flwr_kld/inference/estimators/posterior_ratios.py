@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import real
 from flwr_kld.inference.estimators.law_average import Seen, likely_laws
 from flwr_kld.inference.estimators.ratio_cells import RatioCells
 from flwr_kld.inference.estimators.result import Estimate, assemble
 from flwr_kld.inference.estimators.score import check_theta, score_ceiling
 from flwr_kld.inference.estimators.trend import Counted, Trend, fit_trend
+from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.promise import Adjacency
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import NoisyCounts
     from flwr_kld.query.plan import QueryPlan
 
 NAME = "posterior_ratios"

@@ -17,7 +17,7 @@ from flwr_kld.inference.estimators.score import Floats, score, score_slope
 from flwr_kld.inference.estimators.trend import Trend
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import NoisyCounts
 
 _PLACE = 0.7
 """Widest place, in ln Π: a law differs little from one end of it to the other."""

@@ -13,7 +13,7 @@ from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.estimators.skew_plugin import skew_plugin
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import NoisyCounts
 
 
 Estimator = Callable[..., Estimate]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import real
+from flwr_kld.kernel.arguments import real
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from flwr_kld.inference.estimators.result import (
 from flwr_kld.inference.estimators.score import check_theta, score
 
 if TYPE_CHECKING:
-    from flwr_kld.counts.noisy_counts import NoisyCounts
+    from flwr_kld.query.noisy import NoisyCounts
 
 NAME = "skew_plugin"
 _QUANTILES = 33

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from flwr_kld.arguments import real
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.figures.ordered import Figure
 from flwr_kld.inference.fraction_interval import Floats
+from flwr_kld.kernel.arguments import real
+from flwr_kld.query.noisy import NoisyCounts
 
 _REACH = float(-ndtri(0.025))
 """Standard deviations on either side: 95 % limits."""

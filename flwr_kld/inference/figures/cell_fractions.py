@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 
 

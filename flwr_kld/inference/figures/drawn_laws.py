@@ -17,10 +17,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.figures.cell_fractions import as_law, fraction_noise
 from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.query.noisy import NoisyCounts
 
 NEGLIGIBLE = 1e-4
 """Fraction that stands for less than itself, where figures or the prior would divide by it."""

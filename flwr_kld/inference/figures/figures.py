@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import rel_entr
 
-from flwr_kld.arguments import real
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws
 from flwr_kld.inference.figures.ordered import Figure, OrderedFigures, ordered_figures
 from flwr_kld.inference.fraction_interval import Floats, fraction_covariance, group_intervals
+from flwr_kld.kernel.arguments import real
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 
 _LEVEL = 0.95

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
 from flwr_kld.inference.fraction_interval import Floats, fraction_covariance
+from flwr_kld.query.noisy import NoisyCounts
 
 _SIDES = 1.96
 """Standard deviations of a 95 % interval."""

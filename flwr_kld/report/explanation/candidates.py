@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from flwr_kld.counts.noisy_counts import NoisyCounts
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
 
 REFERENCE = "as the reference"

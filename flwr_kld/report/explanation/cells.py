@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import whole
 from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.kernel.arguments import whole
 from flwr_kld.query.plan import HEAD, QueryPlan
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld.arguments import real, whole
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.fraction_interval import Floats, fraction_intervals, fraction_variance
 from flwr_kld.inference.outside_fraction import OutsideCell, OutsideFraction
+from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation.cells import cell_name, only_symbol, outside_name
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.arguments import real
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
+from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation.cells import cell_name, only_symbol
 
 MOST = 24

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from flwr_kld.arguments import real
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.domain.binned import Binned
 from flwr_kld.inference.figures.cell_fractions import in_cells, noisy_fractions
 from flwr_kld.inference.fraction_interval import (
@@ -16,6 +14,8 @@ from flwr_kld.inference.fraction_interval import (
     fraction_intervals,
     group_intervals,
 )
+from flwr_kld.kernel.arguments import real
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.report.explanation.cells import only_symbol, outside_name
 

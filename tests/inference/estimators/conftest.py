@@ -4,9 +4,9 @@ from numbered import Numbered
 from unproven import unproven
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference

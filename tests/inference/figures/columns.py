@@ -5,10 +5,10 @@ from unproven import unproven
 
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 
 SILENT = NoiseTable((1 << 128,))
 GAUSSIAN = discrete_gaussian(20.0)

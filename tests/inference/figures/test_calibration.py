@@ -5,10 +5,10 @@ import pytest
 
 from flwr_kld import Binned, Labels, Partition, Reference, Table
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.query.noisy import NoisyCounts
 
 EVENT = calibrated_laplace(Guarantee(0.3))
 BINS = Binned(np.linspace(0, 1, 11)[1:-1])

@@ -25,9 +25,9 @@ from scipy.stats import binom, binomtest
 
 from examples import examples
 from flwr_kld import Binned, Categories, Labels, Reference
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.figures.figures import Figures, distances, figures
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import HEAD, QueryPlan
 
 DISTANCES = ("psi", "jensen_shannon", "total_variation", "hellinger")

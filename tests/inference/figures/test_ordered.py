@@ -8,10 +8,10 @@ from inference.figures.columns import AFTER, BEFORE, DELAYS, GAUSSIAN, plan_of, 
 from scipy.stats import wasserstein_distance
 
 from flwr_kld import Binned
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.figures.ordered import QUANTILES
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 
 EVENLY = (np.arange(1000) + 0.5) / 1000
 

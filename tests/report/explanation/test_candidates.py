@@ -9,9 +9,9 @@ from numbered import Numbered
 from examples import examples
 from flwr_kld import Labels, Reference
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.private_counts import ClearSum, ClientCounts
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.vector import ClearSum, ClientCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation.candidates import REFERENCE, fit_candidates
 
@@ -27,7 +27,7 @@ PLAN = Partition(64).draw(USUAL, RNG)
 def counts(proportions, records, seed):
     laws = np.stack([law.probabilities for law in (USUAL, SUMMER, STRIKE)])
     symbols = np.random.default_rng(seed).choice(50, records, p=np.array(proportions) @ laws)
-    clear = ClearSum([ClientCounts.count(symbols, PLAN.cell_of, PLAN.cells)], PLAN)
+    clear = ClearSum([ClientCounts.count(symbols, PLAN.cell_of, PLAN.cells)], PLAN.layout)
     event = calibrated_laplace(Guarantee(1.0))
     return clear.release(event, SeededBits(seed))
 

@@ -10,12 +10,12 @@ from unproven import unproven
 
 from flwr_kld import Binned, BlockPatterns, Categories, Labels, MonteCarlo, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable, SeededBits, sample
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation.explanation import explain
 
 NONE = unproven(NoiseTable((1, (1 << 128) - 2, 1)))

@@ -5,11 +5,11 @@ import pytest
 
 from flwr_kld import Binned, Categories, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.counts.noisy_counts import NoisyCounts
 from flwr_kld.inference.outside_fraction import percent
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation.explanation import outside_fraction
 
 TABLE = Categories({"job": ["nurse", "cook"], "age": Binned([40])})

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import Scores, numbers_of
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.score_columns import numbers_of
-from flwr_kld.query.scores import Scores
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.client_sums import answers, numbers
 from flwr_kld.simulations.studies.federations import Clients, Equal, Geometric, Groups, Static

@@ -9,7 +9,7 @@ whole number is due do not pass: a comparison such as ``x < 1`` lets NaN through
 >>> real("rate", float("nan"), above=0, most=0.5)
 Traceback (most recent call last):
     ...
-flwr_kld.arguments.Unfit: rate must be a number in (0, 0.5], got nan
+flwr_kld.kernel.arguments.Unfit: rate must be a number in (0, 0.5], got nan
 """
 
 from __future__ import annotations

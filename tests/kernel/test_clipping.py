@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from flwr_kld.counts.clipping import clipped
+from flwr_kld.kernel.count import clipped
 from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.promise import Adjacency, Ball, Clip
 

@@ -13,13 +13,12 @@ from scipy.stats import chi2
 from tables import REFERENCE as TABLE
 
 from flwr_kld import Reference
-from flwr_kld.counts.client_limit import TIMES, fair_limit, sampled
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts, ClientScores
 from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.count import TIMES, Scores, fair_limit, sampled
 from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientCounts, ClientScores
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.scores import Scores
 from flwr_kld.simulations.flights import Flights
 
 REPLACE = Guarantee(1.0)
@@ -31,7 +30,7 @@ def added(rows, plan=PLAN, guarantee=REPLACE, most=0, bits=None) -> ClearSum:
         (f"{i}:0", ClientCounts(np.array(row, np.int32), cells=plan.length, parts=plan.parts))
         for i, row in enumerate(rows)
     ]
-    return ClearSum.of_clients(clients, plan, guarantee, bits or SystemBits(), most=most)
+    return ClearSum.of_clients(clients, plan.layout, guarantee, bits or SystemBits(), most=most)
 
 
 def left_out(sizes) -> float:
@@ -215,7 +214,7 @@ def test_sums_of_scores_are_held_to_limits_of_their_own():
     scores = (Scores((1, 0, -1), (0, 0, 0), 3, 5, "client"),)
     plan = PLAN.scored(scores)
     sums = ClientScores(np.zeros(5, np.int32), scores, REPLACE)
-    assert ClearSum.of_clients([("0:0", sums)], plan, REPLACE, SystemBits()).limit is None
+    assert ClearSum.of_clients([("0:0", sums)], plan.layout, REPLACE, SystemBits()).limit is None
 
 
 def test_a_seed_draws_the_same_sample_again():

@@ -9,11 +9,12 @@ from scipy import stats
 
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.shares import calibrate_shares
-from flwr_kld.counts.private_counts import LARGEST_CLIENT, ClearSum, ClientCounts
-from flwr_kld.errors import InvalidReply
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.channels import apply_masks
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 
@@ -28,7 +29,7 @@ def client(*values, cells=5, **limits) -> ClientCounts:
 
 
 def clear(*rows) -> ClearSum:
-    return ClearSum([client(*row) for row in rows], PLAN)
+    return ClearSum([client(*row) for row in rows], PLAN.layout)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +72,10 @@ def test_what_leaves_the_ring_is_not_told_by_a_refusal(bits):
     share = calibrate_shares(Guarantee(6.0, 1e-6), n_min=200, mechanism="discrete-gaussian")
     counts = client(LARGEST_CLIENT, 0, 0, 0, 0)
     assert share.grid * LARGEST_CLIENT >= 2**31
-    noised, exact, put = counts.noised(share, SystemBits()), counts._values.astype(object), []
-    noised.masked(lambda held: put.append(held.into(np.copy)), bits)
-    assert put[0].dtype == f"<u{bits // 8}"
-    apart = (put[0].astype(object) - share.grid * exact) % 2**bits
+    noised, key = counts.summand(share, SystemBits()), bytes(32)
+    put = np.frombuffer(noised.masked([key], [], length=5, bits=bits), f"<u{bits // 8}").copy()
+    apply_masks(put, [], [key])
+    apart = (put.astype(object) - share.grid * counts._values.astype(object)) % 2**bits
     assert (np.minimum(apart, 2**bits - apart) < 100).all()
 
 
@@ -91,8 +92,8 @@ def test_a_client_counts_its_own_records():
 def test_a_client_without_records_counts_zeros():
     empty = ClientCounts.count(np.empty(0, dtype=np.int64), PLAN.cell_of, PLAN.cells)
     assert empty._values.tolist() == [0] * PLAN.cells
-    assert ClearSum([empty], PLAN).is_empty()
-    assert not clear((0, 0, 0, 0, 1)).is_empty()
+    assert ClearSum([empty], PLAN.layout).is_empty(Guarantee(1.0))
+    assert not clear((0, 0, 0, 0, 1)).is_empty(Guarantee(1.0))
 
 
 def test_more_records_than_counts_can_carry():
@@ -106,7 +107,7 @@ def test_more_records_than_counts_can_carry():
 
 def test_sums_add_up():
     assert clear((1, 2, 3, 4, 5), (0, 0, 1, 0, 9))._values.tolist() == [1, 2, 4, 4, 14]
-    assert clear((1, 2, 3, 4, 5)).plan is PLAN
+    assert clear((1, 2, 3, 4, 5)).layout == PLAN.layout
 
 
 @pytest.mark.parametrize("private", [client(SECRET, 0, 0, 0, 0), clear((SECRET, 0, 0, 0, 0))])
@@ -125,9 +126,8 @@ def test_the_release_adds_what_the_sampler_draws(adjacency):
     noise = sample(event.table, PLAN.cells, SeededBits(6))
     assert noise.any()
     assert noisy.values.tolist() == np.add([9, 0, 3, 1, 7], noise).tolist()
-    assert noisy.noise is event.table
-    assert noisy.event is event
-    assert noisy.plan is PLAN
+    assert noisy.release is event
+    assert noisy.clients == 1
 
 
 def test_the_release_leaves_the_sum_as_it_was():

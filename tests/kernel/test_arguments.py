@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from flwr_kld.arguments import real, several, text, whole
+from flwr_kld.kernel.arguments import real, several, text, whole
 
 NO_NUMBERS = [
     None,

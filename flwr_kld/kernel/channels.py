@@ -1,0 +1,91 @@
+"""How private numbers travel: as ring words under masks, and sealed to a key.
+
+The one file of the kernel that imports more than the standard library and NumPy: ciphers and HPKE
+are `cryptography`'s.
+Proof notes: ``docs/proofs/secure-aggregation.md``, ``docs/proofs/trusted-aggregator.md``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from numpy.typing import NDArray
+
+from flwr_kld.kernel.arguments import whole
+
+KEY = 32
+"""Bytes of a mask key: all 256 bits reach the cipher."""
+_CHUNK = 1 << 17  # bytes; stays in the second-level cache
+_ZEROS = memoryview(bytes(_CHUNK))
+_NONCE = bytes(16)  # a key is used for one stream only
+
+
+def apply_masks(vector: NDArray[Any], added: list[bytes], removed: list[bytes]) -> None:
+    """Add and subtract masks in place, modulo the vector's word."""
+    size = vector.dtype.itemsize
+    step = _CHUNK // size
+    room = np.empty(min(step, len(vector)), dtype=vector.dtype)
+    raw = room.view(np.uint8).data
+    parts = [  # cut once, for all keys: a piece of the vector, and the room for its mask
+        (vector[start : start + step], room[:left], _ZEROS[: left * size], raw[: left * size])
+        for start in range(0, len(vector), step)
+        for left in (min(step, len(vector) - start),)
+    ]
+    for keys, operation in ((added, np.add), (removed, np.subtract)):
+        for key in keys:
+            stream = Cipher(algorithms.ChaCha20(_key(key), _NONCE), mode=None).encryptor()
+            for part, mask, zeros, into in parts:
+                stream.update_into(zeros, into)
+                operation(part, mask, out=part)
+
+
+def _key(key: bytes) -> bytes:
+    if len(key) != KEY:
+        raise ValueError("a mask key must be 32 bytes")
+    return key
+
+
+HPKE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+
+WORDS: dict[int, np.dtype[Any]] = {32: np.dtype("<u4"), 64: np.dtype("<u8")}
+"""Little-endian word of each ring."""
+
+
+def word(bits: int) -> np.dtype[Any]:
+    """Return the unsigned word of the ring modulo 2^bits; bits is 32 or 64."""
+    return WORDS[check_bits(bits)]
+
+
+def check_bits(bits: int) -> int:
+    """Return the size of a ring as Python's number; ValueError unless it is 32 or 64."""
+    bits = whole("bits", bits)
+    if bits not in WORDS:
+        raise ValueError(f"a ring is modulo 2^32 or 2^64: bits must be 32 or 64, got {bits}")
+    return bits
+
+
+def to_ring(values: NDArray[Any], bits: int = 32) -> NDArray[Any]:
+    """Write signed integers in two's complement."""
+    target = word(bits)
+    if values.dtype.kind not in "iu":
+        raise ValueError("a secure sum adds integers: scale and round first")
+    half = 1 << (bits - 1)
+    if values.size and not (-half <= int(values.min()) and int(values.max()) < half):
+        raise ValueError("a value does not fit the ring: use 64 bits or a coarser scale")
+    return values.astype(np.int64).astype(target)
+
+
+def from_ring(total: NDArray[Any], bits: int = 32) -> NDArray[np.int64]:
+    """Read a sum as signed integers in [−2^(bits−1), 2^(bits−1)); inverse of `to_ring`."""
+    if total.dtype != word(bits):
+        raise ValueError("the sum's dtype does not match the ring")
+    return total.view(f"<i{bits // 8}").astype(np.int64)
+
+
+def seal(public: bytes, content: bytes, context: bytes) -> bytes:
+    """Seal bytes for the holder of an X25519 key: HPKE (RFC 9180), with the context as ``info``."""
+    return HPKE.encrypt(content, X25519PublicKey.from_public_bytes(public), context)

@@ -1,0 +1,428 @@
+"""From symbols to a client's numbers: counts by cell, sums of scores, and their public bounds.
+
+The deciding half of a check is asked for a few sums over clients, of public scores of records. Each
+record has two scores, by its cell: how far the witness stays below what the threshold allows, and
+whether it lies outside the reference. A client adds its records' scores up to S, capped at a
+ceiling, and answers with S, S² and the number of its records: whole sums over clients, so that
+records of one client may depend on each other however they do. Where clients are few, each record
+counts by itself.
+Proof notes: ``docs/proofs/client-sums.md``, ``docs/proofs/client-level.md`` and
+``docs/proofs/client-limit.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.kernel.arguments import Unfit, choice, keep, whole
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.promise import Adjacency, Box, Clip, Guarantee, Unit
+
+Floats = NDArray[np.float64]
+NUMBERS = ("total", "squares", "records", "outside", "outside_squares")
+"""What a client answers with, in this order."""
+MOVES = (13, 21, 1, 3, 4)
+"""Steps by which what is protected moves each number at most: the noise is shared out so."""
+MOST_RECORDS = 2**20
+"""Records that a client counts at most, whatever is asked."""
+LARGEST_SCORE = 2**15 - 1
+"""Scores are whole steps within this, to both sides."""
+LARGEST_SUM = LARGEST_SCORE * MOST_RECORDS
+_PUBLIC = Fraction(1, 64)
+"""Unit of a number that nobody moves: steps so fine that the noise is nothing."""
+_COLUMNS = 512
+"""Of which units are remembered at most: all those of a usual table, and not too many MB."""
+_MOST_STEPS = 2**30
+"""Of any answer: it fits 32 bits, as a number that wraps would hide nothing."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Public scores of the records in each cell. Everything in it is public.
+
+    Parameters
+    ----------
+    divergence : tuple[int, ...]
+        One a cell, in steps: positive where the reference has less than the witness expects.
+        If D_θ is at most the threshold, their mean over the population is at most 0.
+    outside : tuple[int, ...]
+        One a cell, in steps: 1 less what is tolerated for cells outside the reference, and less
+        what is tolerated for all others; all 0 if nothing can lie outside.
+    ceiling : int
+        Steps that a client's sum of `divergence` counts for at most, 0 to `LARGEST_SUM`. A cap from
+        above only lowers the mean, and keeps the squares of few clients from ruling their sum.
+    most_records : int
+        Records that a client counts at most, 1 to `MOST_RECORDS`.
+    by : {"client", "record"}
+        Whether a client's records are one draw from the population, or each of them is.
+
+    Raises
+    ------
+    ValueError
+        If these do not fit together.
+    """
+
+    divergence: tuple[int, ...]
+    outside: tuple[int, ...]
+    ceiling: int
+    most_records: int
+    by: Literal["client", "record"]
+
+    def __post_init__(self) -> None:
+        if not self.divergence or len(self.divergence) != len(self.outside):
+            raise Unfit("outside", "as long as divergence, and not empty", len(self.outside))
+        for name in ("divergence", "outside"):
+            if max(map(abs, getattr(self, name))) > LARGEST_SCORE:
+                raise Unfit(name, f"within {LARGEST_SCORE} steps", "more")
+        keep(
+            self,
+            ceiling=whole("ceiling", self.ceiling, least=0, most=LARGEST_SUM),
+            most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS),
+            by=choice("by", self.by, ("client", "record")),
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.divergence, self.outside, self.ceiling, self.most_records, self.by))
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return len(self.divergence)
+
+    @cached_property
+    def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Both scores of each cell, in steps; shape [cells] each. By record, capped."""
+        divergence = np.array(self.divergence, dtype=np.int64)
+        if self.by == "record":
+            divergence = np.minimum(divergence, self.ceiling)
+        return divergence, np.array(self.outside, dtype=np.int64)
+
+    @property
+    def worst(self) -> int:
+        """How far below 0 the sum of a draw from the population can be, in steps, >= 0."""
+        return (self.most_records if self.by == "client" else 1) * max(-min(self.divergence), 0)
+
+    def units(self, guarantee: Guarantee) -> Floats:
+        """Return what one step of each number is worth; shape [5].
+
+        In steps of scores, their squares, records, and again steps and their squares. The smallest
+        units with which nothing that the guarantee protects moves a number by more than `MOVES`,
+        and no answer has more than 2**30 steps.
+        """
+        return np.array([float(unit) for unit in self.fractions(guarantee)])
+
+    def fractions(self, guarantee: Guarantee) -> tuple[Fraction, ...]:
+        """Return `units` exactly: clients compute with these."""
+        return _units(self, guarantee)
+
+    def limits(self, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the least and the largest number of steps that an honest client can answer."""
+        return _limits(self, guarantee)
+
+    def _range(self, number: str) -> tuple[int, int]:
+        """Least and largest value of a client's number, 0 included."""
+        most = self.most_records
+        if number == "records":
+            return 0, most
+        low, high = self._ends(number.startswith("outside"))
+        if not number.endswith("squares"):
+            return (most * low, most * high) if self.by == "record" else (low, high)
+        square = max(low**2, high**2)
+        return 0, most * square if self.by == "record" else square
+
+    def _ends(self, outside: bool) -> tuple[int, int]:
+        """Least and largest sum of scores of a draw from the population, 0 included."""
+        table = self.tables[outside]
+        low, high = min(int(table.min()), 0), max(int(table.max()), 0)
+        if self.by == "record":
+            return low, high
+        low, high = self.most_records * low, self.most_records * high
+        return low, high if outside else min(high, self.ceiling)
+
+    def _record_moves(self, adjacency: Adjacency) -> list[int]:
+        """How far one record moves each number at most."""
+        comes = adjacency is Adjacency.ADD_REMOVE
+        moves = []
+        for outside in (False, True):
+            table, (low, high) = self.tables[outside], self._ends(outside)
+            if self.by == "record":
+                moves += [_farthest(table, comes=comes), _farthest(table**2, comes=comes)]
+            else:
+                move, far = _farthest(table, comes=comes), max(-low, high)
+                move = min(move, high - low)
+                moves += [move, move * (2 * far - move) if move < far else far**2]
+        return [*moves[:2], int(comes), *moves[2:]]
+
+    def _client_moves(self, adjacency: Adjacency) -> list[int]:
+        """How far one client moves each number at most."""
+        ranges = map(self._range, NUMBERS)
+        if adjacency is Adjacency.ADD_REMOVE:
+            return [max(-low, high) for low, high in ranges]
+        return [high - low for low, high in ranges]
+
+
+@lru_cache(maxsize=64)
+def sums_move(columns: int) -> Box:
+    """Return all moves of a client's numbers, over all columns of a table."""
+    return Box(MOVES * columns)
+
+
+def _farthest(table: NDArray[np.int64], *, comes: bool) -> int:
+    """How far a record moves a sum over records: another may take its place, or it may come."""
+    return max(int(np.ptp(table)), int(np.abs(table).max()) if comes else 0)
+
+
+@lru_cache(maxsize=_COLUMNS)
+def _units(scores: Scores, guarantee: Guarantee) -> tuple[Fraction, ...]:
+    if guarantee.unit is Unit.RECORD:
+        moves = scores._record_moves(guarantee.adjacency)
+    else:
+        moves = scores._client_moves(guarantee.adjacency)
+    return tuple(
+        max(
+            Fraction(move, steps) if move > 0 else _PUBLIC,
+            Fraction(max(map(abs, scores._range(number))), _MOST_STEPS),
+        )
+        for number, move, steps in zip(NUMBERS, moves, MOVES, strict=True)
+    )
+
+
+@lru_cache(maxsize=_COLUMNS)
+def _limits(scores: Scores, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ranges = zip(map(scores._range, NUMBERS), _units(scores, guarantee), strict=True)
+    ends = [(math.floor(low / unit), math.ceil(high / unit)) for (low, high), unit in ranges]
+    low, high = np.array(ends, dtype=np.int64).T
+    return low, high
+
+
+Asked = tuple[Scores, ...]
+"""Scores of each column: `check_scores` holds."""
+_QUESTIONS = 4
+"""Of which tables are kept."""
+
+
+def numbers_of(scores: Asked, counts: NDArray[np.integer]) -> list[int]:
+    """Compute a client's `NUMBERS` of each column from its counts, shape [cells]: whole and exact.
+
+    In columns' order, in steps of scores.
+    """
+    starts, tables, ceilings = _tables(scores)
+    sums = np.add.reduceat(counts * tables, starts, axis=1, dtype=np.int64)
+    if scores[0].by == "record":
+        return [int(number) for number in sums.T.ravel()]
+    totals = np.minimum(sums[0], ceilings).tolist()
+    columns = zip(totals, *sums[1:].tolist(), strict=True)
+    # squares exceed 64 bits
+    return [x for s, records, out in columns for x in (s, s * s, records, out, out * out)]
+
+
+def answer_of(
+    scores: Asked, counts: NDArray[np.integer], guarantee: Guarantee, coins: NDArray[np.uint64]
+) -> NDArray[np.int32]:
+    """Compute a client's numbers of each column in whole steps; shape [5 · columns].
+
+    Rounded up or down at random so that the mean stays: what one record moves, it moves by as many
+    steps at most whatever the coins, so the coins of two neighbours can be the same.
+
+    Parameters
+    ----------
+    scores : tuple[Scores, ...]
+        What is added up in each column.
+    counts : NDArray[np.integer]
+        The client's, shape [cells].
+    guarantee : Guarantee
+        Which the steps fit.
+    coins : NDArray[np.uint64]
+        Random words of the client, shape [5 · columns].
+    """
+    parts = zip(
+        numbers_of(scores, counts), coins.tolist(), _fractions(scores, guarantee), strict=True
+    )
+    # floor(number / unit + coin / 2**64), in whole numbers
+    steps = [(((x * down) << 64) + coin * up) // (up << 64) for x, coin, (up, down) in parts]
+    return np.array(steps, dtype=np.int32)
+
+
+@lru_cache(maxsize=_QUESTIONS)
+def limits_of(scores: Asked, guarantee: Guarantee) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the least and the largest number of steps that an honest client can answer."""
+    low, high = np.concatenate([each.limits(guarantee) for each in scores], axis=1)
+    return low, high
+
+
+@lru_cache(maxsize=_QUESTIONS)
+def _tables(
+    scores: Asked,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """First cell of each column; what is summed, of each cell; and ceilings."""
+    starts = np.cumsum([0, *(each.cells for each in scores)])[:-1]
+    divergence, outside = np.concatenate([each.tables for each in scores], axis=1)
+    one = np.ones_like(outside)
+    if scores[0].by == "record":
+        summed = [divergence, divergence**2, one, outside, outside**2]
+    else:
+        summed = [divergence, one, outside]
+    return starts, np.stack(summed), np.array([each.ceiling for each in scores])
+
+
+@lru_cache(maxsize=_QUESTIONS)
+def _fractions(scores: Asked, guarantee: Guarantee) -> list[tuple[int, int]]:
+    """Numerator and denominator of the unit of each number of each column."""
+    return [unit.as_integer_ratio() for each in scores for unit in each.fractions(guarantee)]
+
+
+def clipped(counts: NDArray[Any], clip: Clip, bits: BitSource) -> NDArray[np.int64]:
+    """Keep as many of the client's records, in uniformly random order, as the bound allows.
+
+    The longest prefix of a random order whose counts stay within the bound: a uniform sample
+    of the records, given its size. Scaling and rounding down would erase every rare symbol.
+
+    Parameters
+    ----------
+    counts : NDArray
+        Non-negative integers, shape [cells], in records.
+    clip : Clip
+        The bound.
+    bits : BitSource
+        Random bits of the client.
+
+    Returns
+    -------
+    NDArray[np.int64]
+        Shape [cells], nowhere above `counts`.
+
+    Raises
+    ------
+    ValueError
+        If counts are not non-negative integers.
+    """
+    if not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
+        raise ValueError("only non-negative integer counts can be clipped")
+    ends = np.cumsum(counts, dtype=np.int64)
+    records = int(ends[-1]) if len(ends) else 0
+    most = clip.bound**clip.norm  # as many records fit: |a| <= a**2 on integers
+    if clip.norm == 1 and records <= most:
+        return counts.astype(np.int64)
+    kept = np.searchsorted(ends, _random_order(records, most, bits), side="right")
+    if clip.norm == 2:
+        kept = kept[np.cumsum(2 * _earlier(kept) + 1) <= most]
+    return np.bincount(kept, minlength=len(counts)).astype(np.int64)
+
+
+def _random_order(records: int, most: int, bits: BitSource) -> NDArray[np.int64]:
+    """First ``min(records, most)`` of the numbers 0..records-1 in uniformly random order."""
+    if records <= 4 * most:  # sort random keys
+        return np.argsort(bits.words(records), kind="stable")[:most]
+    chosen = np.empty(0, dtype=np.int64)
+    ceiling = np.uint64((1 << 64) // records * records - 1)
+    while len(chosen) < most:  # draw, leaving out what was drawn before
+        words = bits.words(2 * most)
+        drawn = (words[words <= ceiling] % np.uint64(records)).astype(np.int64)
+        chosen = np.concatenate([chosen, drawn])
+        chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
+    return chosen[:most]
+
+
+def _earlier(kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each entry, how many equal entries come before it."""
+    order = np.argsort(kept, kind="stable")
+    ranked = kept[order]
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(kept)) - np.searchsorted(ranked, ranked, side="left")
+    return rank
+
+
+TIMES = 4
+"""What a client counts at most, over the mean of the others. Of sizes that spread lognormally with
+σ = 1, 8 % of the records are left out."""
+
+
+@dataclass(frozen=True)
+class ClientLimit:
+    """Public: how many records one client of a sum counts, under replace-one adjacency.
+
+    Parameters
+    ----------
+    most_records : int
+        That one client counts at most.
+    largest : int
+        That any client of this sum counts.
+    claimed : int
+        That all clients together say they have.
+    over : dict[str, int]
+        Clients that claim more than `most_records`, and how many: a uniform sample counts.
+    """
+
+    most_records: int
+    largest: int
+    claimed: int
+    over: dict[str, int]
+
+    def __post_init__(self) -> None:
+        for name in ("most_records", "largest", "claimed"):
+            whole(name, getattr(self, name), least=1)
+
+    @property
+    def counted(self) -> int:
+        """Records in the sum."""
+        return self.claimed - sum(self.over.values()) + self.most_records * len(self.over)
+
+
+def fair_limit(sizes: Sequence[int]) -> int:
+    """Return the largest number that is at most `TIMES` the mean of what the others count under it.
+
+    Parameters
+    ----------
+    sizes : Sequence[int]
+        Records of each client, at least one positive; clients without any do not lower the mean.
+
+    Examples
+    --------
+    >>> fair_limit([100, 100, 100])
+    400
+    >>> fair_limit([100] * 29 + [30_000])
+    400
+    """
+    known = np.sort(np.array([size for size in sizes if size > 0], dtype=np.int64))
+    others = len(known) - 1
+    if not others:
+        return int(known[0])
+    below, above = np.cumsum(known), np.arange(others, -1, -1)
+    fits = TIMES * (below + above * known) >= (others + TIMES) * known
+    last = np.flatnonzero(fits)[-1]  # the smallest size always fits
+    if last == others:
+        return int(TIMES * below[-2] // others)
+    return int(TIMES * below[last] // (others + TIMES - TIMES * above[last]))
+
+
+def sampled(counts: NDArray[np.int32], most: int, bits: BitSource) -> NDArray[np.int64]:
+    """Return the counts of a uniform sample of `most` of the counted records, without replacement.
+
+    Records are drawn by their place among all of them, or those to leave out if they are fewer:
+    exact, in the memory of the sample, however many records a client claims.
+    """
+    places = np.cumsum(counts, dtype=np.int64)
+    total = int(places[-1])
+    fewer = min(most, total - most)
+    rng = np.random.default_rng(bits.words(4))
+    drawn = np.empty(0, dtype=np.int64)
+    while len(drawn) < fewer:
+        drawn = np.union1d(drawn, rng.integers(total, size=fewer - len(drawn)))
+    picked = np.bincount(np.searchsorted(places, drawn, side="right"), minlength=len(counts))
+    return picked if fewer == most else counts - picked
+
+
+class InvalidReply(ValueError):
+    """A client's reply does not answer the question; that client is left out of the check."""
