@@ -1,0 +1,209 @@
+"""Ways round the kernel: each fails when it is run, or is found in the source by a search."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flwr_kld
+from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.kernel import Guarantee, Release
+from flwr_kld.kernel.channels import from_ring
+from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
+from flwr_kld.kernel.release import NotPrivateEnough
+from flwr_kld.kernel.vector import (
+    ClearSum,
+    ClientCounts,
+    Layout,
+    PartialSum,
+    RingSum,
+    ShareSum,
+    SumVector,
+)
+
+ROOT = Path(flwr_kld.__file__).parents[1]
+KERNEL = ROOT / "flwr_kld/kernel"
+LAYOUT = Layout((3,))
+EVENT = calibrated_laplace(Guarantee(1.0))
+
+
+class Half:
+    """A source of randomness that is none: every draw of noise is its median."""
+
+    private = True
+
+    def words(self, count):
+        return np.full(count, 2**63, np.uint64)
+
+
+def counts() -> ClientCounts:
+    return ClientCounts(np.array([7, 0, 2], np.int32), cells=3)
+
+
+def clear() -> ClearSum:
+    return ClearSum([counts()], LAYOUT)
+
+
+RUN = {
+    "a seal that is a function": (TypeError, lambda: counts().sealed(lambda box: box)),
+    "a seal to a key that is none": (ValueError, lambda: counts().sealed(b"", b"")),
+    "a mask that is a function": (
+        TypeError, lambda: counts().summand(None, SystemBits()).masked(lambda v: v, bits=32),
+    ),
+    "no mask": (
+        ValueError,
+        lambda: counts().summand(None, SystemBits()).masked([], [], length=3, bits=32),
+    ),
+    "a mask that is only taken off": (
+        ValueError,
+        lambda: SumVector(np.ones(3, int)).masked([], [bytes(32)], length=3, bits=32),
+    ),
+    "a number that a function computes": (
+        AttributeError, lambda: clear().release_number(sum, EVENT, SystemBits()),
+    ),
+    "a sum said to have its noise": (AttributeError, lambda: clear().release_noised(EVENT)),
+    "a sum taken for one of shares": (AttributeError, lambda: ShareSum.release(clear(), EVENT)),
+    "randomness that is none": (TypeError, lambda: clear().release(EVENT, Half())),
+    "a share of noise that is none": (
+        TypeError, lambda: counts().scored((), Guarantee(1.0), Half()),
+    ),
+    "an event without noise": (
+        NotPrivateEnough,
+        lambda: clear().release(replace(EVENT, table=NoiseTable((TOTAL,))), SystemBits()),
+    ),
+    "an event of another class": (TypeError, lambda: type("Own", (Release,), {})),
+    "an event that is none": (
+        AttributeError, lambda: clear().release(NoiseTable((TOTAL,)), SystemBits()),
+    ),
+    "an event that hides less": (
+        ValueError,
+        lambda: ClearSum([counts()], Layout((1, 2))).release(EVENT, SystemBits()),
+    ),
+    "the ring words of a sum": (TypeError, lambda: from_ring(np.asarray(RingSum(np.ones(3))))),
+    "an aggregator's part without a mask": (
+        ValueError,
+        lambda: PartialSum(3, 32).answer(EVENT, 3, SystemBits(), added=[], removed=[]),
+    ),
+    "whether a hidden number of records is zero": (
+        ValueError, lambda: clear().is_empty(replace(Guarantee(1.0), adjacency="add-remove")),
+    ),
+    "a pickle": (TypeError, lambda: __import__("pickle").dumps(clear())),
+    "an array": (TypeError, lambda: np.asarray(clear())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", RUN)
+def test_a_way_that_is_run_fails(way):
+    error, leak = RUN[way]
+    with pytest.raises(error) as raised:
+        leak()
+    assert "7" not in str(raised.value)
+
+
+def test_an_aggregator_answers_once():
+    """Two answers under one mask differ by their noise, and under two by the noise's mean."""
+    part = PartialSum(3, 32)
+    part.answer(EVENT, 3, SystemBits(), added=[bytes(32)], removed=[])
+    with pytest.raises(RuntimeError, match="once"):
+        part.answer(EVENT, 3, SystemBits(), added=[bytes(32)], removed=[])
+
+
+SLOTS = {"_values", "_words", "_total"}
+COMPUTED = {"getattr", "attrgetter", "vars", "methodcaller"}
+ONE_PLACE = {"to_wire": "clients/drift_queries.py", "ShareSum": "strategies/secure_sum.py",
+             "of_ring": "strategies/secure_sum.py"}  # fmt: skip
+"""What hands out exact numbers, or takes a sum's word for its noise, and who may call it."""
+OF_PUBLIC_ROWS = {
+    "flwr_kld/__init__.py",
+    "flwr_kld/codec/model.py", "flwr_kld/secure_aggregation/client_state.py",
+    "flwr_kld/planner/files.py", "flwr_kld/planner/forecast.py", "flwr_kld/planner/setting.py",
+    "flwr_kld/report/check_values.py", "flwr_kld/report/round_series.py",
+    "flwr_kld/report/series.py", "flwr_kld/report/explanation/explanation.py",
+    "flwr_kld/accounting/kept_reference.py", "flwr_kld/accounting/cost.py",
+    "flwr_kld/accounting/books.py", "flwr_kld/cli/doctor.py",
+    "flwr_kld/predictors/bayes_mixture.py", "flwr_kld/predictors/score_predictor.py",
+    "flwr_kld/guard/limits.py", "flwr_kld/guard/receipts.py", "flwr_kld/domain/rebuild.py",
+    "strategies/private_predictor.py",
+}  # fmt: skip
+"""Files that read attributes by computed names: of rows, options and reports."""
+
+
+def found(text: str, file: str = "") -> set[str]:
+    """What a source outside the kernel does that only the kernel may."""
+    ways = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            own = isinstance(node.value, ast.Name) and node.value.id == "self"
+            ways |= {node.attr} & SLOTS if not own else set()
+            if node.attr in ("__getattribute__", "__getstate__", "__reduce__"):
+                ways.add(node.attr)
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            called = node.func.id if isinstance(node.func, ast.Name) else called
+            literal = len(node.args) > 1 and isinstance(node.args[1], ast.Constant)
+            if called in COMPUTED and file not in OF_PUBLIC_ROWS:
+                if called != "getattr" or not literal:
+                    ways.add(called)
+                elif node.args[1].value in SLOTS:
+                    ways.add(node.args[1].value)
+            if called in ONE_PLACE and file != ONE_PLACE[called]:
+                ways.add(called)
+    return ways
+
+
+LEAKS = {
+    "a slot": "def leak(clear): return clear._values.tolist()",
+    "a slot by its name": "def leak(clear): return getattr(clear, '_values')",
+    "a slot by a joined name": "def leak(clear): return getattr(clear, '_val' + 'ues')",
+    "a slot by an operator": "from operator import attrgetter\nleak = attrgetter('_values')",
+    "a slot by the class": "def leak(c): return object.__getattribute__(c, '_val' + 'ues')",
+    "its wire form": "def leak(counts): return counts.to_wire()",
+    "ring words": "def leak(total): return total._words",
+    "a sum said to have noise": "def leak(t, l, s): return ShareSum(t, l, s, clients=2)",
+    "a secure sum of one's own": "def leak(t): return ClearSum.of_ring(t)",
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_way_in_the_source_is_found(leak):
+    assert found(LEAKS[leak])
+
+
+def test_nothing_outside_the_kernel_goes_such_a_way():
+    folders = ("flwr_kld", "strategies", "clients")
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
+    outside = [p for p in files if KERNEL not in p.parents]
+    assert len(outside) > 200
+    ways = {
+        str(p.relative_to(ROOT)): found(p.read_text(), str(p.relative_to(ROOT))) for p in outside
+    }
+    assert not {file: way for file, way in ways.items() if way}
+
+
+def test_the_kernel_imports_the_standard_library_and_numpy_only():
+    """And `cryptography` for its channels, in one file."""
+    for path in KERNEL.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                top = name.partition(".")[0]
+                crypto = path.name == "channels.py" and top == "cryptography"
+                known = top in sys.stdlib_module_names or top == "numpy" or crypto
+                assert known or name.startswith("flwr_kld.kernel"), (path.name, name)
+
+
+def test_the_proof_of_a_release_loads_nothing_else():
+    script = (
+        "import sys, flwr_kld.kernel.release; "
+        "print(*(m for m in sys.modules if m.startswith('flwr_kld.') and '.kernel' not in m), "
+        "*{'pydantic', 'scipy', 'cryptography', 'narwhals'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
