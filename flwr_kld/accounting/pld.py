@@ -14,7 +14,7 @@ import numpy as np
 
 from flwr_kld.accounting.amounts import ATTO, NANO
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.kernel.delta import FINE, Composition, LossDistribution, loss_distribution
+from flwr_kld.kernel.delta import FINE, ComposedLosses, LossDistribution, loss_distribution
 
 _NO_PROTECTION = 40.0
 """Nats from which on a claim is not worth composing."""
@@ -50,7 +50,7 @@ def _least_epsilon(parts: list[tuple[LossDistribution, int]], delta: float) -> f
 
     Infinite where nothing is guaranteed at `delta`.
     """
-    composition = Composition(parts, FINE)
+    composition = ComposedLosses(parts, FINE)
     if composition.lost > delta:
         return math.inf
     low, high = 0.0, composition.largest

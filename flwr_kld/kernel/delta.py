@@ -201,10 +201,10 @@ def composed_delta(parts: Parts, epsilon: float) -> Fraction:
     Exact but for rounding and the grid, which costs some `_SPLIT` of epsilon where losses do not
     lie on it.
     """
-    return Composition(list(parts), COARSE).delta(epsilon)[0]
+    return ComposedLosses(list(parts), COARSE).delta(epsilon)[0]
 
 
-class Composition:
+class ComposedLosses:
     """Independent coordinates, their losses on one grid of some `COARSE` or `FINE` points."""
 
     def __init__(self, parts: list[tuple[LossDistribution, int]], cells: int) -> None:

@@ -26,7 +26,7 @@ from flwr_kld.secure_aggregation.identity import Roster
 from flwr_kld.secure_aggregation.wire import text
 from flwr_kld.split_sum.parcel import Portion, signed_text
 
-_MAGIC = b"flwr-kld split sum 1 answer\0"
+_ANSWER = b"flwr-kld split sum 1 answer\0"
 
 
 class _Signed(NamedTuple):
@@ -59,7 +59,7 @@ class Addition(Private):
             raise QueryRefused("WrongAggregator: the sum is for the keys of other aggregators")
         self._key, self._terms, self._context, self._roster = key, terms, context, roster
         self._part = PartialSum(terms.length, terms.bits)
-        self._transcript = sha256(_MAGIC)
+        self._transcript = sha256(_ANSWER)
         self.clients = 0
         """Number of clients in the sum. Public."""
         self.rejected: dict[str, str] = {}
@@ -109,7 +109,7 @@ class Addition(Private):
         Only the two can make it, for one check and one list of clients.
         """
         other = self._terms.vectors if self._adds_seeds else self._terms.seeds
-        about = _MAGIC + sha256(self._of("").to_bytes()).digest() + self.transcript
+        about = _ANSWER + sha256(self._of("").to_bytes()).digest() + self.transcript
         return self._key.shared(bytes.fromhex(other), about)
 
     def _of(self, sender: str) -> SealContext:
