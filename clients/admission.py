@@ -21,7 +21,7 @@ from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import Answer, Question
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.sums.policy import ClientPolicy
 from flwr_kld.trust.worst_move import hold_to_move
 
 NODE_CONFIG = "drift-guard"

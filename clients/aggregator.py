@@ -42,7 +42,7 @@ from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.query.noisy import noisy
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.secure_aggregation import Roster
+from flwr_kld.sums import Roster
 from flwr_kld.trust.trusted import Trusted
 from flwr_kld.trust.trusted_aggregator import trusted_of
 

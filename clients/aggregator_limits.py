@@ -10,8 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from flwr_kld.codec.exact import NotNegative, Real, Text
-from flwr_kld.codec.model import Model, must
+from flwr_kld.codec.model import Model, NotNegative, Real, Text, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import keep, real, whole

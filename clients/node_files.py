@@ -12,7 +12,7 @@ from typing import TypeVar
 from flwr.app import Context
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.secure_aggregation.errors import SecureSumError
+from flwr_kld.sums.errors import SecureSumError
 
 logger = logging.getLogger("flwr_kld")
 

@@ -31,10 +31,10 @@ from flwr_kld.messages.question import (
     member_of,
 )
 from flwr_kld.messages.sum_terms import SumTerms
-from flwr_kld.secure_aggregation.client import SumClient
-from flwr_kld.secure_aggregation.errors import SecureSumError
-from flwr_kld.secure_aggregation.identity import Identity, Roster
-from flwr_kld.secure_aggregation.messages import (
+from flwr_kld.sums.client import SumClient
+from flwr_kld.sums.errors import SecureSumError
+from flwr_kld.sums.identity import Identity, Roster
+from flwr_kld.sums.messages import (
     Advert,
     Adverts,
     Deliveries,
@@ -43,8 +43,8 @@ from flwr_kld.secure_aggregation.messages import (
     Survivors,
     decode,
 )
-from flwr_kld.secure_aggregation.policy import ClientPolicy, check_question
-from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.sums.policy import ClientPolicy, check_question
+from flwr_kld.sums.session import Session
 
 logger = logging.getLogger("flwr_kld")
 

@@ -21,8 +21,8 @@ from flwr_kld.kernel.law import SystemBits
 from flwr_kld.messages.question import PART_ACTION, PUBLISHED, SEALED, TERMS
 from flwr_kld.messages.sealing import AggregatorKey, SealContext
 from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
-from flwr_kld.secure_aggregation import Roster
-from flwr_kld.split_sum.addition import Addition
+from flwr_kld.sums import Roster
+from flwr_kld.sums.two_aggregators import Addition
 from flwr_kld.trust.two_aggregators import central_of
 
 logger = logging.getLogger("flwr_kld")

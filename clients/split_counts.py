@@ -15,8 +15,8 @@ from flwr_kld.kernel.law import SystemBits
 from flwr_kld.messages.question import SPLIT_ACTION, Answer
 from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.secure_aggregation.errors import SecureSumError
-from flwr_kld.split_sum.parcel import split
+from flwr_kld.sums.errors import SecureSumError
+from flwr_kld.sums.two_aggregators import split
 from flwr_kld.trust.two_aggregators import check_pair
 
 _USED = "flwr_kld.split"

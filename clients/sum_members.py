@@ -9,8 +9,8 @@ from flwr.app import ConfigRecord, Context
 
 from flwr_kld.clients.node_files import read_named
 from flwr_kld.errors import QueryRefused
-from flwr_kld.secure_aggregation import Identity, Roster
-from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.sums import Identity, Roster
+from flwr_kld.sums.policy import ClientPolicy
 
 _KEYS = "flwr_kld.identities"
 _ROSTER = "flwr_kld.roster"

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Json
 
-from flwr_kld.codec.exact import Whole
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Model, Whole
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.domain.table import Table

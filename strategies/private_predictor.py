@@ -13,8 +13,7 @@ from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.states import Remembered
-from flwr_kld.codec.exact import NotNegative
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Model, NotNegative
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.kernel.arguments import text
 from flwr_kld.predictors.laws import Floats

@@ -23,10 +23,10 @@ from flwr_kld.accounting.entry import Failure
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.states import Remembered
 from flwr_kld.check.tracing import ASKING, WAITING, Clock, phase, timed
+from flwr_kld.codec.json_text import json_text
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import real, whole
-from flwr_kld.messages.json_text import json_text
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 

@@ -17,14 +17,14 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import ClearSum, ShareSum
 from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION, Signers
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.secure_aggregation import Roster
-from flwr_kld.secure_aggregation.errors import SecureSumError
-from flwr_kld.secure_aggregation.server import SumServer
-from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.tolerance import Tolerance
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, missing, refusal
 from flwr_kld.strategies.replies import replies
 from flwr_kld.strategies.sum_run import SumRun
+from flwr_kld.sums import Roster
+from flwr_kld.sums.errors import SecureSumError
+from flwr_kld.sums.graph import Tolerance
+from flwr_kld.sums.server import SumServer
+from flwr_kld.sums.session import Session
 
 _MOST_RECORDS = 2**24
 """Records of a whole cohort in one cell that the ring is checked for."""
@@ -45,7 +45,7 @@ _STRANGER = "not in the server's roster"
 
 @dataclass
 class SecureSum:
-    """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020: ``secure_aggregation``.
+    """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020: `flwr_kld.sums`.
 
     Parameters
     ----------

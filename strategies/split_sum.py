@@ -17,11 +17,11 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import PART_ACTION, SEALED, SPLIT_ACTION, TERMS
 from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.split_sum.parcel import Parcel
 from flwr_kld.strategies.aggregator_replies import ask_aggregators
 from flwr_kld.strategies.aggregator_roles import Roles
 from flwr_kld.strategies.exchange import Collected, Exchange, NoisySum, by_reason, plain
 from flwr_kld.strategies.sealed_replies import ask_for_boxes
+from flwr_kld.sums.two_aggregators import Parcel
 from flwr_kld.trust.two_aggregators import restored
 
 

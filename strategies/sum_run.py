@@ -11,17 +11,11 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.question import ANSWER, PHASE, SUM_ACTION, TERMS, Answer
 from flwr_kld.messages.sum_terms import SumTerms
-from flwr_kld.secure_aggregation.errors import SecureSumError
-from flwr_kld.secure_aggregation.messages import (
-    Advert,
-    MaskedVector,
-    Reveal,
-    SealedShares,
-    decode,
-)
-from flwr_kld.secure_aggregation.server import SumResult, SumServer
 from flwr_kld.strategies.exchange import Exchange, failure, refusals
 from flwr_kld.strategies.replies import replies
+from flwr_kld.sums.errors import SecureSumError
+from flwr_kld.sums.messages import Advert, MaskedVector, Reveal, SealedShares, decode
+from flwr_kld.sums.server import SumResult, SumServer
 
 _TYPE = f"query.{SUM_ACTION}"
 

@@ -5,7 +5,7 @@ from typing import Any
 from flwr_kld.kernel.vector import ClearSum, ShareSum
 from flwr_kld.query.noisy import noisy
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.secure_aggregation.server import SumResult
+from flwr_kld.sums.server import SumResult
 
 
 def words(result: SumResult) -> Any:

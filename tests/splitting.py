@@ -11,9 +11,8 @@ from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.vector import SumVector
 from flwr_kld.messages.sealing import AggregatorKey, SealContext
 from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.secure_aggregation import Identity, Roster
-from flwr_kld.split_sum.addition import Addition
-from flwr_kld.split_sum.parcel import Parcel, split
+from flwr_kld.sums import Identity, Roster
+from flwr_kld.sums.two_aggregators import Addition, Parcel, split
 from flwr_kld.trust.two_aggregators import central_of
 
 CELLS = 20

@@ -100,7 +100,7 @@ def audited() -> dict[str, object]:
     """Receipts of a node, and what an auditor knows of it."""
     from flwr_kld.guard.receipts import Claim, Receipts
     from flwr_kld.kernel import Guarantee
-    from flwr_kld.secure_aggregation import Identity
+    from flwr_kld.sums import Identity
 
     key = Identity.generate()
     file = Receipts(Path("receipts.db"), key)

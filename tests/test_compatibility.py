@@ -9,7 +9,7 @@ from flwr_kld import reference
 from flwr_kld.accounting import schema
 from flwr_kld.messages import question, sealing
 from flwr_kld.report import envelope
-from flwr_kld.secure_aggregation import wire
+from flwr_kld.sums import wire
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/compatibility.md").read_text()

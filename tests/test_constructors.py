@@ -27,9 +27,6 @@ from flwr_kld import (
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Entry, ReleaseCost
 from flwr_kld.accounting.life import Reservation
-from flwr_kld.alerts.command import Command
-from flwr_kld.alerts.delivery import Delivery
-from flwr_kld.alerts.webhook import Webhook
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.clients import handwriting
 from flwr_kld.cohort.cohort import Participant
@@ -51,10 +48,9 @@ from flwr_kld.inference.outside import OutsideLimits, outside_limits
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.witness import Witness
 from flwr_kld.integral.accounting import delta_of_draws, epsilon_of_draws
+from flwr_kld.integral.draws import BoxLaw, RejectionLaw
 from flwr_kld.integral.gaussian_cells import GaussianCells
-from flwr_kld.integral.integer_box import BoxLaw
 from flwr_kld.integral.recommend import Recommendation
-from flwr_kld.integral.rejection import RejectionLaw
 from flwr_kld.integral.sampler import IntegralEvent
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring, to_ring
@@ -63,12 +59,13 @@ from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientCounts
+from flwr_kld.operate.receivers import Command, Delivery, Webhook
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.predictors.intake import Intake
-from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.predictors.readouts import Leader
 from flwr_kld.predictors.risk_bound import kl_risk_bound
 from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
@@ -82,16 +79,15 @@ from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.series import Point
-from flwr_kld.secure_aggregation.errors import SecureSumError
-from flwr_kld.secure_aggregation.graph import Shape
-from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.secure_aggregation.server import SumResult
-from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
 from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
+from flwr_kld.sums.errors import SecureSumError
+from flwr_kld.sums.graph import Shape, Tolerance, choose_shape
+from flwr_kld.sums.policy import ClientPolicy
+from flwr_kld.sums.server import SumResult
+from flwr_kld.sums.session import Session
 
 REPLACE_ONE, ADD_REMOVE = Adjacency
 DOMAIN = Labels([f"label {i}" for i in range(20)])

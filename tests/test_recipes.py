@@ -15,8 +15,8 @@ from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.clients import AggregatorKey
-from flwr_kld.secure_aggregation import Identity, Roster
 from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.sums import Identity, Roster
 
 
 def recipe(name: str) -> dict[str, object]:

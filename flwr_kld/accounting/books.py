@@ -26,8 +26,7 @@ from flwr_kld.accounting.schema import (
     participants,
     spends,
 )
-from flwr_kld.codec.exact import NotNegative, Text, Whole
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Model, NotNegative, Text, Whole
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import choice, moment
 from flwr_kld.kernel.promise import Adjacency

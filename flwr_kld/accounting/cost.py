@@ -17,8 +17,7 @@ from flwr_kld.accounting.amounts import ATTO, NANO, UNBOUNDED, in_steps, shown, 
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.errors import damaged
 from flwr_kld.calibration.shares import epsilon_of
-from flwr_kld.codec.exact import NotNegative, Whole
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Model, NotNegative, Whole
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import choice, keep, several, whole
 from flwr_kld.kernel.delta import worst_case

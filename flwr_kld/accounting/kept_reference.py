@@ -13,8 +13,7 @@ import numpy as np
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.states import Remembered
-from flwr_kld.codec.exact import Real
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Model, Real
 from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.reference import Reference
 

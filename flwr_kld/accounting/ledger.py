@@ -26,13 +26,12 @@ from flwr_kld.accounting.entry import (
 from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.parts import Charge, Everyone
-from flwr_kld.accounting.rotation import Rotation
 from flwr_kld.accounting.schema import checks
-from flwr_kld.accounting.states import Remembered, read_state, write_state
+from flwr_kld.accounting.states import Remembered, Rotation, read_state, write_state
 from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
+from flwr_kld.codec.json_text import json_text
 from flwr_kld.kernel.arguments import choice
-from flwr_kld.messages.json_text import json_text
 
 _ENDED = "its process ended before it did"
 _PAGE = 64

@@ -10,15 +10,13 @@ from typing import Annotated
 import typer
 
 from flwr_kld.accounting.view import LedgerView
-from flwr_kld.alerts.alerts_file import Alerts
-from flwr_kld.alerts.conditions import conditions
-from flwr_kld.alerts.notice import About, Notice
-from flwr_kld.alerts.telling import tell
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.options import Ledger, Population
 from flwr_kld.cli.output import complain, say
-from flwr_kld.schedule.times import Schedule, parse_schedule
+from flwr_kld.operate.alerts import Alerts, conditions, tell
+from flwr_kld.operate.notices import About, Notice
+from flwr_kld.operate.schedule import Schedule, parse_schedule
 
 
 def alerts(

@@ -16,7 +16,7 @@ from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.pace import Pace, Turns
 from flwr_kld.cli.app_source import component, read_project, run_config
 from flwr_kld.cli.new_app import LEDGER, SAMPLE, SIMULATED
-from flwr_kld.schedule.times import Schedule, most_in_window
+from flwr_kld.operate.schedule import Schedule, most_in_window
 
 _PAIR = re.compile(r"(\S+?)=('[^']*'|\"[^\"]*\"|\S+)")
 _TRUSTS = ("Trusted", "TrustedAggregator", "TwoAggregators", "Distributed")

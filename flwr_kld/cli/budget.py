@@ -18,7 +18,7 @@ from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.cli.show import utc
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.schedule.times import parse_schedule
+from flwr_kld.operate.schedule import parse_schedule
 
 
 def budget(

@@ -25,7 +25,7 @@ from flwr_kld.cli.options import (
 from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.show import answer_lines
 from flwr_kld.cli.tell import Listeners, latest_state, state_after
-from flwr_kld.schedule.times import parse_schedule
+from flwr_kld.operate.schedule import parse_schedule
 
 
 def check(

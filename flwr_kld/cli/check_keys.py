@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from flwr_kld.schedule.loop import Slot
-from flwr_kld.schedule.times import Schedule
+from flwr_kld.operate.schedule import Schedule, Slot
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
 _MINUTE = timedelta(minutes=1)

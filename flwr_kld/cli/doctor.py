@@ -17,7 +17,7 @@ from flwr_kld.cli.node_versions import the_nodes
 from flwr_kld.cli.options import AsJson, Connection, Population, RunConfig
 from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.schedules import NIGHTLY
-from flwr_kld.schedule.times import parse_schedule
+from flwr_kld.operate.schedule import parse_schedule
 
 _MARKS = {"ok": "[green]ok  [/]", "warning": "[yellow]warn[/]", "failed": "[bold red]FAIL[/]"}
 

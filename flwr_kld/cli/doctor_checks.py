@@ -26,8 +26,8 @@ from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.messages.question import VERSION
+from flwr_kld.operate.schedule import Schedule
 from flwr_kld.reference import Reference
-from flwr_kld.schedule.times import Schedule
 
 _PYTHON = (3, 11)
 _WAIT = 3.0

@@ -13,7 +13,7 @@ from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_le
 from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import failures
-from flwr_kld.history.entries import (
+from flwr_kld.operate.history import (
     back_to,
     beside,
     checks_before,

@@ -16,7 +16,7 @@ from flwr_kld.cli.new_app import SIMULATED, Terms, app_files
 from flwr_kld.cli.output import results, say
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
-from flwr_kld.schedule.times import Cron, most_in_window
+from flwr_kld.operate.schedule import Cron, most_in_window
 
 _PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
 """For simulated checks: they touch nobody."""

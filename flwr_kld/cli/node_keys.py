@@ -10,7 +10,7 @@ import typer
 
 from flwr_kld.cli.output import results, say
 from flwr_kld.guard import node_identity
-from flwr_kld.secure_aggregation import Roster
+from flwr_kld.sums import Roster
 
 _PUBLIC = re.compile("[0-9a-f]{64}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from flwr_kld.messages.json_text import json_text
+from flwr_kld.codec.json_text import json_text
 
 
 class _Messages(Console):

@@ -10,7 +10,7 @@ import typer
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.options import Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import say
-from flwr_kld.history.entries import (
+from flwr_kld.operate.history import (
     back_to,
     checks_before,
     checks_of,

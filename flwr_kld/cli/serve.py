@@ -47,10 +47,8 @@ def serve(
     import uvicorn  # these take a second, which other commands need not wait for
 
     from flwr_kld.accounting.view import LedgerView
-    from flwr_kld.serve.connections import Patient
-    from flwr_kld.serve.door import Door, is_loopback
-    from flwr_kld.serve.pages import Pages
-    from flwr_kld.serve.site import site
+    from flwr_kld.operate.door import Door, Patient, is_loopback
+    from flwr_kld.operate.pages import Pages, site
 
     token = token_file.read_text().strip() if token_file else os.environ.get(TOKEN)
     if token is None and not is_loopback(address):

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flwr_kld.accounting import LedgerError
-from flwr_kld.alerts.alerts_file import Alerts
 from flwr_kld.cli.alerts import tell_people
 from flwr_kld.cli.ledgers import existing_ledger
 from flwr_kld.cli.one_check import CheckAnswer
 from flwr_kld.cli.output import complain
-from flwr_kld.history.entries import report_of
+from flwr_kld.operate.alerts import Alerts
+from flwr_kld.operate.history import report_of
+from flwr_kld.operate.schedule import Schedule
 from flwr_kld.report.prometheus import MonitorState, save_metrics
-from flwr_kld.schedule.times import Schedule
 
 
 @dataclass(frozen=True)

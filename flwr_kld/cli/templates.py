@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from flwr_kld.messages.json_text import json_text
+from flwr_kld.codec.json_text import json_text
 
 _FOLDER = Path(__file__).parent / "app_templates"
 

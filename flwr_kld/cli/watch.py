@@ -25,10 +25,8 @@ from flwr_kld.cli.options import (
 from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import answer_lines
 from flwr_kld.cli.tell import Listeners, latest_state, state_after
+from flwr_kld.operate.schedule import Slot, parse_schedule, run_schedule, stop_on_signals
 from flwr_kld.report.prometheus import MonitorState, serve_metrics
-from flwr_kld.schedule.loop import Slot, run_schedule
-from flwr_kld.schedule.stop import stop_on_signals
-from flwr_kld.schedule.times import parse_schedule
 
 
 def watch(

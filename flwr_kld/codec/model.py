@@ -1,19 +1,7 @@
-"""A frozen dataclass that pydantic reads, from the values of a Flower record or from JSON.
+"""Types of fields that take nothing else for theirs: no text for a number, no True for 1.
 
-A reader takes exactly what the writer writes. Pydantic says whether each field is there, of its
-type and in its range, and that there is no other; then the value is written again and held against
-what was given. So one meaning has one text, and no coercion passes.
-
->>> @dataclass(frozen=True)
-... class Greeting(Model, what="the greeting", version=1):
-...     words: Annotated[str, Field(max_length=5)]
-...     times: int
->>> Greeting("hello", 2).to_json()
-'{"times":2,"version":1,"words":"hello"}'
->>> Greeting.from_json('{"times":2.0,"version":1,"words":"hello"}')
-Traceback (most recent call last):
-    ...
-flwr_kld.codec.model.Unreadable: the greeting: not in the one form in which it is written
+A message that is written again and compared needs none of them; values that somebody may have
+written by hand, or that an earlier release wrote in another form, do.
 """
 
 from __future__ import annotations
@@ -26,11 +14,25 @@ from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, GetCoreSchemaHandler, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    Strict,
+    TypeAdapter,
+)
 from pydantic import ValidationError as Invalid
 
 from flwr_kld.kernel.arguments import Unfit
 
+Text = Annotated[str, Strict()]
+Whole = Annotated[int, Strict()]
+NotNegative = Annotated[int, Strict(), Field(ge=0)]
+Real = Annotated[float, Strict()]
+"""A whole number may stand for a real one: 1 for 1.0."""
+Flag = Annotated[bool, Strict()]
 _T = TypeVar("_T")
 _FLAT = "flat"
 _PLAIN = frozenset({str, bytes, bool, int, float, list})

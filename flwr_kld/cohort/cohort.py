@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flwr_kld.accounting.rotation import Rotation
+from flwr_kld.accounting.states import Rotation
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import keep, text, whole
 from flwr_kld.query.selection import EVERYTHING, Selection

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from flwr_kld.codec.exact import Flag, Real, Text, Whole
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Flag, Model, Real, Text, Whole
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns

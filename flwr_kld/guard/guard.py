@@ -18,7 +18,7 @@ from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.sums.policy import ClientPolicy
 
 logger = logging.getLogger("flwr_kld")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flwr_kld.codec.durable import make
 from flwr_kld.guard.limits import GuardFileError
-from flwr_kld.secure_aggregation import Identity
+from flwr_kld.sums import Identity
 
 _LENGTH = 32
 

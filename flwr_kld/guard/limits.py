@@ -17,8 +17,8 @@ from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.kernel.promise import Adjacency, Hidden
 from flwr_kld.messages.question import TRUST_MODELS
-from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.secure_aggregation.tolerance import Collusion
+from flwr_kld.sums.graph import Collusion
+from flwr_kld.sums.policy import ClientPolicy
 
 _DAY = 24 * 60 * 60
 _LONGEST_PERIOD = 36_600

@@ -18,7 +18,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import moment
 from flwr_kld.kernel.promise import Adjacency, Hidden
-from flwr_kld.secure_aggregation import Identity
+from flwr_kld.sums import Identity
 
 SCHEMA = Schema(
     1,

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
-from flwr_kld.inference.outside import OutsideLimits
-from flwr_kld.inference.outside_fraction import OutsideFraction
+from flwr_kld.inference.outside import OutsideFraction, OutsideLimits
 from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.upper_limit import UpperLimit
 from flwr_kld.inference.verdict import Outcome, Verdict

@@ -17,12 +17,11 @@ Examples
 
 from flwr_kld.integral.base import FiniteBase, GaussianBase
 from flwr_kld.integral.fit import mbde, mollify
+from flwr_kld.integral.learners import Network, Tree
 from flwr_kld.integral.mollifier import Mollifier, project
-from flwr_kld.integral.network import Network
 from flwr_kld.integral.recommend import recommend
 from flwr_kld.integral.references import reference_from_counts, reference_from_draws
 from flwr_kld.integral.sampler import Sampler
-from flwr_kld.integral.tree import Tree
 
 __all__ = [
     "FiniteBase",

@@ -20,8 +20,8 @@ import numpy as np
 from rich.progress import track
 
 from flwr_kld.integral.base import Floats
+from flwr_kld.integral.learners import Classifier, WeakLearner, WeakLearnerError
 from flwr_kld.integral.mollifier import check_epsilon
-from flwr_kld.integral.weak_learner import Classifier, WeakLearner, WeakLearnerError
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.vector import Private
 

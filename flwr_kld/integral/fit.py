@@ -14,11 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from flwr_kld.integral.base import FiniteBase, Floats, GaussianBase, finite_points
 from flwr_kld.integral.boosting import Boosted, Points, boost, mbde_steps, tilted
-from flwr_kld.integral.integer_box import BoxLaw
+from flwr_kld.integral.draws import BoxLaw, RejectionLaw
+from flwr_kld.integral.learners import Tree, WeakLearner
 from flwr_kld.integral.mollifier import Mollifier, project
-from flwr_kld.integral.rejection import RejectionLaw
-from flwr_kld.integral.tree import Tree
-from flwr_kld.integral.weak_learner import WeakLearner
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.law import BitSource, SystemBits
 

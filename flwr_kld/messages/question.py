@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Json, Strict
 
+from flwr_kld.codec.json_text import json_text
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.kernel.count import NUMBERS, InvalidReply, Scores
 from flwr_kld.kernel.promise import Guarantee
-from flwr_kld.messages.json_text import json_text
 from flwr_kld.query.plan import cells_from_wire
 from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
 from flwr_kld.query.selection import EVERYTHING, Selection
@@ -26,27 +26,22 @@ DRIFT_ACTION = "drift"
 """Flower routes the question by message type ``query.drift``."""
 HOSTED_ACTION = "drift_hosted"
 """Asks a simulation's node which virtual clients it hosts."""
-
 IDENTITY_ACTION = "drift_identity"
 """Asks under which names and keys a node's clients sign."""
 SUM_ACTION = "drift_sum"
 """One phase of a secure sum: requests to a node's clients, and their answers."""
-
 ROLE_ACTION = "drift_role"
 """Asks an aggregator for its public key."""
 SEAL_ACTION = "drift_seal"
 """Asks a node's clients for counts that only the aggregator can open."""
 AGGREGATE_ACTION = "drift_aggregate"
 """Hands those to the aggregator, which answers with noised numbers."""
-
 SPLIT_ACTION = "drift_split"
 """Asks a node's clients for counts split between two aggregators."""
 PART_ACTION = "drift_part"
 """Hands each of the two its part of them; it answers with its part of the noised sum."""
-
 PREDICT_ACTION = "drift_predict"
 """Asks a node's clients for one privatised label each."""
-
 QUESTION = "question"
 MODEL = "model"
 """The arrays that clients compute predictions with, beside the question."""

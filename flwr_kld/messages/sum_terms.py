@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from pydantic import Field, Json
 
 from flwr_kld.calibration.shares import Mechanism, calibrate_shares
+from flwr_kld.codec.json_text import json_text
 from flwr_kld.codec.model import Flat, Model, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.kernel.count import sums_move
 from flwr_kld.kernel.promise import Clip, Guarantee, Unit
 from flwr_kld.kernel.release import ShareRelease
-from flwr_kld.messages.json_text import json_text
 from flwr_kld.messages.question import MOST_COLUMNS, VERSION, Question
 
 _TOLD_OTHERWISE = frozenset({"wire", "score_wire", "roster"})

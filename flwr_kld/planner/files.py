@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flwr_kld._extras import require
-from flwr_kld.messages.json_text import json_text
+from flwr_kld.codec.json_text import json_text
 from flwr_kld.planner.forecast import Forecast
 
 

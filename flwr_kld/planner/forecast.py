@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld.accounting.pld import composed_epsilon
+from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.detection import smallest_drift

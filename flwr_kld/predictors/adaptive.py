@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from flwr_kld.predictors.class_maps import regions_code
-from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.laws import Floats, Laws
 
 _MOST_CLASSES = 16

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors.adaptive import adaptive_design
-from flwr_kld.predictors.design import Design
-from flwr_kld.predictors.designs import DESIGNS
+from flwr_kld.predictors.designs import DESIGNS, Design
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats, Laws
 
@@ -21,7 +20,6 @@ _MOST_STATIC = 20
 """Hypotheses up to which one design for all rounds is the default."""
 _NUMBERS = 16
 """Query numbers set aside for a round of queries that adapt; a number names its round."""
-
 Stored = dict[str, tuple[list[str], list[int]]]
 """Names and weights of a design's queries, by what `Asked.key` says."""
 

@@ -19,20 +19,18 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field
 
-from flwr_kld.codec.exact import NotNegative, Real, Text
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Model, NotNegative, Real, Text
 from flwr_kld.kernel.arguments import choice, real
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors.asked import KINDS, Asked, default_kind
-from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.fixed_share import fixed_share, normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.query import Query
-from flwr_kld.predictors.refutation import KeptRound, Refutation, likeliest
+from flwr_kld.predictors.readouts import KeptRound, Leader, Refutation, likeliest
 from flwr_kld.predictors.risk_bound import shared_risk_bound
 from flwr_kld.predictors.selection import PairScores, Selected, select
 from flwr_kld.predictors.tally import Contexts, RowCounts, Tally

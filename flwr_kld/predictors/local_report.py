@@ -1,10 +1,11 @@
-"""What a client reports, one by one and in batches. Public: a report is private before it leaves.
+"""Reports: what a client sends, one by one and in batches.
 
-A report has no client's name: who sent it is known to `Intake` only, which checks it.
+Public: a report is private before it leaves.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,6 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.arguments import keep, several, whole
+
+
+def unpacked(packed: bytes, dtype: str, count: int) -> NDArray[np.int64]:
+    """Read exactly this many compressed little-endian integers."""
+    inflater, size = zlib.decompressobj(), count * np.dtype(dtype).itemsize
+    try:
+        raw = inflater.decompress(packed, size + 1)  # a byte more shows that there is more
+    except zlib.error:
+        raise ValueError("packed integers are not readable") from None
+    if len(raw) != size or not inflater.eof or inflater.unused_data:
+        raise ValueError(f"there must be {count} packed integers")
+    return np.frombuffer(raw, dtype=dtype).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.predictors.readouts import Leader
 
 State = dict[str, Any]
 """JSON-able."""

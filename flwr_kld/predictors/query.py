@@ -21,7 +21,7 @@ from flwr_kld.predictors import class_maps
 from flwr_kld.predictors.channel import Channel, RandomisedResponse, SubsetSelection
 from flwr_kld.predictors.class_maps import ClassMap
 from flwr_kld.predictors.laws import Laws
-from flwr_kld.predictors.packing import unpacked
+from flwr_kld.predictors.local_report import unpacked
 
 _MAPS: dict[str, Callable[..., ClassMap]] = {
     "labels": class_maps.labels,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from flwr_kld.kernel.arguments import whole
-from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.laws import Floats
 
 _SETTLED = 1e-12

@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.codec.exact import Real, Text, Whole
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Model, Real, Text, Whole
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors.clipping import Clipping
 from flwr_kld.predictors.fixed_share import normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.predictor import Predictor, State, public_hash
+from flwr_kld.predictors.readouts import Leader
 from flwr_kld.predictors.score_noise import ScoreNoise, fixed_point
 from flwr_kld.predictors.score_query import MOST_MOVES, ScoreQuery
 
@@ -30,8 +29,6 @@ _FORMAT = 1
 _LEVELS = MOST_MOVES - 1
 """Grid steps that the widest possible range of scores is cut into. Rounding to them is unbiased and
 adds less than 1 % to the variance of the noise for epsilon up to 4."""
-
-
 _Sum = Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)]
 _Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 

@@ -23,7 +23,7 @@ from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.predictors.clipping import Resampling
 from flwr_kld.predictors.composition import composed_delta
-from flwr_kld.predictors.packing import unpacked
+from flwr_kld.predictors.local_report import unpacked
 from flwr_kld.predictors.score_noise import ScoreNoise
 
 MOST_MOVES = 17

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.laws import Floats, Laws
 from flwr_kld.predictors.tally import RowCounts
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.predictors.design import Design, Integers
+from flwr_kld.predictors.designs import Design, Integers
 from flwr_kld.predictors.laws import Floats
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from flwr_kld.inference.outside_fraction import OutsideFraction
+from flwr_kld.inference.outside import OutsideFraction
 
 
 @dataclass(frozen=True)

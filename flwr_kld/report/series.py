@@ -20,14 +20,13 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from flwr_kld.messages.json_text import json_text
+from flwr_kld.codec.json_text import json_text
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
 from flwr_kld.report.render import LAYOUT, Picture, pictures
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 """Endings of the files that a series can be saved to."""
-
 R = TypeVar("R", bound=Envelope)
 """What a series is of."""
 

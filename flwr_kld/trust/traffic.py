@@ -18,14 +18,14 @@ from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.split_terms import SplitTerms
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.secure_aggregation import messages
-from flwr_kld.secure_aggregation.identity import SIGNATURE, Roster
-from flwr_kld.secure_aggregation.keys import PUBLIC, SEAL_OVERHEAD
-from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.shamir import SHARE
-from flwr_kld.secure_aggregation.tolerance import Tolerance, choose_shape
-from flwr_kld.secure_aggregation.wire import Slots
-from flwr_kld.split_sum.parcel import Parcel
+from flwr_kld.sums import messages
+from flwr_kld.sums.graph import Tolerance, choose_shape
+from flwr_kld.sums.identity import SIGNATURE, Roster
+from flwr_kld.sums.keys import PUBLIC, SEAL_OVERHEAD
+from flwr_kld.sums.session import Session
+from flwr_kld.sums.shamir import SHARE
+from flwr_kld.sums.two_aggregators import Parcel
+from flwr_kld.sums.wire import Slots
 
 _WORD = 4
 """Bytes of a number, in the clear, sealed, or in the ring of a usual secure sum."""

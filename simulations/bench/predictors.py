@@ -17,8 +17,8 @@ from rich.table import Table
 
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.predictors import BayesMixture
+from flwr_kld.predictors.designs import optimal_design
 from flwr_kld.predictors.local_report import LocalReports
-from flwr_kld.predictors.optimal_design import optimal_design
 from flwr_kld.predictors.query import Query
 from flwr_kld.simulations.studies.predictor_learners import dirichlet, hypotheses_of
 

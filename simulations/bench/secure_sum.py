@@ -33,10 +33,9 @@ from sum_dropouts import WRONG, every_pattern, random_patterns
 from sum_in_process import NEVER, Cost, Federation, is_sum
 
 from flwr_kld.kernel.channels import apply_masks
-from flwr_kld.secure_aggregation.graph import Shape
-from flwr_kld.secure_aggregation.messages import Phase
-from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.secure_aggregation.tolerance import Collusion, Tolerance, least_threshold
+from flwr_kld.sums.graph import Collusion, Shape, Tolerance, least_threshold
+from flwr_kld.sums.messages import Phase
+from flwr_kld.sums.policy import ClientPolicy
 
 _RANDOM = np.random.default_rng(0)
 

@@ -33,10 +33,9 @@ from flwr_kld.accounting.sums import rebuild
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.kernel import Guarantee
+from flwr_kld.operate.door import Door
+from flwr_kld.operate.pages import Pages, site
 from flwr_kld.report.report import Report
-from flwr_kld.serve.door import Door
-from flwr_kld.serve.pages import Pages
-from flwr_kld.serve.site import site
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted
 

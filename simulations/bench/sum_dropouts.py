@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from rich.progress import track
 from sum_in_process import NEVER, Federation, is_sum
 
-from flwr_kld.secure_aggregation.errors import TooFewSurvivors
-from flwr_kld.secure_aggregation.graph import Shape
-from flwr_kld.secure_aggregation.messages import Phase
-from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.secure_aggregation.tolerance import Tolerance
+from flwr_kld.sums.errors import TooFewSurvivors
+from flwr_kld.sums.graph import Shape, Tolerance
+from flwr_kld.sums.messages import Phase
+from flwr_kld.sums.policy import ClientPolicy
 
 EXACT, GIVEN_UP, WRONG = "exact", "given up", "WRONG"
 _RANDOM = np.random.default_rng()

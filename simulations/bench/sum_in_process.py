@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.secure_aggregation import Identity, Roster
-from flwr_kld.secure_aggregation.client import SumClient
-from flwr_kld.secure_aggregation.graph import Shape
-from flwr_kld.secure_aggregation.messages import Phase, decode
-from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.secure_aggregation.server import SumResult, SumServer
-from flwr_kld.secure_aggregation.session import Session
-from flwr_kld.secure_aggregation.tolerance import Tolerance
+from flwr_kld.sums import Identity, Roster
+from flwr_kld.sums.client import SumClient
+from flwr_kld.sums.graph import Shape, Tolerance
+from flwr_kld.sums.messages import Phase, decode
+from flwr_kld.sums.policy import ClientPolicy
+from flwr_kld.sums.server import SumResult, SumServer
+from flwr_kld.sums.session import Session
 
 PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.REVEAL)
 NEVER = 4

@@ -33,7 +33,7 @@ from flwr_kld._extras import require
 from flwr_kld.integral import Mollifier, Network, Tree, project
 from flwr_kld.integral.boosting import tilted
 from flwr_kld.integral.fit import boost_freely, cooled, mbde_boosted
-from flwr_kld.integral.weak_learner import WeakLearner
+from flwr_kld.integral.learners import WeakLearner
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.simulations.studies.integral_domains import (
     Floats,

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from flwr_kld._extras import require
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.selection import PairScores, select
 from flwr_kld.predictors.tally import RowCounts

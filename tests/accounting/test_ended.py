@@ -11,7 +11,7 @@ from patience import HANGS
 
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, FailureKind
-from flwr_kld.accounting.holder import has_ended, this_process
+from flwr_kld.accounting.life import has_ended, this_process
 from flwr_kld.kernel import Guarantee
 
 CHARGES = [Charge(Cost.claimed("x", Guarantee(0.1)), Clients(["a"]))]

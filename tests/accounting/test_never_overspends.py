@@ -21,8 +21,8 @@ from flwr_kld.accounting import (
     Ledger,
     RecordBuckets,
 )
+from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
-from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import Adjacency

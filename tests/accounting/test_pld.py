@@ -11,8 +11,8 @@ from scipy.stats import binom
 from unproven import unproven
 
 from examples import examples
+from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.pld import composed_epsilon
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.calibration.shares import calibrate_shares

@@ -36,7 +36,6 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.question import Question
 from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
-from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies import (
     Clip,
     Distributed,
@@ -47,6 +46,7 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
+from flwr_kld.sums.session import Session
 
 Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 

@@ -16,7 +16,7 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire
-from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.sums.session import Session
 
 NUMBERS = [0, 1, -1, 2, 3, 10, 11, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, -(2**63)]
 REALS = [

@@ -9,7 +9,7 @@ from split_federation import FIRST, KEYS, NODES, SECOND, aggregators, federation
 
 from flwr_kld.clients import split_aggregator
 from flwr_kld.messages.split_terms import PartMessage, SplitTerms
-from flwr_kld.split_sum.addition import Addition
+from flwr_kld.sums.two_aggregators import Addition
 
 LIES = 150
 """At each aggregator."""

@@ -12,7 +12,7 @@ from guarded_nodes import summed, summing
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.sum_terms import SumTerms
-from flwr_kld.secure_aggregation.session import Session
+from flwr_kld.sums.session import Session
 
 VICTIM = 1000
 LESS_NOISE = {

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.cli.check_keys import check_key, current_key, latest_slot
-from flwr_kld.schedule.times import parse_schedule
+from flwr_kld.operate.schedule import parse_schedule
 
 MOMENTS = st.datetimes(
     datetime(2020, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC), allow_imaginary=False

@@ -12,9 +12,9 @@ from report.samples import decided, learnt
 from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.cli.tell import latest_state
-from flwr_kld.history.entries import checks_of, predictor_of, predictors_of
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.operate.history import checks_of, predictor_of, predictors_of
 from flwr_kld.report import Outcome
 from flwr_kld.report.predictor_report import LOCAL, PredictorReport, round_key
 from flwr_kld.report.report import Report

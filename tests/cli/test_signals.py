@@ -18,7 +18,7 @@ from flwr_kld.accounting import Ledger
 from flwr_kld.cli import flower_run
 from flwr_kld.cli import watch as watching
 from flwr_kld.cli.app import exit_on_signals, main
-from flwr_kld.schedule.loop import Slot
+from flwr_kld.operate.schedule import Slot
 from flwr_kld.simulations import local_superlink, progress
 
 SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM]

@@ -16,8 +16,8 @@ from report.samples import decided
 from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.cli import tell as telling
 from flwr_kld.cli import watch as watching
+from flwr_kld.operate.schedule import Slot
 from flwr_kld.report import Outcome
-from flwr_kld.schedule.loop import Slot
 
 FIRST = datetime(2026, 11, 21, 3, tzinfo=UTC)
 DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()

@@ -26,7 +26,6 @@ from flwr_kld.clients import (
 from flwr_kld.clients.check_memory import claim
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Distributed,
@@ -35,6 +34,7 @@ from flwr_kld.strategies import (
     SecureSum,
     TrustedAggregator,
 )
+from flwr_kld.sums.session import Session
 
 NODES, AGGREGATOR = 6, 1006
 KEY = AggregatorKey.generate()

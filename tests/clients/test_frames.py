@@ -186,7 +186,7 @@ def test_no_frame_of_a_check_through_an_aggregator_does(name):
     assert not seen_in_frames(lambda: check(grid()), *OWN)
 
 
-COUNTING, SUMMING = "flwr_kld.kernel.vector", "flwr_kld.secure_aggregation"
+COUNTING, SUMMING = "flwr_kld.kernel.vector", "flwr_kld.sums"
 STEPS = [
     *(f"flwr_kld.domain.labels.Labels.{name}" for name in ("encode", "holds")),
     "flwr_kld.clients.own_records.Records.label",
@@ -206,8 +206,8 @@ STEPS = [
     "flwr_kld.clients.aggregator.open_sealed",
     "flwr_kld.clients.split_counts.split",
     "flwr_kld.messages.sealing.SealContext.of",
-    "flwr_kld.split_sum.parcel.signed_text",
-    "flwr_kld.split_sum.addition.open_sealed",
+    "flwr_kld.sums.two_aggregators.signed_text",
+    "flwr_kld.sums.two_aggregators.open_sealed",
 ]
 """Of counting, noising, sealing, masking, adding up and releasing."""
 PACKAGE = Path(flwr_kld.__file__).parent

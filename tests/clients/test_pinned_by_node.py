@@ -11,10 +11,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr_kld.clients import FirstUse, PinnedByNode
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.secure_aggregation import Identity, Roster
-from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum
+from flwr_kld.sums import Identity, Roster
+from flwr_kld.sums.policy import ClientPolicy
 
 NAMES = [f"hospital-{i}" for i in range(5)]
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)

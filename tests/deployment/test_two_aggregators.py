@@ -14,7 +14,7 @@ import pytest
 from flower_deployment import Deployment
 
 from flwr_kld.clients import AggregatorKey
-from flwr_kld.secure_aggregation import Identity, Roster
+from flwr_kld.sums import Identity, Roster
 
 pytestmark = pytest.mark.slow
 CLIENTS, EACH = ("ayr", "bern"), 10_000

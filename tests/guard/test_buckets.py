@@ -11,7 +11,7 @@ from examples import examples
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.receipts import Claim, Receipts
 from flwr_kld.kernel import Guarantee
-from flwr_kld.secure_aggregation import Identity
+from flwr_kld.sums import Identity
 
 KEY = Identity.generate()
 BUDGET = 10

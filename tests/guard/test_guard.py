@@ -15,7 +15,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, verify
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.query.selection import Selection
-from flwr_kld.secure_aggregation.policy import ClientPolicy
+from flwr_kld.sums.policy import ClientPolicy
 
 
 @pytest.fixture

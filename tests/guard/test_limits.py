@@ -8,8 +8,8 @@ from guard.files import FILE, example, guard_file
 
 from flwr_kld.accounting.amounts import ATTO, NANO, limit, shown, spent
 from flwr_kld.guard.limits import GuardFileError, read_limits
-from flwr_kld.secure_aggregation.policy import ClientPolicy
-from flwr_kld.secure_aggregation.tolerance import Collusion
+from flwr_kld.sums.graph import Collusion
+from flwr_kld.sums.policy import ClientPolicy
 
 DAY = 86400
 

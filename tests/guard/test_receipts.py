@@ -15,7 +15,7 @@ from flwr_kld.guard import verify
 from flwr_kld.guard.audit import ReceiptsTampered
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts
 from flwr_kld.kernel import Guarantee
-from flwr_kld.secure_aggregation import Identity
+from flwr_kld.sums import Identity
 
 DAY = 86400
 NUMBERS = ("number", "time", "epsilon", "delta", "clip")

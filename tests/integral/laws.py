@@ -6,8 +6,7 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 
 from flwr_kld.integral import FiniteBase
-from flwr_kld.integral.integer_box import BoxLaw
-from flwr_kld.integral.rejection import RejectionLaw
+from flwr_kld.integral.draws import BoxLaw, RejectionLaw
 from flwr_kld.kernel.law import TOTAL
 
 

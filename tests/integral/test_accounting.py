@@ -19,7 +19,7 @@ from flwr_kld.integral.accounting import (
     epsilon_of_zcdp,
     trinomial,
 )
-from flwr_kld.integral.rejection import RejectionLaw
+from flwr_kld.integral.draws import RejectionLaw
 
 
 def vertices(box: Mollifier, size: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from flwr_kld.integral.boosting import (
     total_bound,
 )
 from flwr_kld.integral.fit import mbde_boosted
-from flwr_kld.integral.weak_learner import WeakLearnerError
+from flwr_kld.integral.learners import WeakLearnerError
 
 
 class Fixed:
@@ -240,7 +240,7 @@ def test_a_missing_extra_is_said_as_it_is(monkeypatch):
     def missing(module, *, extra):
         raise ImportError(f"pip install 'flwr-kld[{extra}]'")
 
-    monkeypatch.setattr("flwr_kld.integral.network.require", missing)
+    monkeypatch.setattr("flwr_kld.integral.learners.require", missing)
     with pytest.raises(ImportError, match="integral"):
         mbde([0, 0, 1], finite_base([1, 1]), 1.0, learner=Network())
 

@@ -11,8 +11,7 @@ from integral.laws import box_weights, data_sets, finite_base, largest_ratio, re
 
 from examples import examples
 from flwr_kld.integral import Mollifier, mbde, mollify
-from flwr_kld.integral.integer_box import BoxLaw, IntegerBox
-from flwr_kld.integral.rejection import RejectionLaw
+from flwr_kld.integral.draws import BoxLaw, IntegerBox, RejectionLaw
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, SeededBits
 

@@ -16,8 +16,8 @@ from flwr_kld.accounting import (
 )
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
 from flwr_kld.integral import FiniteBase, GaussianBase, Mollifier, Sampler, mbde, mollify
+from flwr_kld.integral.learners import WeakLearnerError
 from flwr_kld.integral.sampler import BudgetSpent
-from flwr_kld.integral.weak_learner import WeakLearnerError
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency

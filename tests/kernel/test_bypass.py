@@ -119,7 +119,7 @@ ONE_PLACE = {"to_wire": "clients/drift_queries.py", "ShareSum": "strategies/secu
 """What hands out exact numbers, or takes a sum's word for its noise, and who may call it."""
 OF_PUBLIC_ROWS = {
     "flwr_kld/__init__.py",
-    "flwr_kld/codec/model.py", "flwr_kld/secure_aggregation/client_state.py",
+    "flwr_kld/codec/model.py", "flwr_kld/sums/client.py",
     "flwr_kld/planner/files.py", "flwr_kld/planner/forecast.py", "flwr_kld/planner/setting.py",
     "flwr_kld/report/check_values.py", "flwr_kld/report/round_series.py",
     "flwr_kld/report/series.py", "flwr_kld/report/explanation/explanation.py",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from flwr_kld.accounting import Cost
-from flwr_kld.accounting.pld import composed_epsilon
+from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.calibration.central import (
     ball_event,
     box_event,

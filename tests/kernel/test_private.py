@@ -17,8 +17,8 @@ from forks import in_a_fork
 from integral.laws import finite_base
 from numbered import Numbered
 from rich.console import Console
-from secure_aggregation.summing import EASY, Sum, people, session_of
 from splitting import Actors
+from sums.summing import EASY, Sum, people, session_of
 
 import flwr_kld
 from flwr_kld.calibration.shares import calibrate_shares
@@ -46,11 +46,11 @@ from flwr_kld.kernel.vector import (
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.secure_aggregation import Identity
-from flwr_kld.secure_aggregation.client import SumClient
-from flwr_kld.secure_aggregation.keys import OneUseKey
-from flwr_kld.secure_aggregation.messages import Phase
-from flwr_kld.split_sum.addition import Addition
+from flwr_kld.sums import Identity
+from flwr_kld.sums.client import SumClient
+from flwr_kld.sums.keys import OneUseKey
+from flwr_kld.sums.messages import Phase
+from flwr_kld.sums.two_aggregators import Addition
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))

@@ -10,7 +10,7 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.adaptive import adaptive_design, classes_for
 from flwr_kld.predictors.class_maps import regions, regions_code
-from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.intake import Intake, Rejection
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.local_report import LocalReport, LocalReports

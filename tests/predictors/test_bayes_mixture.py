@@ -12,8 +12,7 @@ from predictors.candidates import named, random_laws
 from examples import examples
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.design import Design
-from flwr_kld.predictors.designs import DESIGNS
+from flwr_kld.predictors.designs import DESIGNS, Design
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.reference import Reference
 

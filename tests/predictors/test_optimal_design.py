@@ -5,15 +5,15 @@ import pytest
 from predictors.candidates import random_laws
 from scipy.optimize import linprog
 
-from flwr_kld.predictors.design import Design
-from flwr_kld.predictors.laws import Laws
-from flwr_kld.predictors.optimal_design import (
+from flwr_kld.predictors.designs import (
+    Design,
     best_replies,
     maximin,
     optimal_design,
     pair_information,
     query_pool,
 )
+from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.query import named_query
 
 

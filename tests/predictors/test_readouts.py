@@ -14,12 +14,10 @@ from scipy.stats import binom
 
 from examples import examples
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.design import Design
-from flwr_kld.predictors.designs import DESIGNS
+from flwr_kld.predictors.designs import DESIGNS, Design
 from flwr_kld.predictors.laws import Laws
-from flwr_kld.predictors.leader import Leader
 from flwr_kld.predictors.local_report import LocalReports
-from flwr_kld.predictors.mixture_weights import mixture_weights
+from flwr_kld.predictors.readouts import Leader, mixture_weights
 from flwr_kld.predictors.risk_bound import kl_risk_bound, shared_risk_bound
 
 LAWS = random_laws(3, 6)

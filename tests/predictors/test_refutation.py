@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from predictors.candidates import named
 
-from flwr_kld.predictors import BayesMixture, refutation
+from flwr_kld.predictors import BayesMixture
+from flwr_kld.predictors import readouts as refutation
 from flwr_kld.predictors.local_report import LocalReports
-from flwr_kld.predictors.refutation import KeptRound, Refutation
+from flwr_kld.predictors.readouts import KeptRound, Refutation
 
 BITS = np.array([[0.8, 0.2], [0.3, 0.7]])
 """Chance of each bit under two hypotheses."""

@@ -13,7 +13,7 @@ from examples import examples
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.channel import RandomisedResponse, SubsetSelection
-from flwr_kld.predictors.design import Design
+from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.selection import PairScores, radius, select
 from flwr_kld.predictors.tally import RowCounts

@@ -10,7 +10,7 @@ from report.test_html import words
 from report.test_prometheus import saved
 
 from flwr_kld.cli.show import report_lines
-from flwr_kld.inference.outside_fraction import OutsideCell, OutsideFraction
+from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.prometheus import MonitorState
 from flwr_kld.report.report import Report

@@ -21,7 +21,6 @@ from flwr_kld.clients import (
 )
 from flwr_kld.clients.admission import account
 from flwr_kld.errors import CheckFailed
-from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.strategies import (
     Adjacency,
     Clip,
@@ -32,6 +31,7 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
+from flwr_kld.sums.policy import ClientPolicy
 
 DAY = 86400
 

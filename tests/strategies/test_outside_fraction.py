@@ -12,7 +12,7 @@ from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr_kld import Categories, Labels, Reference
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.inference.decision import hold_to_estimates
-from flwr_kld.inference.outside_fraction import OutsideCell, OutsideFraction
+from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid

@@ -6,8 +6,8 @@ import pytest
 from federation import grid_of
 from guarded_nodes import summed, summing
 
-from flwr_kld.secure_aggregation.session import Session
 from flwr_kld.strategies import Distributed
+from flwr_kld.sums.session import Session
 
 
 def deciding():

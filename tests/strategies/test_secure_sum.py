@@ -11,8 +11,6 @@ from flwr_kld.accounting import Cost
 from flwr_kld.clients import FirstUse, Pinned
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.secure_aggregation import Identity, Roster
-from flwr_kld.secure_aggregation.policy import ClientPolicy
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Adjacency,
@@ -24,6 +22,8 @@ from flwr_kld.strategies import (
     SecureSum,
     Trusted,
 )
+from flwr_kld.sums import Identity, Roster
+from flwr_kld.sums.policy import ClientPolicy
 
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
 SUMMING = partial(app_of, secure_sum=FirstUse())

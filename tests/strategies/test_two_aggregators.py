@@ -29,7 +29,6 @@ from flwr_kld.clients import AggregatorKey, AggregatorLimits
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.messages.question import Answer
-from flwr_kld.secure_aggregation import Roster
 from flwr_kld.strategies import (
     Adjacency,
     KLDrift,
@@ -40,6 +39,7 @@ from flwr_kld.strategies import (
     TwoAggregators,
 )
 from flwr_kld.strategies.split_sum import SplitSum
+from flwr_kld.sums import Roster
 from flwr_kld.trust.two_aggregators import central_of
 from strategies.test_server_blindness import ROW, SUMS, appears
 

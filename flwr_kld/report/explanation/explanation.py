@@ -10,7 +10,7 @@ import numpy as np
 
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.fraction_interval import Floats, fraction_intervals, fraction_variance
-from flwr_kld.inference.outside_fraction import OutsideCell, OutsideFraction
+from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts

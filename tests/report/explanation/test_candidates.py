@@ -12,6 +12,7 @@ from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation.candidates import REFERENCE, fit_candidates
 
@@ -29,7 +30,7 @@ def counts(proportions, records, seed):
     symbols = np.random.default_rng(seed).choice(50, records, p=np.array(proportions) @ laws)
     clear = ClearSum([ClientCounts.count(symbols, PLAN.cell_of, PLAN.cells)], PLAN.layout)
     event = calibrated_laplace(Guarantee(1.0))
-    return clear.release(event, SeededBits(seed))
+    return noisy(clear.release(event, SeededBits(seed)), PLAN)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Who is told of drift, silence, budgets and dropouts, in which form, and when."""

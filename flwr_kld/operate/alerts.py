@@ -1,0 +1,333 @@
+"""What holds of a population now, and who is told of it: once when it begins, once when it is over.
+
+The operator's TOML file says rules and recipients; nobody is woken at night who did not ask for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, time, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field
+
+from flwr_kld.accounting import Kind, Ledger
+from flwr_kld.accounting.entry import Entry, FailureKind
+from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.view import LedgerView
+from flwr_kld.codec.model import Model
+from flwr_kld.operate.history import report_of, why_no_report
+from flwr_kld.operate.notices import About, Notice, pagerduty, slack, teams
+from flwr_kld.operate.receivers import Command, Delivery, Mail, Program, Receiver, Service, Webhook
+from flwr_kld.operate.schedule import Schedule
+from flwr_kld.report import Outcome
+from flwr_kld.report.columns_table import drifted
+from flwr_kld.report.report import Report
+
+_FURTHEST = 1000
+"""Checks that are looked through for one with a number."""
+_NAMED = 5
+"""Columns that a notice names."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """From when on people are told."""
+
+    silent_slots: int = 2  # Slots of the schedule without a number, >= 1
+    # Time that a slot's check may take before it counts as missed
+    late: timedelta = timedelta(hours=1)
+    dropouts: float = 0.5  # Share of the clients asked that may be missing, in [0, 1]
+    link: str | None = None  # Where ``flwr-kld serve`` answers
+
+
+def conditions(
+    view: LedgerView, population: str, rules: Rules, *, schedule: Schedule | None, now: datetime
+) -> Iterator[Notice]:
+    """Yield what holds and what does not; nothing about what is not known."""
+    checks = list(islice(view.newest_first(population, [Kind.CHECK]), _FURTHEST))
+    settled = next((entry for entry in checks if entry.state == "settled"), None)
+    if settled is not None and (report := report_of(view.with_report(settled))) is not None:
+        link = _link(rules, f"check?number={settled.number}")
+        yield from _drift(population, settled, report, link)
+        yield _dropouts(population, report, rules, link)
+    link = _link(rules, f"checks?population={quote(population, safe='')}")
+    if checks:
+        yield from _budget(view, population, checks, schedule, link, now)
+        if schedule is not None:
+            since = settled.started if settled else checks[-1].started - timedelta(seconds=1)
+            yield _silence(population, checks[0], since, rules, schedule, link, now)
+
+
+def _drift(population: str, entry: Entry, report: Report, link: str | None) -> Iterator[Notice]:
+    verdict = report.verdict
+    if verdict is None or verdict.outcome is Outcome.INCONCLUSIVE:
+        return
+    over = verdict.outcome is Outcome.NO_DRIFT
+    lines = [f"check {entry.key}: {verdict.reason}"]
+    for name in [] if over else drifted(report.columns)[:_NAMED]:
+        lines.append(f"{name}: {report.columns[name].sentence or 'drift'}")
+    if report.cost.left is not None:
+        lines.append(f"budget left: {report.cost.rest} nats")
+    title = f"No more drift in {population}" if over else f"Drift in {population}"
+    yield Notice(About.DRIFT, population, over, title, tuple(lines), link)
+
+
+def _dropouts(population: str, report: Report, rules: Rules, link: str | None) -> Notice:
+    cohort = report.cohort
+    missing = 1 - cohort.survivors / cohort.asked if cohort.asked else 0.0
+    over = missing <= rules.dropouts
+    what = "answer again" if over else "are dropping out"
+    title = f"Clients of {population} {what}"
+    return Notice(About.DROPOUTS, population, over, title, (f"the last check has {cohort}",), link)
+
+
+def _budget(
+    view: LedgerView,
+    population: str,
+    checks: list[Entry],
+    schedule: Schedule | None,
+    link: str | None,
+    now: datetime,
+) -> Iterator[Notice]:
+    last = checks[0]
+    if last.failure is not None and last.failure.kind is FailureKind.BUDGET:
+        words = f"check {last.key} was {why_no_report(last)}"
+    elif schedule is not None:
+        at = schedule.next_after(now)
+        short = view.short_of_room(population, at=at.timestamp())
+        words = "" if short is None else f"the check of {at:%Y-%m-%d %H:%M} UTC: {short}"
+    else:
+        words = ""
+    title = f"The budget of {population} has room again"
+    if words:
+        title = f"The budget of {population} has no room for the next check"
+    yield Notice(About.BUDGET, population, not words, title, (words,) if words else (), link)
+
+
+def _silence(
+    population: str,
+    last: Entry,
+    since: datetime,
+    rules: Rules,
+    schedule: Schedule,
+    link: str | None,
+    now: datetime,
+) -> Notice:
+    """Say whether as many slots as are tolerated have passed since the last number."""
+    slot, missed = schedule.next_after(since), 0
+    while slot + rules.late <= now and missed < rules.silent_slots:
+        slot, missed = schedule.next_after(slot), missed + 1
+    if missed < rules.silent_slots:
+        return Notice(About.SILENCE, population, True, f"Checks of {population} are back", (), link)
+    lines = [f"the last number dates from {since:%Y-%m-%d %H:%M} UTC"]
+    if last.state != "settled":
+        lines.append(f"check {last.key}: {why_no_report(last)}")
+    title = f"No check of {population} for {missed} slots or more"
+    return Notice(About.SILENCE, population, False, title, tuple(lines), link)
+
+
+def _link(rules: Rules, page: str) -> str | None:
+    return f"{rules.link.rstrip('/')}/{page}" if rules.link else None
+
+
+_PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
+_Name = Annotated[str, Field(min_length=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _To(Model, what="a recipient in the alerts file"):
+    name: _Name
+    kind: Literal["slack", "teams", "pagerduty", "webhook", "mail", "command"]
+    about: tuple[About, ...] = tuple(About)
+    url: str | None = None
+    url_variable: str | None = None
+    secret_variable: str | None = None
+    host: str | None = None
+    port: int = 587
+    sender: str | None = None
+    to: tuple[_Name, ...] = ()
+    user: str | None = None
+    argv: tuple[_Name, ...] = ()
+    deadline: Annotated[float, Field(gt=0, le=86_400)] = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Hours(Model, what="the quiet hours of the alerts file"):
+    begin: time
+    end: time
+    zone: str = "UTC"
+    urgent: tuple[About, ...] = (About.DRIFT,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File(Model, what="the alerts file"):
+    to: Annotated[tuple[_To, ...], Field(min_length=1)]
+    link: str | None = None
+    silent_slots: Annotated[int, Field(ge=1, le=1000)] = 2
+    late_minutes: Annotated[float, Field(ge=0, le=10_000)] = 60.0
+    dropouts: Annotated[float, Field(ge=0, le=1)] = 0.5
+    quiet: _Hours | None = None
+
+
+@dataclass(frozen=True)
+class Alerts:
+    """Whom to tell of what, and when."""
+
+    rules: Rules  # From when on
+    addressees: tuple[Addressee, ...]  # Whom
+    quiet: Quiet | None  # When not
+
+    @classmethod
+    def load(cls, path: Path) -> Alerts:
+        """Read a file; secrets come from the environment variables that it names."""
+        try:
+            raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a valid TOML file: {error}") from None
+        try:
+            file = _File.from_file(raw)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        names = [one.name for one in file.to]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{path}: two recipients share a name: give each its own")
+        if file.link is not None and not file.link.startswith(("https://", "http://")):
+            raise ValueError(f"{path}: link must be the address of a page, such as https://…")
+        late = timedelta(minutes=file.late_minutes)
+        return cls(
+            Rules(file.silent_slots, late, file.dropouts, file.link),
+            tuple(Addressee(one.name, _receiver(one), frozenset(one.about)) for one in file.to),
+            _quiet(file.quiet) if file.quiet else None,
+        )
+
+
+def _quiet(hours: _Hours) -> Quiet:
+    try:
+        zone = ZoneInfo(hours.zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"there is no time zone {hours.zone!r}: give an IANA name") from None
+    return Quiet(hours.begin, hours.end, zone, frozenset(hours.urgent))
+
+
+def _receiver(to: _To) -> Receiver:
+    if to.kind == "command":
+        return Program(Command(to.argv, timeout=to.deadline))
+    if to.kind == "mail":
+        if not (to.host and to.sender and to.to):
+            raise ValueError(f"{to.name}: mail needs host, sender and to")
+        password = _secret(to, "secret_variable", to.secret_variable) if to.user else None
+        return Mail(to.host, to.sender, to.to, to.port, to.user, password, to.deadline)
+    if to.kind == "pagerduty":
+        key = _secret(to, "secret_variable", to.secret_variable)
+        return Service(Webhook(to.url or _PAGERDUTY, deadline=to.deadline), pagerduty(key))
+    url = to.url or _secret(to, "url_variable", to.url_variable)
+    if to.kind == "webhook":
+        hook = Webhook(url, deadline=to.deadline, secret_variable=to.secret_variable)
+        return Service(hook)
+    templates: dict[str, Callable[[Notice], dict[str, Any]]] = {"slack": slack, "teams": teams}
+    return Service(Webhook(url, deadline=to.deadline), templates[to.kind])
+
+
+def _secret(to: _To, key: str, variable: str | None) -> str:
+    if variable is None:
+        raise ValueError(f"{to.name}: {key} must name the environment variable that holds it")
+    value = os.environ.get(variable, "")
+    if not value:
+        raise ValueError(f"{to.name}: set the environment variable {variable}")
+    return value
+
+
+logger = logging.getLogger("flwr_kld")
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Hours in which only what is urgent is told; the rest follows if it still holds then."""
+
+    begin: time  # Of each day; they may lie on either side of midnight
+    end: time
+    zone: ZoneInfo  # Whose clock
+    urgent: frozenset[About] = frozenset({About.DRIFT})  # What is told at any time
+
+    def silences(self, about: About, now: datetime) -> bool:
+        """Whether nobody is told of this now."""
+        clock = now.astimezone(self.zone).time()
+        inside = (
+            self.begin <= clock < self.end
+            if self.begin <= self.end
+            else clock >= self.begin or clock < self.end
+        )
+        return inside and about not in self.urgent
+
+
+@dataclass(frozen=True)
+class Addressee:
+    """A receiver, and what it wants to know."""
+
+    name: str  # By which the ledger remembers what it was told
+    receiver: Receiver  # Takes the notices
+    about: frozenset[About] = frozenset(About)  # What it is told
+
+
+def tell(
+    ledger: Ledger,
+    population: str,
+    notices: Iterable[Notice],
+    addressees: Iterable[Addressee],
+    *,
+    quiet: Quiet | None,
+    now: datetime,
+) -> list[Delivery]:
+    """Deliver what an addressee does not know yet; the ledger remembers who knows what.
+
+    What could not be delivered is tried again the next time.
+    """
+    kept = ledger.state(_state(population)) or Remembered(_state(population), {})
+    knows: dict[str, list[str]] = dict(kept.value)
+    addressees, deliveries = tuple(addressees), []
+    for notice in notices:
+        if quiet is not None and quiet.silences(notice.about, now):
+            continue
+        told = set(knows.get(notice.about, ()))
+        for one in addressees:
+            if notice.about not in one.about or (one.name in told) != notice.over:
+                continue
+            delivery = _deliver(one, notice)
+            deliveries.append(delivery)
+            if delivery.delivered:
+                told ^= {one.name}
+        knows[str(notice.about)] = sorted(told)
+    knows = {about: names for about, names in knows.items() if names}
+    if knows != kept.value:
+        ledger.keep_state(replace(kept, value=knows))
+    return deliveries
+
+
+def told(ledger: Ledger, population: str) -> Mapping[str, list[str]]:
+    """Return who was told of what that has not ended for them."""
+    kept = ledger.state(_state(population))
+    return {} if kept is None else dict(kept.value)
+
+
+def _state(population: str) -> str:
+    return f"{population}/told"
+
+
+def _deliver(one: Addressee, notice: Notice) -> Delivery:
+    try:
+        delivery = replace(one.receiver.take(notice), alert=one.name)
+    except Exception as error:  # whatever it is, the others are told
+        logger.exception("alert %s of %s broke", one.name, notice.key)
+        return Delivery(one.name, False, type(error).__name__)
+    if not delivery.delivered:
+        logger.error("alert %s of %s not delivered: %s", one.name, notice.key, delivery.detail)
+    return delivery

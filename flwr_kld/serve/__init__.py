@@ -1,1 +1,0 @@
-"""A live, read-only page over a ledger: `flwr-kld serve`."""

@@ -1,1 +1,0 @@
-"""Sums of two aggregators: one message a client, and neither of the two can read it alone."""

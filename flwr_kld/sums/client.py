@@ -1,0 +1,475 @@
+"""What a client holds on to between the phases: its secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
+
+from flwr_kld.codec.model import Model, Unreadable, must
+from flwr_kld.kernel.vector import OneProcess, Private, SumVector
+from flwr_kld.sums import errors, keys
+from flwr_kld.sums.errors import KeyReused, Malformed, WrongSession
+from flwr_kld.sums.identity import Identity, Roster
+from flwr_kld.sums.keys import KEY, PUBLIC
+from flwr_kld.sums.locks import lock
+from flwr_kld.sums.messages import (
+    LOCK,
+    SESSION_TAG,
+    UNSIGNED,
+    Advert,
+    Adverts,
+    Deliveries,
+    MaskedVector,
+    Phase,
+    Reveal,
+    SealedShares,
+    Survivors,
+    box_size,
+)
+from flwr_kld.sums.policy import ClientPolicy, check_question
+from flwr_kld.sums.session import Seat, Session, confirmations
+from flwr_kld.sums.shamir import SECRET, SHARE, RandomBytes, split
+from flwr_kld.sums.wire import MOST_SUMS, Slots, pack_bits, unpack_bits
+
+PUBLIC_KEY = np.dtype(f"V{PUBLIC}")
+CHANNEL = np.dtype([("inward", f"V{KEY}"), ("confirm", f"V{KEY}")])
+"""Keys shared with a neighbour: they open what it sealed, and its confirmation."""
+SHARES = np.dtype([("seed", f"V{SHARE}"), ("mask_key", f"V{SHARE}")])
+"""A neighbour's two shares."""
+
+
+def _items(size: int) -> AfterValidator:
+    return must(f"be items of {size} bytes", lambda raw: len(raw) % size == 0)
+
+
+def _item(size: int) -> AfterValidator:
+    told = f"be {size} bytes for each sum, or none"
+    return must(told, lambda raw: len(raw) in (0, size, MOST_SUMS * size))
+
+
+def each(items: bytes, size: int) -> list[bytes]:
+    """Return the items of a row."""
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+def by_sum(items: list[bytes], sums: int) -> bytes:
+    """Join neighbours' items, each one part for each sum: all first parts, then all second ones."""
+    parts = np.frombuffer(b"".join(items), dtype=np.uint8).reshape(len(items), sums, -1)
+    return parts.transpose(1, 0, 2).tobytes()
+
+
+@dataclass(frozen=True, repr=False)
+class _Memory(Model, what="the client's memory"):
+    """The fields of a `ClientState`, as a Flower context keeps them."""
+
+    phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)]
+    index: Annotated[int, Field(ge=-1)]
+    session: bytes
+    public: Annotated[bytes, _items(PUBLIC)]
+    mask_secret: Annotated[bytes, _item(KEY)]
+    seal_secret: Annotated[bytes, _item(KEY)]
+    seed: Annotated[bytes, _item(KEY)]
+    peers: bytes
+    mask_keys: Annotated[bytes, _items(PUBLIC_KEY.itemsize)]
+    channels: Annotated[bytes, _items(CHANNEL.itemsize)]
+    own: Annotated[bytes, _item(SHARE)]
+    view: bytes
+    shares: Annotated[bytes, _items(SHARES.itemsize)]
+    alive: bytes
+
+
+class ClientState(Private):
+    """A client's secrets in one session, a value that nothing changes. Private: shows nothing.
+
+    Numbers and bytes only, so that a Flower context can hold it.
+    """
+
+    __slots__ = (
+        "alive",
+        "channels",
+        "index",
+        "mask_keys",
+        "mask_secret",
+        "own",
+        "peers",
+        "phase",
+        "public",
+        "seal_secret",
+        "seed",
+        "session",
+        "shares",
+        "view",
+    )
+    _hidden = frozenset({"channels", "mask_secret", "own", "seal_secret", "seed", "shares"})
+
+    def __init__(
+        self,
+        *,
+        phase: int = Phase.ADVERTISE,
+        index: int = -1,
+        session: bytes = b"",
+        public: bytes = b"",
+        mask_secret: bytes = b"",
+        seal_secret: bytes = b"",
+        seed: bytes = b"",
+        peers: bytes = b"",
+        mask_keys: bytes = b"",
+        channels: bytes = b"",
+        own: bytes = b"",
+        view: bytes = b"",
+        shares: bytes = b"",
+        alive: bytes = b"",
+    ) -> None:
+        self.phase: Final = int(phase)
+        self.index: Final = index
+        self.session: Final = session
+        self.public: Final = public
+        self.mask_secret: Final = mask_secret
+        self.seal_secret: Final = seal_secret
+        self.seed: Final = seed
+        self.peers: Final = peers
+        self.mask_keys: Final = mask_keys
+        self.channels: Final = channels
+        self.own: Final = own
+        self.view: Final = view
+        self.shares: Final = shares
+        self.alive: Final = alive
+
+    def require_distinct(self, theirs: list[Advert]) -> None:
+        """Refuse a key that appears twice, as mask or sealing key, the client's own among them."""
+        own = np.frombuffer(self.public, PUBLIC_KEY).tolist()
+        advertised = b"".join([advert.mask_keys + advert.seal_key for advert in theirs])
+        shown = own + np.frombuffer(advertised, PUBLIC_KEY).tolist()
+        if len(set(shown)) != len(shown):
+            raise KeyReused("a one-use key appears twice among this client's neighbours")
+
+    def inward_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
+        """Return the keys that open what some of the peers sealed, in slot order."""
+        return self._of(some, np.frombuffer(self.channels, CHANNEL)["inward"])
+
+    def confirm_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
+        """Return the keys of the confirmations shared with some of the peers, in slot order."""
+        return self._of(some, np.frombuffer(self.channels, CHANNEL)["confirm"])
+
+    def peers_mask_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
+        """Return some peers' public mask keys for the sum at hand, in slot order."""
+        return self._of(some, np.frombuffer(self.mask_keys, PUBLIC_KEY))
+
+    def _of(self, some: NDArray[np.bool_], kept: NDArray[np.void]) -> list[bytes]:
+        chosen = some[unpack_bits(self.peers, len(some))]
+        found: list[bytes] = kept[: len(chosen)][chosen].tolist()
+        return found
+
+    def shares_of(self, view: NDArray[np.bool_]) -> tuple[NDArray[np.void], NDArray[np.void]]:
+        """Return the neighbours' shares for the sum at hand, and for the one after it."""
+        kept, count = np.frombuffer(self.shares, SHARES), int(view.sum())
+        return kept[:count], kept[count:]
+
+    def masked(self, seat: Seat, beside: NDArray[np.bool_], vector: SumVector) -> MaskedVector:
+        """Return the vector of the sum at hand under its own mask and those of some neighbours."""
+        session, me = seat.session, seat.index
+        own = keys.OneUseKey(self.mask_secret[:SECRET])
+        added = [keys.self_mask_key(self.seed[:SECRET], session.digest, me)]
+        removed: list[bytes] = []
+        members, public = seat.neighbours[beside].tolist(), self.peers_mask_keys(beside)
+        for peer, theirs in zip(members, public, strict=True):
+            key = keys.mask_key(own, theirs, session.digest, me, peer)
+            (added if me < peer else removed).append(key)
+        words = vector.masked(added, removed, length=session.length, bits=session.bits)
+        return MaskedVector(session.tag, me, UNSIGNED, words)
+
+    def require_next(self, session: Session) -> None:
+        """Refuse a session that does not go on where the first sum ended."""
+        if self.phase != Phase.AGAIN:
+            raise WrongSession("this client has no first sum to continue")
+        first, check = Session.from_bytes(self.session), session.check
+        terms, length = session.terms, session.length
+        if session != first.following(self.alive, check=check, terms=terms, length=length):
+            raise WrongSession("the second sum is not over the survivors of the first")
+
+    def for_second(self, beside: NDArray[np.bool_], shares: NDArray[np.void]) -> ClientState:
+        """Return what the second sum needs, over these neighbours, whose shares for it are given.
+
+        Whoever opened the first sum's boxes with these keys now would find its secrets.
+        """
+        channels = np.frombuffer(self.channels, CHANNEL).copy()
+        channels["inward"] = bytes(KEY)
+        changes = {
+            "phase": Phase.AGAIN,
+            "channels": channels.tobytes(),
+            "own": self.own[SHARE:],
+            "view": pack_bits(beside),
+            "shares": shares.tobytes(),
+        }
+        return ClientState(**{**self.to_dict(), **changes})
+
+    def next(self, **changes: Any) -> ClientState:
+        """Return the state after this phase was answered."""
+        return ClientState(**{**self.to_dict(), "phase": self.phase + 1, **changes})
+
+    def ended(self, phase: Phase) -> ClientState:
+        """Return what is left at the end: no secret, only the session and how it ended."""
+        return ClientState(phase=phase, session=self.session, alive=self.alive)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it. Contains secrets: keep it on the client."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, object]) -> ClientState:
+        """Read `to_dict`."""
+        try:
+            return cls(**vars(_Memory.from_config(state)))
+        except Unreadable as error:
+            fault = str(error)
+        raise Malformed(fault)  # out here, it keeps nothing of the secrets
+
+
+class SumClient(OneProcess):
+    """One client in one session. A second session needs a second object, with fresh keys.
+
+    Any refusal is final: the secrets are dropped and later messages are refused too. Messages of
+    another session or phase, and repeated ones, are refused without ending the session. In a fork
+    of its process the object raises ``RuntimeError``.
+    """
+
+    __slots__ = ("_identity", "_policy", "_position", "_random", "_roster", "_seat", "_state")
+
+    def __init__(
+        self,
+        identity: Identity,
+        name: str,
+        roster: Roster,
+        policy: ClientPolicy | None = None,
+        *,
+        random: RandomBytes = os.urandom,
+    ) -> None:
+        super().__init__()
+        self._identity = identity
+        self._position = roster.position(name)
+        self._roster = roster
+        self._policy = policy or ClientPolicy()
+        self._random = random
+        self._state = ClientState()
+        self._seat: Seat | None = None
+
+    # -- the four answers ---------------------------------------------------------------------
+
+    def advertise(self, session: Session, *, terms: str, length: int, bits: int = 32) -> Advert:
+        """Phase 0: check the session against the question and the policy; sign one-use keys."""
+        self._stay_here()
+        if self._state.phase != Phase.ADVERTISE:
+            raise errors.KeyReused("this client's keys are for one session, and have been used")
+        with self._final_refusal():
+            check_question(session, self._roster, terms=terms, length=length, bits=bits)
+            self._policy.check(session)
+            if self._position not in session.cohort:
+                raise errors.NotInvited("this client is not in the cohort")
+            if self._roster.keys[self._position] != self._identity.public:
+                raise errors.NotInvited("the roster pins a different key for this client")
+            index = session.cohort.index(self._position)
+            self._seat = seat = Seat.of(session, index, self._identity)
+
+            seal, *mask = (keys.OneUseKey.generate(self._random) for _ in range(session.sums + 1))
+            public = b"".join([key.public for key in mask])
+            answer = seat.signed(Advert(session.tag, index, UNSIGNED, public, seal.public))
+            self._state = self._state.next(
+                session=session.to_bytes(),
+                index=index,
+                mask_secret=b"".join([key.secret for key in mask]),
+                seal_secret=seal.secret,
+                public=public + seal.public,
+                seed=self._random(SECRET * session.sums),
+            )
+            return answer
+
+    def share(self, adverts: Adverts) -> SealedShares:
+        """Phase 1: check the neighbours' signatures; share both secrets among them."""
+        with self._answering(Phase.SHARE, adverts.session) as seat:
+            state, session, me = self._state, seat.session, seat.index
+            peers = seat.asked(adverts.adverts, adverts.sums)
+            seat.require_neighbours(peers)
+            theirs = seat.verified(adverts, self._roster)
+            state.require_distinct(theirs)
+
+            m, t = session.shape.neighbours + 1, session.shape.threshold
+            seeds, secrets = (each(raw, SECRET) for raw in (state.seed, state.mask_secret))
+            both = b"".join(map(bytes.__add__, seeds, secrets))
+            shares = split(both, m, t, self._random)
+            plain = shares[1:][peers].reshape(-1, shares[0].size)
+            seal_key = keys.OneUseKey(state.seal_secret)
+            boxes: list[bytes] = []
+            channels: list[bytes] = []
+            for advert, row in zip(theirs, plain, strict=True):
+                peer = advert.sender
+                outward, inward, confirm = keys.channel_keys(
+                    seal_key, advert.seal_key, session.digest, me, peer
+                )
+                boxes.append(keys.seal(outward, row.tobytes(), session.digest, me, peer))
+                channels += (inward, confirm)
+
+            committed = b"".join([keys.commitment(seed, session.digest, me) for seed in seeds])
+            sealed = Slots.of(peers, boxes)
+            answer = seat.signed(SealedShares(session.tag, me, UNSIGNED, committed, sealed))
+            self._state = state.next(
+                own=shares[0, ::2].tobytes(),
+                peers=adverts.adverts.present,
+                mask_keys=by_sum([advert.mask_keys for advert in theirs], session.sums),
+                channels=b"".join(channels),
+                seal_secret=b"",
+            )
+            return answer
+
+    def mask(self, deliveries: Deliveries, vector: SumVector) -> MaskedVector:
+        """Phase 2: keep the neighbours' shares; send the vector under all masks."""
+        with self._answering(Phase.MASK, deliveries.session) as seat:
+            state, session, me = self._state, seat.session, seat.index
+            view = seat.asked(deliveries.boxes, deliveries.sums)
+            if (view & ~seat.slots(state.peers)).any():
+                raise errors.UnknownSender("shares came from a client that has sent no keys")
+            seat.require_neighbours(view)
+
+            members = seat.neighbours[view].tolist()
+            boxes = deliveries.boxes.items(box_size(session.sums))
+            shares = [
+                keys.unseal(seal_key, box, session.digest, peer, me)
+                for peer, seal_key, box in zip(members, state.inward_keys(view), boxes, strict=True)
+            ]
+            answer = seat.signed(state.masked(seat, view, vector))
+            peers = len(state.mask_keys) // session.sums
+            self._state = state.next(
+                view=deliveries.boxes.present,
+                shares=by_sum(shares, session.sums),
+                mask_secret=state.mask_secret[SECRET:],  # shared; no longer needed here
+                seed=state.seed[SECRET:],
+                mask_keys=state.mask_keys[peers:],
+            )
+            return answer
+
+    def mask_again(
+        self,
+        session: Session,
+        vector: SumVector,
+        *,
+        terms: str,
+        length: int,
+        bits: int = 32,
+    ) -> MaskedVector:
+        """Send the vector of a second sum over the first's survivors, under masks of its own."""
+        with self._answering(Phase.AGAIN, session.follows[:SESSION_TAG]):
+            check_question(session, self._roster, terms=terms, length=length, bits=bits)
+            self.require_next(session)
+            state = self._state
+            self._seat = seat = Seat.of(session, state.index, self._identity)
+            answer = seat.signed(state.masked(seat, seat.slots(state.view), vector))
+            self._state = state.next(
+                phase=Phase.REVEAL,
+                session=session.to_bytes(),
+                mask_secret=b"",
+                seed=b"",
+                mask_keys=b"",
+            )
+            return answer
+
+    def require_next(self, session: Session) -> None:
+        """Refuse a session that does not go on where this client's first sum ended."""
+        self._state.require_next(session)
+
+    def confirm(self, survivors: Survivors) -> Reveal:
+        """Phase 3: confirm the list of survivors, and lock what opens the sum over it.
+
+        Only if every surviving neighbour's mask is in the client's vector; and it opens only with
+        enough neighbours' confirmations of the same list.
+        """
+        if self._state.phase > Phase.REVEAL and self._state.alive not in (b"", survivors.alive):
+            raise errors.BothShares("this client has answered a different list of survivors")
+        with self._answering(Phase.REVEAL, survivors.session) as seat:
+            state, session, me = self._state, seat.session, seat.index
+            view = seat.slots(state.view)
+            beside = seat.surviving(survivors, view)
+            kept, later = state.shares_of(view)
+            shown = np.where(beside[view], kept["seed"], kept["mask_key"])  # never both
+            digest = session.survivors_digest(survivors.alive)
+            confirm = state.confirm_keys(beside)
+            locks = np.empty(len(confirm), dtype=LOCK)
+            locks["confirmation"] = confirmations(confirm, digest, [me] * len(confirm))
+            sealed, locks["lock"] = lock(
+                state.own[:SHARE] + shown.tobytes(),
+                digest,
+                me,
+                beside,
+                confirmations(confirm, digest, seat.neighbours[beside].tolist()),
+                session.confirmations,
+                self._random,
+            )
+            opening = Slots.of(beside, locks)
+            answer = seat.signed(Reveal(session.tag, me, UNSIGNED, digest, opening, sealed))
+            told = state.next(alive=survivors.alive)
+            if session.sums == 1:
+                self._state = told.ended(Phase.DONE)
+            else:  # what was for the first sum is of no more use, to anybody
+                self._state = told.for_second(beside, later[beside[view]])
+            return answer
+
+    # -- between phases -----------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        """The next phase that this client answers."""
+        return Phase(self._state.phase)
+
+    def state(self) -> dict[str, int | bytes]:
+        """Return what `resume` needs. Secret, and to be overwritten after each phase."""
+        return self._state.to_dict()
+
+    @classmethod
+    def resume(
+        cls,
+        state: Mapping[str, object],
+        identity: Identity,
+        name: str,
+        roster: Roster,
+        policy: ClientPolicy | None = None,
+        *,
+        random: RandomBytes = os.urandom,
+    ) -> SumClient:
+        """Continue in another process from `state`; at most once from each state."""
+        client = cls(identity, name, roster, policy, random=random)
+        client._state = kept = ClientState.from_dict(state)
+        if kept.index >= 0:
+            client._seat = Seat.of(Session.from_bytes(kept.session), kept.index, identity)
+        return client
+
+    def __repr__(self) -> str:
+        return f"SumClient({self.phase.name})"
+
+    @contextmanager
+    def _answering(self, phase: Phase, session: bytes) -> Iterator[Seat]:
+        """Refuse a message of another session or phase, without ending this one."""
+        self._stay_here()
+        if self._seat is None or self._state.phase == Phase.REFUSED:
+            raise errors.OutOfOrder("this client is not in a session")
+        if session != self._seat.session.tag:
+            raise errors.WrongSession("the message belongs to another session")
+        if self._state.phase > phase:
+            raise errors.Replayed(f"the phase {phase.name} has already been answered")
+        if self._state.phase < phase:
+            raise errors.OutOfOrder(f"{phase.name} comes after {self.phase.name}")
+        with self._final_refusal():
+            yield self._seat
+
+    @contextmanager
+    def _final_refusal(self) -> Iterator[None]:
+        """Drop every secret where a phase is not answered."""
+        try:
+            yield
+        except BaseException:
+            self._state = self._state.ended(Phase.REFUSED)
+            raise

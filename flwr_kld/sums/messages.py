@@ -1,0 +1,272 @@
+"""The messages of secure aggregation, phase by phase, and how each is written and read.
+
+A client's messages carry its cohort index and its Ed25519 signature over session, kind, index and
+content. The server's carry none: nothing that it says is believed without the clients' own keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from flwr_kld.sums.errors import Malformed
+from flwr_kld.sums.identity import SIGNATURE
+from flwr_kld.sums.keys import CONFIRMATION, PUBLIC, SEAL_OVERHEAD
+from flwr_kld.sums.shamir import SHARE
+from flwr_kld.sums.wire import MAGIC, MOST_SUMS, Reader, Slots, number
+
+SESSION_TAG = 16
+COMMITMENT = 32
+UNSIGNED = b""
+"""In place of the signature, while there is none."""
+LOCK = np.dtype([("lock", "u1", CONFIRMATION), ("confirmation", "u1", CONFIRMATION)])
+"""For a surviving neighbour: the lock that it opens, and what opens its own."""
+
+
+def box_size(sums: int) -> int:
+    """Bytes of the sealed shares of both secrets of each sum."""
+    return 2 * SHARE * sums + SEAL_OVERHEAD
+
+
+def advert_layout(sums: int) -> np.dtype[np.void]:
+    """Layout of an advert as the server passes it on."""
+    return np.dtype(
+        [
+            ("mask_keys", f"V{PUBLIC * sums}"),
+            ("seal_key", f"V{PUBLIC}"),
+            ("signature", f"V{SIGNATURE}"),
+        ]
+    )
+
+
+def _sums(r: Reader) -> int:
+    """Read how many sums a message is for."""
+    sums = r.number(1)
+    if sums not in (1, MOST_SUMS):
+        raise Malformed("a set-up is for one sum or two")
+    return sums
+
+
+class Phase(IntEnum):
+    """The phases of a sum; a client's is the next one that it answers."""
+
+    ADVERTISE = 0
+    SHARE = 1
+    MASK = 2
+    REVEAL = 3
+    AGAIN = 4
+    """The vector of a second sum; after it comes `REVEAL` once more."""
+    DONE = 5
+    REFUSED = 6
+    """Something was wrong; this object answers nothing more."""
+
+
+def signed_text(session: bytes, kind: int, sender: int, body: bytes) -> bytes:
+    """Return what a client signs: bound to the session's digest, kind and sender."""
+    head = b"flwr-kld secure-sum 2 message\0" + bytes([kind]) + session + number(sender)
+    return head + hashlib.sha256(body).digest()
+
+
+@dataclass(frozen=True)
+class _Message:
+    kind: ClassVar[int]
+    session: bytes
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> _Message:
+        """Read the message from its header's end on."""
+        raise NotImplementedError
+
+    def body(self) -> bytes:
+        """Content without header and signature."""
+        raise NotImplementedError
+
+    def to_bytes(self) -> bytes:
+        """Write the message."""
+        return MAGIC + bytes([self.kind]) + self.session + self.body()
+
+
+@dataclass(frozen=True)
+class _Signed(_Message):
+    sender: int
+    signature: bytes = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        """Write the message."""
+        head = MAGIC + bytes([self.kind]) + self.session + number(self.sender)
+        return head + self.body() + self.signature
+
+
+@dataclass(frozen=True)
+class Advert(_Signed):
+    """Phase 0, client: its one-use public keys, for masking in each sum and for sealing."""
+
+    kind: ClassVar[int] = 1
+    phase: ClassVar[Phase] = Phase.ADVERTISE
+    mask_keys: bytes
+    seal_key: bytes
+
+    def body(self) -> bytes:
+        """How many sums, then the keys."""
+        return number(len(self.mask_keys) // PUBLIC, 1) + self.mask_keys + self.seal_key
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Advert:
+        sender, mask_keys, seal_key = r.number(), r.take(PUBLIC * _sums(r)), r.take(PUBLIC)
+        return cls(session, sender, r.take(SIGNATURE), mask_keys, seal_key)
+
+
+@dataclass(frozen=True)
+class Adverts(_Message):
+    """Phase 1, server: the adverts (keys and signature) of the client's neighbours."""
+
+    kind: ClassVar[int] = 2
+    sums: int
+    adverts: Slots
+
+    def body(self) -> bytes:
+        """How many sums, then slots of 96 bytes and 32 for each."""
+        return number(self.sums, 1) + self.adverts.to_bytes()
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Adverts:
+        sums = _sums(r)
+        return cls(session, sums, Slots.read(r, advert_layout(sums).itemsize))
+
+
+@dataclass(frozen=True)
+class SealedShares(_Signed):
+    """Phase 1, client: a share of each sum's seed and mask key, sealed for each neighbour."""
+
+    kind: ClassVar[int] = 3
+    phase: ClassVar[Phase] = Phase.SHARE
+    commitments: bytes
+    boxes: Slots
+
+    def body(self) -> bytes:
+        """How many sums, commitments to the seeds, then slots of 16 bytes and 68 for each."""
+        sums = number(len(self.commitments) // COMMITMENT, 1)
+        return sums + self.commitments + self.boxes.to_bytes()
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> SealedShares:
+        sender, sums = r.number(), _sums(r)
+        commitments, boxes = r.take(COMMITMENT * sums), Slots.read(r, box_size(sums))
+        return cls(session, sender, r.take(SIGNATURE), commitments, boxes)
+
+
+@dataclass(frozen=True)
+class Deliveries(_Message):
+    """Phase 2, server: the boxes that the client's neighbours sealed for it."""
+
+    kind: ClassVar[int] = 4
+    sums: int
+    boxes: Slots
+
+    def body(self) -> bytes:
+        """How many sums, then slots of 16 bytes and 68 for each."""
+        return number(self.sums, 1) + self.boxes.to_bytes()
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Deliveries:
+        sums = _sums(r)
+        return cls(session, sums, Slots.read(r, box_size(sums)))
+
+
+@dataclass(frozen=True)
+class MaskedVector(_Signed):
+    """Phase 2, client: its vector under all its masks, little-endian words."""
+
+    kind: ClassVar[int] = 5
+    phase: ClassVar[Phase] = Phase.MASK
+    values: bytes = field(repr=False)
+
+    def body(self) -> bytes:
+        """Length in bytes, then the words."""
+        return number(len(self.values)) + self.values
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> MaskedVector:
+        sender, values = r.number(), r.take(r.number())
+        return cls(session, sender, r.take(SIGNATURE), values)
+
+
+@dataclass(frozen=True)
+class Survivors(_Message):
+    """Phase 3, server: whose vectors are in the sum, a bitmap over the cohort."""
+
+    kind: ClassVar[int] = 6
+    size: int
+    alive: bytes
+
+    def body(self) -> bytes:
+        """Cohort size, then the bitmap."""
+        return number(self.size) + self.alive
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Survivors:
+        size = r.number()
+        return cls(session, size, r.bits(size))
+
+
+@dataclass(frozen=True)
+class Reveal(_Signed):
+    """Phase 3, client: what opens the sum over this list, locked until its neighbours confirm it.
+
+    Sealed are a share of its own seed, then, for each neighbour whose shares it holds, in slot
+    order, that of its seed if it is on the list, else that of its mask key. With each surviving
+    neighbour's lock comes the client's own confirmation, which opens that neighbour's.
+    """
+
+    kind: ClassVar[int] = 7
+    phase: ClassVar[Phase] = Phase.REVEAL
+    survivors: bytes
+    locks: Slots
+    sealed: bytes = field(repr=False)
+
+    def body(self) -> bytes:
+        """Digest of the list, slots of 34 bytes, then length in bytes and the sealed shares."""
+        return self.survivors + self.locks.to_bytes() + number(len(self.sealed)) + self.sealed
+
+    @classmethod
+    def _read(cls, r: Reader, session: bytes) -> Reveal:
+        sender, survivors, locks = r.number(), r.take(32), Slots.read(r, LOCK.itemsize)
+        sealed = r.take(r.number())
+        return cls(session, sender, r.take(SIGNATURE), survivors, locks, sealed)
+
+
+Message: TypeAlias = (
+    Advert | Adverts | SealedShares | Deliveries | MaskedVector | Survivors | Reveal
+)
+ClientMessage: TypeAlias = Advert | SealedShares | MaskedVector | Reveal
+ServerMessage: TypeAlias = Adverts | Deliveries | Survivors
+
+_KINDS: dict[int, type[Message]] = {
+    message.kind: message
+    for message in (
+        Advert,
+        Adverts,
+        SealedShares,
+        Deliveries,
+        MaskedVector,
+        Survivors,
+        Reveal,
+    )
+}
+
+
+def decode(data: bytes) -> Message:
+    """Read a message."""
+    reader = Reader(data)
+    if reader.take(4) != MAGIC:
+        raise Malformed("not a message of a secure sum, or one of another version")
+    kind = _KINDS.get(reader.number(1))
+    if kind is None:
+        raise Malformed("the message is of an unknown kind")
+    message = kind._read(reader, reader.take(SESSION_TAG))
+    reader.end()
+    return message

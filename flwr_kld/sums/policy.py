@@ -1,0 +1,94 @@
+"""What a client insists on, whatever the server asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.sums.errors import (
+    CohortTooSmall,
+    RosterMismatch,
+    ThresholdTooLow,
+    TooFewNeighbours,
+    WrongSession,
+)
+from flwr_kld.sums.graph import FEWEST_NEIGHBOURS, Collusion, Tolerance, require_secure
+from flwr_kld.sums.identity import Roster
+from flwr_kld.sums.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientPolicy:
+    """A client's own minimums, from a file that its operator owns."""
+
+    min_cohort: int = 3  # Fewest clients asked
+    min_survivors: int = 3  # Fewest clients in a sum. Two would show each the other's data.
+    # Fewest neighbours, where the cohort is large enough to have that many
+    min_neighbours: int = FEWEST_NEIGHBOURS
+    # Fraction of its holders that opening a secret must take *more* of; at least 1/2
+    min_threshold: float = 0.5
+    corrupted: float = 0.04  # The coalition that the graph must withstand, as in `Tolerance`
+    collusion: Collusion = Collusion.CURIOUS
+    security_bits: int = 40
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            # A sum over fewer than two clients hides nothing.
+            min_cohort=whole("min_cohort", self.min_cohort, least=2, unit="clients"),
+            min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
+            min_neighbours=whole("min_neighbours", self.min_neighbours, least=1),
+            min_threshold=real("min_threshold", self.min_threshold, least=0.5, below=1),
+            corrupted=self.tolerance.corrupted,
+            collusion=self.tolerance.collusion,
+            security_bits=self.tolerance.security_bits,
+        )
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """The coalition; dropouts do not concern the client."""
+        return Tolerance(
+            corrupted=self.corrupted, collusion=self.collusion, security_bits=self.security_bits
+        )
+
+    def stricter(self, other: ClientPolicy) -> ClientPolicy:
+        """Return what satisfies both policies, and no more."""
+        liars = Collusion.LYING in (self.collusion, other.collusion)
+        return ClientPolicy(
+            min_cohort=max(self.min_cohort, other.min_cohort),
+            min_survivors=max(self.min_survivors, other.min_survivors),
+            min_neighbours=max(self.min_neighbours, other.min_neighbours),
+            min_threshold=max(self.min_threshold, other.min_threshold),
+            corrupted=max(self.corrupted, other.corrupted),
+            collusion=Collusion.LYING if liars else Collusion.CURIOUS,
+            security_bits=max(self.security_bits, other.security_bits),
+        )
+
+    def check(self, session: Session) -> None:
+        """Refuse a session that falls below a minimum."""
+        n, k, t = session.size, session.shape.neighbours, session.shape.threshold
+        if n < self.min_cohort:
+            raise CohortTooSmall(f"a cohort of {n}; this client's minimum is {self.min_cohort}")
+        if session.min_survivors < self.min_survivors:
+            raise CohortTooSmall(
+                f"a sum over {session.min_survivors} would be enough for the server; "
+                f"this client's minimum is {self.min_survivors}"
+            )
+        if t <= self.min_threshold * (k + 1):
+            raise ThresholdTooLow(
+                f"{t} of {k + 1} holders; this client requires a fraction above "
+                f"{self.min_threshold:g}"
+            )
+        if k < min(self.min_neighbours, n - 1):
+            raise TooFewNeighbours(f"{k} neighbours; this client requires {self.min_neighbours}")
+        require_secure(n, session.shape, self.tolerance)
+
+
+def check_question(session: Session, roster: Roster, *, terms: str, length: int, bits: int) -> None:
+    """Refuse a session that is not about what the client was asked."""
+    if session.terms != terms:
+        raise WrongSession("the sum and the question have different terms")
+    if session.length != length or session.bits != bits:
+        raise WrongSession("the sum's length or ring is not the question's")
+    if session.roster != roster.fingerprint or session.listed != len(roster):
+        raise RosterMismatch("the server's roster is not the pinned one")

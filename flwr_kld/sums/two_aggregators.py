@@ -1,0 +1,220 @@
+"""A sum by two aggregators: one message a client, and neither of the two can read it alone.
+
+A client seals a seed for one and a masked vector for the other; they add up to the vector, and
+either is uniformly random by itself. Each aggregator adds noise and masks its answer; only the
+other's answer about the same clients takes that mask off, so the two agree on a list, or nobody
+learns anything.
+Proof note: ``docs/proofs/two-aggregators.md``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import NamedTuple
+
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.channels import KEY
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.release import Release
+from flwr_kld.kernel.vector import PartialSum, Private, SumVector
+from flwr_kld.messages.sealing import OVERHEAD, AggregatorKey, NotOpened, SealContext, open_sealed
+from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.sums.errors import BadSignature, Malformed, NotInvited
+from flwr_kld.sums.identity import SIGNATURE, Identity, Roster
+from flwr_kld.sums.wire import Reader, text
+
+DIGEST = 32
+_SEED_BOX = KEY + OVERHEAD
+_MAGIC = b"flwr-kld split sum 1\0"
+
+
+def signed_text(context: SealContext, seeds: bytes, vectors: bytes) -> bytes:
+    """Return what a client signs: what its boxes are for, and the digests of both."""
+    return _MAGIC + sha256(context.to_bytes()).digest() + seeds + vectors
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a client sends to the server."""
+
+    name: str  # The client's, in the roster that the aggregators pinned
+    signature: bytes = field(repr=False)  # Of `signed_text`
+    seed: bytes = field(repr=False)  # The two boxes
+    vector: bytes = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        """Write the parcel."""
+        return text(self.name) + self.signature + self.seed + self.vector
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Parcel:
+        """Read `to_bytes`."""
+        reader = _reader(raw)
+        try:
+            name, signature, seed = reader.text(), reader.take(SIGNATURE), reader.take(_SEED_BOX)
+            return cls(name, signature, seed, reader.rest())
+        except Malformed as error:
+            raise InvalidReply(f"this is not a parcel: {error}") from None
+
+    def portions(self) -> tuple[bytes, bytes]:
+        """Return what each aggregator receives: its box, and the digest of the other's."""
+        head = text(self.name) + self.signature
+        return (
+            head + sha256(self.vector).digest() + self.seed,
+            head + sha256(self.seed).digest() + self.vector,
+        )
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What an aggregator receives of a parcel."""
+
+    name: str  # As in `Parcel`
+    signature: bytes = field(repr=False)
+    other: bytes = field(repr=False)  # Digest of the box that the other aggregator received
+    box: bytes = field(repr=False)  # Its own
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Portion:
+        """Read one of `Parcel.portions`; the errors are those of `Parcel.from_bytes`."""
+        reader = _reader(raw)
+        try:
+            name, signature, other = reader.text(), reader.take(SIGNATURE), reader.take(DIGEST)
+            return cls(name, signature, other, reader.rest())
+        except Malformed as error:
+            raise InvalidReply(f"this is not a part of a parcel: {error}") from None
+
+
+def split(vector: SumVector, terms: SplitTerms, identity: Identity, context: SealContext) -> Parcel:
+    """Split a vector in two parts, each uniformly random by itself, and seal them."""
+    seeds, vectors = bytes.fromhex(terms.seeds), bytes.fromhex(terms.vectors)
+    boxes = vector.split(seeds, vectors, context.to_bytes(), terms.bits)
+    digests = (sha256(box).digest() for box in boxes)
+    return Parcel(context.sender, identity.sign(signed_text(context, *digests)), *boxes)
+
+
+def _reader(raw: object) -> Reader:
+    if not isinstance(raw, bytes):
+        raise InvalidReply("a part of a parcel is bytes")
+    return Reader(raw)
+
+
+_ANSWER = b"flwr-kld split sum 1 answer\0"
+
+
+class _Signed(NamedTuple):
+    """A box that a known client signed: under which key it came, and the digest of the text."""
+
+    sender: str
+    context: SealContext
+    box: bytes
+    digest: bytes
+
+
+class Addition(Private):
+    """One aggregator's part of one sum. Private: with the other's part it is the exact sum."""
+
+    __slots__ = (
+        "_context",
+        "_key",
+        "_part",
+        "_roster",
+        "_terms",
+        "_transcript",
+        "clients",
+        "rejected",
+    )  # fmt: skip
+
+    def __init__(
+        self, key: AggregatorKey, terms: SplitTerms, context: SealContext, roster: Roster
+    ) -> None:
+        if key.public.hex() not in (terms.seeds, terms.vectors):
+            raise QueryRefused("WrongAggregator: the sum is for the keys of other aggregators")
+        self._key, self._terms, self._context, self._roster = key, terms, context, roster
+        self._part = PartialSum(terms.length, terms.bits)
+        self._transcript = sha256(_ANSWER)
+        self.clients = 0
+        """Number of clients in the sum. Public."""
+        self.rejected: dict[str, str] = {}
+        """Why others are not, by the key that their box came under. Public."""
+
+    def take(self, portions: Mapping[str, bytes]) -> None:
+        """Check signatures, open boxes, and add up; a client with two boxes is in it with none."""
+        known = sorted(self._known(portions), key=lambda signed: signed.context.sender)
+        often = Counter(signed.context.sender for signed in known)
+        opened = []
+        # By name, so that both aggregators have one list whatever order the boxes came in.
+        for sender, context, box, digest in known:
+            if often[context.sender] > 1:
+                self.rejected[sender] = "Duplicated: two boxes of one client"
+                continue
+            try:
+                opened.append(self._opened(box, context))
+            except InvalidReply as error:
+                name = "NotOpened: " if isinstance(error, NotOpened) else ""
+                self.rejected[sender] = f"{name}{error}"
+                continue
+            self._transcript.update(text(context.sender) + digest)
+            self.clients += 1
+        if self._adds_seeds:
+            self._part.add_seeds(opened)
+        else:
+            self._part.add_vectors(opened)
+
+    @property
+    def transcript(self) -> bytes:
+        """Digest of the names and boxes of the clients in the sum. Public."""
+        return self._transcript.digest()
+
+    def answer(self, event: Release, bits: BitSource) -> bytes:
+        """Add noise to what is to be noised, and the mask to all; to be called once."""
+        mask = [self._mask()]
+        added, removed = (mask, []) if self._adds_seeds else ([], mask)
+        return self._part.answer(event, self._terms.numbers, bits, added=added, removed=removed)
+
+    @property
+    def _adds_seeds(self) -> bool:
+        return self._key.public.hex() == self._terms.seeds
+
+    def _mask(self) -> bytes:
+        """Return the key of a mask that one aggregator adds and the other takes off.
+
+        Only the two can make it, for one check and one list of clients.
+        """
+        other = self._terms.vectors if self._adds_seeds else self._terms.seeds
+        about = _ANSWER + sha256(self._of("").to_bytes()).digest() + self.transcript
+        return self._key.shared(bytes.fromhex(other), about)
+
+    def _of(self, sender: str) -> SealContext:
+        return replace(self._context, sender=sender)
+
+    def _known(self, portions: Mapping[str, bytes]) -> Iterator[_Signed]:
+        """Yield what clients of the roster signed."""
+        for sender, raw in portions.items():
+            try:
+                portion = Portion.from_bytes(raw)
+                context = self._of(portion.name)
+                digests = sha256(portion.box).digest(), portion.other
+                signed = signed_text(context, *(digests if self._adds_seeds else digests[::-1]))
+                place = self._roster.position(portion.name)
+                self._roster.verify(place, portion.signature, signed)
+            except InvalidReply as error:
+                self.rejected[sender] = str(error)
+            except NotInvited:
+                self.rejected[sender] = "NotInvited: not in the aggregator's roster"
+            except BadSignature:
+                self.rejected[sender] = "BadSignature: not signed by this client for this sum"
+            else:
+                yield _Signed(sender, context, portion.box, sha256(signed).digest())
+
+    def _opened(self, box: bytes, context: SealContext) -> bytes:
+        """Return a seed, or a masked vector."""
+        opened = open_sealed(self._key, box, context)
+        terms = self._terms
+        if len(opened) != (KEY if self._adds_seeds else terms.length * terms.bits // 8):
+            raise InvalidReply("a part of a client's numbers has the wrong length")
+        return opened

@@ -1,0 +1,227 @@
+"""Who is told what, and how often: each once when it begins, once when it is over."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from report.samples import decided
+from report.tables import drifted
+
+from flwr_kld.accounting import Budget, Charge, Clients, Cost, Everyone, Ledger
+from flwr_kld.accounting.entry import Failure, FailureKind
+from flwr_kld.accounting.view import LedgerView
+from flwr_kld.kernel import Guarantee
+from flwr_kld.operate.alerts import Addressee, Quiet, Rules, conditions, tell, told
+from flwr_kld.operate.notices import About, Notice
+from flwr_kld.operate.receivers import Delivery
+from flwr_kld.operate.schedule import parse_schedule
+from flwr_kld.report import Outcome
+
+NIGHTLY = parse_schedule("0 3 * * *")
+FIRST = datetime(2026, 11, 1, 3, 1, tzinfo=UTC)
+LINK = "https://drift.example.org/"
+DRIFT, CALM, UNSURE = (
+    decided(outcome, bound).to_dict()
+    for outcome, bound in (
+        (Outcome.DRIFT, 0.2), (Outcome.NO_DRIFT, 0.0), (Outcome.INCONCLUSIVE, 0.0),
+    )
+)  # fmt: skip
+
+
+@pytest.fixture
+def url(tmp_path, ledger_at) -> str:
+    url = ledger_at(tmp_path / "drift.db")
+    budget = Budget(1.0, 1e-6, 30, composition="sum")
+    Ledger(url).set_budget(budget, now=(FIRST - timedelta(days=1)).timestamp())
+    return url
+
+
+def night(url: str, n: int, report: dict | None, *, epsilon=0.01, clients=None) -> None:
+    """Write the check of a night."""
+    ledger, now = Ledger(url), (FIRST + timedelta(days=n)).timestamp()
+    cost = Cost.claimed("discrete-laplace", Guarantee(epsilon))
+    whom = Clients(clients) if clients else Everyone()
+    reserved = ledger.reserve(f"night {n}", [Charge(cost, whom)], now=now)
+    if report is None:
+        ledger.fail(reserved, Failure(FailureKind.UNANSWERED, "nobody answered"), now=now)
+    else:
+        ledger.settle(reserved, report, now=now + 60)
+
+
+def found(url: str, n: float, rules: Rules | None = None, schedule=NIGHTLY) -> dict[About, Notice]:
+    """What is said n days after the first check."""
+    now = FIRST + timedelta(days=n)
+    rules = rules or Rules(link=LINK)
+    notices = conditions(LedgerView(url), "default", rules, schedule=schedule, now=now)
+    return {notice.about: notice for notice in notices}
+
+
+def test_a_drift_is_told_with_what_moved_and_where_to_look(url):
+    night(url, 0, drifted(1).to_dict())
+    notice = found(url, 0.1)[About.DRIFT]
+    assert not notice.over
+    assert notice.title == "Drift in default"
+    assert any(line.startswith("age <years>: lower, 10 % → ") for line in notice.lines)
+    assert notice.link == f"{LINK}check?number=1"
+    night(url, 1, UNSURE)
+    assert About.DRIFT not in found(url, 1.1)  # nothing is known of its end
+    night(url, 2, CALM)
+    assert found(url, 2.1)[About.DRIFT].over
+
+
+@pytest.mark.parametrize(
+    ("days", "silent"), [(0.5, False), (1.01, False), (2.02, False), (2.05, True)]
+)
+def test_silence_is_told_after_so_many_slots_and_the_time_that_a_check_may_take(url, days, silent):
+    night(url, 0, CALM)
+    assert found(url, days)[About.SILENCE].over != silent
+    assert About.SILENCE not in found(url, days, schedule=None)
+
+
+def test_checks_without_a_number_are_silence_too_and_say_why(url):
+    for n in range(4):
+        night(url, n, CALM if n == 0 else None)
+    notice = found(url, 3.1)[About.SILENCE]
+    assert not notice.over
+    assert "nobody answered" in notice.text
+    night(url, 4, CALM)
+    assert found(url, 4.1)[About.SILENCE].over
+
+
+def test_a_ledger_that_never_had_a_number_is_silent_from_its_first_check_on(url):
+    assert found(url, 10) == {}
+    night(url, 0, None)
+    assert found(url, 0.5)[About.SILENCE].over
+    assert not found(url, 3)[About.SILENCE].over
+
+
+def test_a_budget_that_has_no_room_for_the_next_slot_is_told_before_it(url):
+    night(url, 0, CALM, epsilon=0.4)
+    assert found(url, 0.5)[About.BUDGET].over  # one check tells nothing of the next
+    night(url, 1, CALM, epsilon=0.4)
+    notice = found(url, 1.5)[About.BUDGET]
+    assert not notice.over
+    assert "2026-11-03 03:00 UTC" in notice.text
+    assert "it fits from 2026-12-01" in notice.text
+    assert found(url, 30.2)[About.BUDGET].over  # by the next slot, the first has left the window
+
+
+def test_nothing_is_said_of_the_budget_where_cohorts_rotate(url):
+    for n in range(3):
+        night(url, n, CALM, epsilon=0.9, clients=[f"client {n}"])
+    assert found(url, 2.5)[About.BUDGET].over
+
+
+def test_a_refusal_by_the_budget_is_told_without_a_schedule(url):
+    night(url, 0, CALM)
+    refusal = Failure(FailureKind.BUDGET, "no room")
+    Ledger(url).refuse("night 1", refusal, now=(FIRST + timedelta(days=1)).timestamp())
+    assert "no room" in found(url, 1.1, schedule=None)[About.BUDGET].text
+
+
+@pytest.mark.parametrize(("survivors", "over"), [(18, True), (10, True), (9, False), (0, False)])
+def test_dropouts_are_told_beyond_the_share_that_is_tolerated(url, survivors, over):
+    night(url, 0, decided(Outcome.NO_DRIFT, 0.0, survivors=survivors).to_dict())
+    assert found(url, 0.1)[About.DROPOUTS].over == over
+
+
+# ---------------------------------------------------------------------------------- telling
+
+
+@dataclass
+class Box:
+    """Takes notices, unless it is closed."""
+
+    got: list[Notice] = field(default_factory=list)
+    closed: bool = False
+
+    def take(self, notice: Notice) -> Delivery:
+        if self.closed:
+            return Delivery("box", False, "closed")
+        self.got.append(notice)
+        return Delivery("box", True, "taken")
+
+
+BEGINS, ENDS = (Notice(About.DRIFT, "default", over, f"over: {over}") for over in (False, True))
+SILENT = Notice(About.SILENCE, "default", False, "silence")
+
+
+def telling(url: str, notices, *boxes: Box, quiet=None, now=FIRST, about=frozenset(About)):
+    to = [Addressee(f"box {i}", box, about) for i, box in enumerate(boxes)]
+    return tell(Ledger(url), "default", notices, to, quiet=quiet, now=now)
+
+
+def test_each_is_told_once_in_any_number_of_processes(url):
+    box = Box()
+    for notice in (ENDS, BEGINS, BEGINS, BEGINS, ENDS, ENDS, BEGINS):
+        telling(url, [notice], box)
+    assert [notice.over for notice in box.got] == [False, True, False]
+
+
+def test_who_could_not_be_told_is_told_later_and_others_not_again(url):
+    open_, closed = Box(), Box(closed=True)
+    assert [d.delivered for d in telling(url, [BEGINS], open_, closed)] == [True, False]
+    closed.closed = False
+    telling(url, [BEGINS], open_, closed)
+    assert len(open_.got) == len(closed.got) == 1
+    assert told(Ledger(url), "default") == {"drift": ["box 0", "box 1"]}
+
+
+def test_who_never_heard_of_the_beginning_does_not_hear_of_the_end(url):
+    box = Box(closed=True)
+    telling(url, [BEGINS], box)
+    box.closed = False
+    telling(url, [ENDS], box)
+    assert box.got == []
+
+
+def test_a_receiver_that_breaks_keeps_nothing_from_the_others(url, caplog):
+    class Broken:
+        def take(self, notice):
+            raise RuntimeError("https://hooks.example.org/SECRET")
+
+    box = Box()
+    telling(url, [BEGINS], Broken(), box)
+    assert len(box.got) == 1
+
+
+def test_everybody_hears_only_what_they_asked_for(url):
+    box = Box()
+    telling(url, [BEGINS, SILENT], box, about=frozenset({About.SILENCE}))
+    assert box.got == [SILENT]
+
+
+NIGHT = Quiet(time(22), time(7), ZoneInfo("Europe/Berlin"))
+
+
+@pytest.mark.parametrize(
+    ("clock", "quiet"),
+    [("20:59", False), ("21:00", True), ("02:00", True), ("05:59", True), ("06:00", False)],
+)
+def test_at_night_only_what_is_urgent_is_told_and_the_rest_in_the_morning(url, clock, quiet):
+    box, now = Box(), datetime.fromisoformat(f"2026-11-02T{clock}:00+00:00")
+    telling(url, [BEGINS, SILENT], box, quiet=NIGHT, now=now)
+    assert box.got == ([BEGINS] if quiet else [BEGINS, SILENT])
+    telling(url, [BEGINS, SILENT], box, quiet=NIGHT, now=FIRST + timedelta(hours=9))
+    assert box.got == [BEGINS, SILENT]
+
+
+def test_what_ended_in_the_night_is_not_told_at_all(url):
+    box, now = Box(), FIRST.replace(hour=2)
+    telling(url, [SILENT], box, quiet=NIGHT, now=now)
+    over = Notice(About.SILENCE, "default", True, "back")
+    telling(url, [over], box, quiet=NIGHT, now=now.replace(hour=12))
+    assert box.got == []
+
+
+def test_a_notice_holds_published_words_alone(url):
+    night(url, 0, drifted(1).to_dict())
+    for notice in found(url, 5).values():
+        assert set(notice.to_dict()) == {
+            "about", "population", "over", "title", "lines", "link", "key",
+        }  # fmt: skip
+        assert json.loads(json.dumps(notice.to_dict()))["key"].startswith("flwr-kld/default/")

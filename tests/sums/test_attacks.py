@@ -1,0 +1,315 @@
+"""Whatever server, clients and one aggregator do, sums of two aggregators show noised sums only.
+
+Each test is one attack on the protocol; docs/proofs/two-aggregators.md says which claim it is of.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from splitting import CELLS, Actors, agreed, terms_of
+
+from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.channels import apply_masks, from_ring, seal
+from flwr_kld.kernel.count import MOVES, InvalidReply
+from flwr_kld.kernel.delta import hockey_stick
+from flwr_kld.kernel.promise import Adjacency, Unit
+from flwr_kld.messages.sealing import AggregatorKey, open_sealed
+from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.sums.identity import Identity
+from flwr_kld.sums.two_aggregators import Addition, Parcel, Portion, signed_text
+from flwr_kld.trust.two_aggregators import TwoAggregators, central_of, restored
+
+NEAR = 10**5
+"""A sum is below it; a uniformly random word of 32 bits with probability 5e-5."""
+
+
+@pytest.fixture
+def actors():
+    return Actors()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"guarantee": Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)},
+        {"scored": True, "numbers": 10, "columns": 2},
+    ],
+)
+def test_the_two_answers_add_up_to_the_sum_and_both_noises(options):
+    actors = Actors(options=options)
+    first, second = map(actors.addition, (0, 1), actors.portions())
+    agreed(first, second)
+    total = actors.together(actors.answer(0, first), actors.answer(1, second))
+    noise = actors.noise(0) + actors.noise(1)
+    assert noise.any()
+    truth = actors.total()
+    truth[: actors.terms.numbers] += noise
+    np.testing.assert_array_equal(total, truth)
+    assert total[-1] == len(actors.who)
+
+
+def uniform(words) -> bool:
+    """Whether words look random: a bit is set as often as not, within 7 deviations."""
+    ones = np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).mean()
+    return abs(ones - 0.5) < 7 * 0.5 / np.sqrt(words.nbytes * 8)
+
+
+def test_one_answer_alone_is_random():
+    actors = Actors(options={"numbers": 5000})
+    for place, portions in enumerate(actors.portions()):
+        assert uniform(actors.words(actors.answer(place, actors.addition(place, portions))))
+    assert not uniform(actors.total().astype("<u4")), "the test sees no difference"
+
+
+def test_each_part_of_a_parcel_is_random_and_new():
+    """Either aggregator's part, as it opens it, tells nothing of numbers that are all 0."""
+    actors = Actors(options={"numbers": 5000})
+    name, zeros = "client-0", np.zeros(actors.terms.length - 1, dtype=np.int64)
+    context = replace(actors.context, sender=name)
+    parcels = [actors.parcel(name, row=zeros) for _ in range(2)]
+    seeds = [open_sealed(actors.keys[0], parcel.seed, context) for parcel in parcels]
+    vectors = [open_sealed(actors.keys[1], parcel.vector, context) for parcel in parcels]
+    assert len({*seeds, bytes(32)}) == 3
+    one, other = map(actors.words, vectors)
+    assert uniform(one)
+    assert uniform(one - other)
+
+
+def test_lists_that_differ_show_nothing(actors):
+    """Not the sum over either list, and not the difference."""
+    first, second = actors.portions()
+    del first["client-3"]
+    one, other = actors.addition(0, first), actors.addition(1, second)
+    with pytest.raises(CheckFailed):
+        agreed(one, other)
+    total = actors.together(actors.answer(0, one), actors.answer(1, other))
+    assert (np.abs(total[:-1]) > NEAR).sum() >= CELLS - 4
+
+
+def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors, monkeypatch):
+    """The server knows that client's seed, and takes its mask off by itself."""
+    seed = bytes(range(32))
+    with monkeypatch.context() as known:
+        known.setattr("flwr_kld.kernel.vector.os.urandom", lambda _: seed)
+        spy = actors.parcel("client-3")
+    parcels = {name: actors.parcel(name) for name in actors.who} | {"client-3": spy}
+    first, second = actors.portions(parcels)
+    del second["client-3"]
+    both = enumerate([first, second])
+    answers = [actors.answer(i, actors.addition(i, portions)) for i, portions in both]
+    read = np.sum([actors.words(answer) for answer in answers], axis=0, dtype="<u4")
+    apply_masks(read, [], [seed])
+    assert (np.abs(from_ring(read, actors.terms.bits)[:-1]) > NEAR).sum() >= CELLS - 4
+
+
+def test_a_list_cannot_be_changed_for_a_boxs_sake(actors):
+    """A client that sealed twice: one parcel's seed does not go with another's vector."""
+    again = actors.parcel("client-3")
+    first, second = actors.portions()
+    first["client-3"] = again.portions()[0]
+    one, other = actors.addition(0, first), actors.addition(1, second)
+    assert not one.rejected
+    assert not other.rejected
+    total = actors.together(actors.answer(0, one), actors.answer(1, other))
+    assert (np.abs(total[:-1]) > NEAR).sum() >= CELLS - 4
+
+
+def test_the_order_of_boxes_is_nobodys_matter(actors):
+    first, second = actors.portions()
+    backwards = dict(reversed(second.items()))
+    agreed(actors.addition(0, first), actors.addition(1, backwards))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_box_under_two_names_counts_for_neither(actors, place):
+    portions = actors.portions()[place]
+    portions["another"] = portions["client-2"]
+    addition = actors.addition(place, portions)
+    assert addition.rejected.keys() == {"another", "client-2"}
+    assert addition.clients == len(actors.who) - 1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_two_boxes_of_one_client_count_for_neither(actors, place):
+    portions = actors.portions()[place]
+    portions["another"] = actors.parcel("client-2").portions()[place]
+    assert actors.addition(place, portions).rejected.keys() == {"another", "client-2"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("part", ["run", "check", "reference", "question"])
+def test_a_box_of_another_check_is_refused(actors, place, part):
+    portions = actors.portions()[place]
+    now = replace(actors.context, **{part: 8 if part == "run" else "other"})
+    addition = actors.addition(place, portions, context=now)
+    assert addition.clients == 0
+    assert {why.split(":")[0] for why in addition.rejected.values()} == {"BadSignature"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_stolen_box_does_not_open_under_another_name(actors, place):
+    """A client signs another's boxes as its own, to be counted with them."""
+    stolen = actors.parcel("client-1")
+    as_mine = replace(actors.context, sender="client-2")
+    boxes = [Portion.from_bytes(raw).other for raw in reversed(stolen.portions())]
+    signature = actors.who["client-2"].sign(signed_text(as_mine, *boxes))
+    mine = Parcel("client-2", signature, stolen.seed, stolen.vector)
+    addition = actors.addition(place, {"client-2": mine.portions()[place]})
+    assert addition.rejected["client-2"].startswith("NotOpened")
+
+
+def test_swapped_boxes_are_refused(actors):
+    first, second = actors.portions()
+    for place, wrong in enumerate((second, first)):
+        assert actors.addition(place, wrong).clients == 0
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_changed_byte_anywhere_is_refused(actors, place):
+    honest = actors.parcel("client-0").portions()[place]
+    for at in range(len(honest)):
+        changed = honest[:at] + bytes([honest[at] ^ 1]) + honest[at + 1 :]
+        assert actors.addition(place, {"client-0": changed}).clients == 0, at
+    for cut in (honest[:-1], honest + b"\0", honest[:10], b""):
+        assert actors.addition(place, {"client-0": cut}).clients == 0
+    assert actors.addition(place, {"client-0": honest}).clients == 1
+
+
+def test_a_stranger_is_refused(actors):
+    actors.who["stranger"], actors.rows["stranger"] = Identity.generate(), actors.rows["client-0"]
+    for place, portions in enumerate(actors.portions()):
+        addition = actors.addition(place, portions)
+        assert addition.rejected == {"stranger": "NotInvited: not in the aggregator's roster"}
+
+
+def test_nobody_signs_for_another(actors):
+    forged = actors.parcel("client-0", key=actors.who["client-1"])
+    addition = actors.addition(0, {"client-0": forged.portions()[0]})
+    assert addition.rejected["client-0"].startswith("BadSignature")
+
+
+LIES = {
+    "guarantee": [Guarantee(9.0), Guarantee(1.0, 1e-6), Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)],
+    "noise": ["laplace"],
+    "columns": [2],
+    "numbers": [1, CELLS - 1, CELLS + 1],
+    "scored": [True],
+    "seeds": [AggregatorKey.generate().public.hex()],
+    "vectors": [AggregatorKey.generate().public.hex()],
+}
+"""Another value of each of the terms; `clip` goes with the guarantee's unit."""
+
+
+@pytest.mark.parametrize(("place", "name"), list(product([0, 1], LIES)))
+def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name):
+    assert LIES.keys() | {"clip"} == set(SplitTerms.__annotations__)
+    portions = actors.portions()[place]
+    lies = [replace(actors.terms, **{name: value}) for value in LIES[name]]
+    clients = Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT)
+    for lie in [*lies, replace(actors.terms, guarantee=clients, clip=5)]:
+        if actors.keys[place].public.hex() not in (lie.seeds, lie.vectors):
+            with pytest.raises(QueryRefused, match="WrongAggregator"):
+                actors.addition(place, portions, terms=lie)
+        else:
+            assert actors.addition(place, portions, terms=lie).clients == 0
+
+
+def test_a_box_of_the_wrong_length_is_left_out_by_one_and_seen_by_both(actors):
+    for place, name in enumerate(("seed", "vector")):
+        context = replace(actors.context, sender="client-0")
+        box = seal(actors.keys[place].public, b"short", context.to_bytes())
+        honest = replace(actors.parcel("client-0"), **{name: box})
+        digests = [Portion.from_bytes(raw).other for raw in reversed(honest.portions())]
+        signature = actors.who["client-0"].sign(signed_text(context, *digests))
+        parcels = {n: actors.parcel(n) for n in actors.who} | {
+            "client-0": replace(honest, signature=signature)
+        }
+        additions = list(map(actors.addition, (0, 1), actors.portions(parcels)))
+        assert [addition.rejected.keys() for addition in additions][place] == {"client-0"}
+        with pytest.raises(CheckFailed):
+            agreed(*additions)
+
+
+def test_a_seed_that_does_not_fit_its_vector_is_seen_by_the_server(actors):
+    total = actors.total()
+    total[-1] += 12345
+    with pytest.raises(ValueError, match="do not belong together"):
+        restored(actors.terms, total, len(actors.who), None)
+
+
+def test_an_aggregator_that_the_terms_do_not_name_refuses(actors):
+    with pytest.raises(QueryRefused, match="WrongAggregator"):
+        Addition(AggregatorKey.generate(), actors.terms, actors.context, actors.roster)
+
+
+@pytest.mark.parametrize("bad", [b"", b"\0" * 32, "key", (1).to_bytes(32, "little")])
+def test_keys_that_hide_nothing_are_refused(bad):
+    good = AggregatorKey.generate().public
+    for pair in ((good, bad), (bad, good), (good,), good, (good, good)):
+        with pytest.raises(ValueError, match=r"key|low-order"):
+            TwoAggregators(1.0, aggregators=pair)
+    with pytest.raises(ValueError, match="another aggregator"):
+        terms_of([AggregatorKey(bytes(31) + b"\1")] * 2)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_aggregator_with_the_server_is_left_with_the_others_noise(actors, place):
+    """It takes off the mask, and adds what it holds itself: the sum, and noise that suffices."""
+    portions = actors.portions()
+    honest = actors.addition(1 - place, portions[1 - place])
+    words = actors.words(actors.answer(1 - place, honest)).copy()
+    lying = actors.addition(place, portions[place])
+    key = lying._mask()
+    apply_masks(words, [key] if place == 0 else [], [] if place == 0 else [key])
+    seen = (words + lying._part._words).view("<i4").astype(np.int64)
+    np.testing.assert_array_equal((seen - actors.total())[:CELLS], actors.noise(1 - place))
+
+
+ADD_REMOVE, CLIENT = Adjacency.ADD_REMOVE, Unit.CLIENT
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "clip", "columns"),
+    [
+        (Guarantee(0.7), None, 1),
+        (Guarantee(0.7, 0.0, ADD_REMOVE), None, 1),
+        (Guarantee(0.7, 0.0, ADD_REMOVE, CLIENT), 4, 1),
+        (Guarantee(0.7, 1e-6), None, 3),
+    ],
+)
+def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, clip, columns):
+    """The exact loss of the farthest move, of counts and of sums, under one noise of the two."""
+    counts, sums = (
+        central_of(terms_of([AggregatorKey.generate(), AggregatorKey.generate()],
+                            guarantee=guarantee, clip=clip, columns=columns, scored=scored))
+        for scored in (False, True)
+    )  # fmt: skip
+    each = (clip,) if clip else (1,) if guarantee.adjacency is ADD_REMOVE else (1, -1)
+    for event, shifts in ((counts, each * columns), (sums, MOVES * columns)):
+        assert hockey_stick(event.table, shifts, guarantee.epsilon) <= guarantee.delta
+        half = hockey_stick(event.table, shifts, 0.9 * guarantee.epsilon)
+        assert half > guarantee.delta, "more noise than is promised"
+
+
+def test_a_ledger_charges_one_noise_and_estimators_know_both():
+    pair = AggregatorKey.generate().public, AggregatorKey.generate().public
+    two, one = TwoAggregators(1.0, aggregators=pair), central_of
+    single = one(terms_of([AggregatorKey.generate(), AggregatorKey.generate()]))
+    assert two.event(10).noise.variance == pytest.approx(2 * single.table.variance)
+    assert two.cost(10).epsilon == pytest.approx(1e9, rel=1e-6)
+    assert two.event(10).table == single.table
+
+
+def test_what_is_not_a_parcel_is_refused():
+    for raw in (b"", b"\xff" * 300, bytes(100), "text", 1.0):
+        with pytest.raises(InvalidReply):
+            Parcel.from_bytes(raw)
+
+
+def test_a_clients_message_is_four_bytes_a_cell_and_less_than_a_kilobyte():
+    actors = Actors(options={"numbers": 1000})
+    assert len(actors.parcel("client-0").to_bytes()) <= 4 * 1000 + 350
