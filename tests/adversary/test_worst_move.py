@@ -85,7 +85,7 @@ def test_what_is_not_refused_loses_no_more_than_is_claimed(unit, adjacency, clip
     if trust == "distributed" and unit == "record":
         noise = NoiseTerms(Guarantee(EPSILON, DELTA, adjacency), 2, "discrete-laplace")
     elif trust == "distributed":
-        return  # whole clients are clipped by the noise's own terms: see privacy/test_clip.py
+        return  # whole clients are clipped by the noise's own terms: see kernel/test_clipping.py
     try:
         hold_to_move(asked, noise)
     except QueryRefused:

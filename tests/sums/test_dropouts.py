@@ -17,7 +17,7 @@ from sums.summing import (
     session_of,
 )
 
-from flwr_kld import sums as secure_aggregation
+from flwr_kld import sums
 from flwr_kld.sums.client import SumClient
 from flwr_kld.sums.errors import OutOfOrder, TooFewSurvivors
 from flwr_kld.sums.graph import Shape, Tolerance
@@ -187,4 +187,4 @@ def test_sixty_four_bits():
 
 
 def test_the_package_example_runs():
-    assert doctest.testmod(secure_aggregation).failed == 0
+    assert doctest.testmod(sums).failed == 0
