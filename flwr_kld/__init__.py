@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from flwr_kld.domain.labels import Labels
     from flwr_kld.domain.table import Table
     from flwr_kld.domain.times import Times
-    from flwr_kld.query.monte_carlo import MonteCarlo
     from flwr_kld.query.partition import Partition
     from flwr_kld.reference import Reference
     from flwr_kld.report.report import Report
@@ -26,7 +25,6 @@ __all__ = [
     "Categories",
     "Domain",
     "Labels",
-    "MonteCarlo",
     "Partition",
     "Reference",
     "Report",
@@ -41,7 +39,6 @@ _PLACES = {
     "Domain": "domain.base",
     "KLDrift": "strategies.kl_drift",
     "Labels": "domain.labels",
-    "MonteCarlo": "query.monte_carlo",
     "Partition": "query.partition",
     "Reference": "reference",
     "Report": "report.report",

@@ -61,8 +61,8 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
     population : Population
         Who there is; by default each Flower node is a client.
     estimator : str or Estimator
-        A name in ``flwr_kld.inference.estimators.ESTIMATORS``, or an estimator with options of
-        its own, such as ``functools.partial(paper, lam=0.1)``.
+        "posterior_counts", "posterior_ratios", or a function of one's own: it takes the noisy
+        counts and ``theta=``, and returns an `Estimate`.
     theta : float
         θ of D_θ, in [0, 1); 0 is plain KL, which is finite only where every symbol of Π was seen.
     most_records : int, optional

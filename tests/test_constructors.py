@@ -37,12 +37,10 @@ from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Receipt
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.e_detector import EDetector, Standing
-from flwr_kld.inference.estimators.paper import paper
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
-from flwr_kld.inference.estimators.skew_plugin import skew_plugin
 from flwr_kld.inference.lower_bound import LowerBound, lower_confidence_bound
 from flwr_kld.inference.outside import OutsideLimits, outside_limits
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
@@ -60,6 +58,8 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.operate.receivers import Command, Delivery, Webhook
+from flwr_kld.papers.estimators import paper, skew_plugin
+from flwr_kld.papers.monte_carlo import MonteCarlo
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.predictors.hypotheses import drift_scenarios
@@ -67,7 +67,6 @@ from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.readouts import Leader
 from flwr_kld.predictors.risk_bound import kl_risk_bound
-from flwr_kld.query.monte_carlo import MonteCarlo
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan, cells_from_wire

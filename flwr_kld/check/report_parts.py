@@ -9,7 +9,7 @@ from typing import Any
 
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.registry import Estimator, estimate
+from flwr_kld.inference.estimators.registry import Estimator, estimate, name_of
 from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.segments import Segment, moved_segments
@@ -63,7 +63,7 @@ def _read_counts(
         return Reading(
             estimate=None,
             theta=theta,
-            estimator=str(estimator),
+            estimator=name_of(estimator),
             target=None,
             sampling=None,
             monte_carlo=None,

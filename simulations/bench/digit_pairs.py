@@ -28,6 +28,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.papers.estimators import BASELINES
 from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
@@ -37,6 +38,7 @@ from flwr_kld.strategies import Trusted
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0)
 THETA = 0.01
+_ESTIMATORS = {**ESTIMATORS, **BASELINES}
 _VIRTUAL_WRITERS, _VIRTUAL_RECORDS = 700, 100
 
 
@@ -76,8 +78,8 @@ def errors(data: Handwriting, splits: int) -> Iterator[dict[str, Any]]:
             for epsilon in EPSILONS:
                 bits = SeededBits(hash((split, i, j, epsilon)) % 2**32)
                 published = noisy(Trusted(epsilon=epsilon).publish(clear, plan, bits), plan)
-                for name in ESTIMATORS:
-                    reading = estimate(published, estimator=name, theta=THETA)
+                for name, estimator in _ESTIMATORS.items():
+                    reading = estimate(published, estimator=estimator, theta=THETA)
                     yield {
                         "split": split,
                         "reference_digit": i,
@@ -96,7 +98,7 @@ def summarise(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """RMSE over the 90 pairs, bias over the 10 equal ones, and MSE against ``paper``'s."""
     summary = []
     for epsilon in EPSILONS:
-        for name in ESTIMATORS:
+        for name in _ESTIMATORS:
             chosen = [r for r in rows if r["epsilon"] == epsilon and r["estimator"] == name]
             equal = np.array([r["client_digit"] == r["reference_digit"] for r in chosen])
             error = np.array([r["estimate"] - r["truth"] for r in chosen])
@@ -121,7 +123,7 @@ def plot(rows: list[dict[str, Any]], summary: list[dict[str, Any]], path: Path) 
         figsize=(11, 4.5), layout="constrained"
     )
     left, right = figure.subplots(1, 2)
-    for name in ESTIMATORS:
+    for name in _ESTIMATORS:
         own = [s for s in summary if s["estimator"] == name]
         left.loglog([s["epsilon"] for s in own], [s["rmse_pairs"] for s in own], "o-", label=name)
     left.set(

@@ -34,12 +34,14 @@ from flwr_kld.inference.estimators.registry import ESTIMATORS
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.papers.estimators import BASELINES
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 
 THETA, CELLS = 0.01, 600
+_ESTIMATORS = {**ESTIMATORS, **BASELINES}
 DOMAIN = BlockPatterns()
 KLS, RECORDS, EPSILONS = (0.0, 0.1, 0.5, 2.0, 5.0), (20_000, 350_000), (0.5, 1.0, 3.0)
 TARGETS = ("population", "cohort")
@@ -140,14 +142,14 @@ def study(repeats: int, kls: tuple[float, ...], epsilons: tuple[float, ...]) -> 
                 reference, population = pairs[seed % len(pairs)]
                 plan = Partition(CELLS).draw(reference, np.random.default_rng(seed))
                 got = release(plan, population, records, epsilon, seed)
-                values = {n: e(got.counts, theta=THETA).value for n, e in ESTIMATORS.items()}
+                values = {n: e(got.counts, theta=THETA).value for n, e in _ESTIMATORS.items()}
                 truths.append([got.truth[t] for t in TARGETS])
-                errors.append([values[n] - got.truth[t] for n, t in product(ESTIMATORS, TARGETS)])
+                errors.append([values[n] - got.truth[t] for n, t in product(_ESTIMATORS, TARGETS)])
             rmse = np.sqrt(np.square(errors).mean(axis=0))
             yield Row(
                 family, kl, records, epsilon,
                 dict(zip(TARGETS, np.mean(truths, axis=0), strict=True)),
-                dict(zip(product(ESTIMATORS, TARGETS), rmse, strict=True)),
+                dict(zip(product(_ESTIMATORS, TARGETS), rmse, strict=True)),
             )  # fmt: skip
 
 
@@ -159,19 +161,19 @@ def pooled(rows: list[Row], name: str, target: str) -> float:
 def show(rows: list[Row], target: str, console: Console) -> None:
     """Print errors pooled over epsilon, the least in bold, and who wins in how many settings."""
     table = Table(title=f"RMSE in nats against the {target} (θ = {THETA}, {CELLS} cells)")
-    for heading in ("drift", "records", "KL", "truth", *ESTIMATORS):
+    for heading in ("drift", "records", "KL", "truth", *_ESTIMATORS):
         table.add_column(heading, justify="right", overflow="fold")
     for family, records, kl in sorted({(r.family, r.records, r.kl) for r in rows}):
         here = [r for r in rows if (r.family, r.records, r.kl) == (family, records, kl)]
-        errors = [pooled(here, name, target) for name in ESTIMATORS]
+        errors = [pooled(here, name, target) for name in _ESTIMATORS]
         shown = [f"[bold]{e:.3f}[/]" if e == min(errors) else f"{e:.3f}" for e in errors]
         truth = np.mean([row.truth[target] for row in here])
         table.add_row(family, f"{records:,}", f"{kl:g}", f"{abs(truth):.3f}", *shown)
     table.add_section()
-    overall = [f"{pooled(rows, name, target):.3f}" for name in ESTIMATORS]
+    overall = [f"{pooled(rows, name, target):.3f}" for name in _ESTIMATORS]
     table.add_row("all settings", "", "", "", *overall)
-    best = [min((row.rmse[name, target], name) for name in ESTIMATORS)[1] for row in rows]
-    wins = [f"{best.count(name)} of {len(rows)}" for name in ESTIMATORS]
+    best = [min((row.rmse[name, target], name) for name in _ESTIMATORS)[1] for row in rows]
+    wins = [f"{best.count(name)} of {len(rows)}" for name in _ESTIMATORS]
     table.add_row("nearest in", "", "", "", *wins)
     console.print(table)
 
@@ -179,14 +181,14 @@ def show(rows: list[Row], target: str, console: Console) -> None:
 def show_speed(console: Console, repeats: int) -> None:
     """Print the best time of several runs, in milliseconds an estimate."""
     table = Table(title="milliseconds per estimate (20,000 records, ε = 1)")
-    for heading in ("cells", *ESTIMATORS):
+    for heading in ("cells", *_ESTIMATORS):
         table.add_column(heading, justify="right")
     reference, population = pair("lognormal", 0.5, 0)
     for cells in (1000, DOMAIN.size):
         plan = Partition(cells).draw(reference, np.random.default_rng(0))
         counts = release(plan, population, 20_000, 1.0, 0).counts
         best = []
-        for estimator in ESTIMATORS.values():
+        for estimator in _ESTIMATORS.values():
             taken = []
             for _ in range(repeats):
                 start = time.perf_counter()
@@ -203,7 +205,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[measuring.Row]:
     for cells in (1000,) if quick else (1000, 8000, DOMAIN.size):
         plan = Partition(cells).draw(reference, np.random.default_rng(0))
         counts = release(plan, population, 20_000, 1.0, 0).counts
-        once = measuring.cpu(lambda c=counts: ESTIMATORS["posterior_counts"](c, theta=THETA))
+        once = measuring.cpu(lambda c=counts: _ESTIMATORS["posterior_counts"](c, theta=THETA))
         yield measuring.measured(
             "estimate", "posterior_counts, by cells", once, repeats=repeats, size=cells
         )
@@ -214,9 +216,9 @@ def save(rows: list[Row], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with (out / "estimators.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["family", "kl", "records", "epsilon", "target", "truth", *ESTIMATORS])
+        writer.writerow(["family", "kl", "records", "epsilon", "target", "truth", *_ESTIMATORS])
         for row, target in product(rows, TARGETS):
-            errors = [f"{row.rmse[name, target]:.5f}" for name in ESTIMATORS]
+            errors = [f"{row.rmse[name, target]:.5f}" for name in _ESTIMATORS]
             truth = f"{row.truth[target]:.5f}"
             writer.writerow([row.family, row.kl, row.records, row.epsilon, target, truth, *errors])
     figure = require("matplotlib.figure", extra="plots").Figure((11, 6.5), layout="constrained")
@@ -224,7 +226,7 @@ def save(rows: list[Row], out: Path) -> None:
     kls = sorted({row.kl for row in rows})
     for (i, target), (j, family) in product(enumerate(TARGETS), enumerate(FAMILIES)):
         axes = panels[i, j]
-        for (k, name), records in product(enumerate(ESTIMATORS), RECORDS):
+        for (k, name), records in product(enumerate(_ESTIMATORS), RECORDS):
             here = [[r for r in rows if (r.family, r.records, r.kl) == (family, records, kl)]
                     for kl in kls]  # fmt: skip
             axes.plot(

@@ -31,6 +31,7 @@ from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.papers.estimators import BASELINES
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
@@ -114,8 +115,8 @@ def readings(
         "cohort": skewed_divergence(reference.probabilities, cohort, THETA),
     }
     rows = []
-    for name in ESTIMATORS:
-        found = estimate(published, estimator=name, theta=THETA)
+    for name, estimator in {**ESTIMATORS, **BASELINES}.items():
+        found = estimate(published, estimator=estimator, theta=THETA)
         # Of the cohort everything is known but the noise.
         stated = found.error.privacy if found.target == "cohort" else found.error.total
         rows.append(

@@ -60,7 +60,7 @@ def test_the_truth_is_of_the_records_that_the_estimate_is_about(
     the truth, where that of the whole cohort is 0.01 nats off.
     """
     asked = {"cohort": cohort, "checks": 2, "epsilon": 60.0, "threshold": 0.15, "theta": 0.5}
-    config |= {**asked, "estimator": "skew_plugin", "drift-from": 2, "cells": 70_000}
+    config |= {**asked, "drift-from": 2, "cells": 70_000}
     for check in checks_of(config):
         assert records[0] <= check.report.reading.records <= records[1]  # 6 s.d. of 20 × 100 halves
         assert check.report.reading.estimate == pytest.approx(check.cohort_truth, abs=1e-4)

@@ -1,7 +1,6 @@
 """Checks in process, from the question to the report: near the truth, from whoever takes part."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -10,12 +9,11 @@ from flwr.app import Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import Strategy
 
-from flwr_kld import Labels, MonteCarlo
+from flwr_kld import Labels, Partition
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.paper import paper
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import (
     Adjacency,
@@ -103,29 +101,6 @@ def test_clients_count_no_more_records_than_client_level_privacy_allows():
     report = KLDrift(REFERENCE, trust).check(grid_of())
     assert report.cohort.survivors == 20
     assert report.reading.records == pytest.approx(20 * 30, abs=60)
-
-
-def test_monte_carlo_plan_and_paper_estimator():
-    monitor = KLDrift(
-        REFERENCE, Trusted(epsilon=3.0), plan=MonteCarlo(draws=4000), estimator="paper"
-    )
-    report = monitor.check(grid_of())
-    assert report.reading.theta == 0
-    assert report.reading.monte_carlo > 0
-    assert (
-        abs(report.reading.estimate - skewed_divergence(REFERENCE.probabilities, SHARES, 0)) < 0.15
-    )
-
-
-def test_paper_estimator_with_its_lambda():
-    """Without noise to speak of, λ adds λ Σ (P - Π) = 0 over the full support."""
-    by_lambda = [
-        KLDrift(REFERENCE, Trusted(epsilon=20.0), estimator=partial(paper, lam=lam), seed=1)
-        for lam in (0.0, 0.5)
-    ]
-    plain, shifted = (monitor.check(grid_of()).reading.estimate for monitor in by_lambda)
-    assert plain == pytest.approx(shifted, abs=1e-3)
-    assert plain == pytest.approx(skewed_divergence(REFERENCE.probabilities, SHARES, 0), abs=0.02)
 
 
 def test_posterior_ratios_says_that_it_estimates_the_population():
@@ -244,7 +219,7 @@ def test_numpys_numbers_go_through_a_whole_check(tmp_path):
     monitor = KLDrift(
         REFERENCE,
         Trusted(np.int64(3), np.float64(0.0), adjacency=Adjacency.ADD_REMOVE, clip=np.int64(50)),
-        plan=MonteCarlo(np.int64(40)),
+        plan=Partition(np.int64(40)),
         cohort=UniformCohort(np.int64(40)),
         theta=np.float32(0.01),
         min_clients=np.int8(2),

@@ -18,7 +18,7 @@ from sealed_federation import (
     record_of,
 )
 
-from flwr_kld import Labels, MonteCarlo, Partition, Reference
+from flwr_kld import Labels, Partition, Reference
 from flwr_kld.clients import (
     AggregatorLimits,
     aggregate_drift_checks,
@@ -61,8 +61,7 @@ def test_every_release_is_near_the_truth_and_like_the_trusted_one(epsilon, optio
     assert report.reading.theta == central.reading.theta
 
 
-@pytest.mark.parametrize("plan", [MonteCarlo(50), Partition(16)])
-def test_plans_that_do_not_ask_everything(plan):
+def test_a_plan_that_does_not_ask_everything():
     """A reference over 60 symbols, 10 of them impossible, and clients that follow it."""
     domain = Labels([str(i) for i in range(60)])
     reference = Reference.from_counts(domain, [*range(1, 51), *[0] * 10])
@@ -70,7 +69,7 @@ def test_plans_that_do_not_ask_everything(plan):
     records = [str(i) for i in range(50) for _ in range(i + 1)]
     answer_drift_queries(clients, lambda _: records, domain, aggregator=KEY.public)
     trust = TrustedAggregator(40.0, aggregator=KEY.public)
-    report = KLDrift(reference, trust, plan=plan, seed=1).check(federation(clients))
+    report = KLDrift(reference, trust, plan=Partition(16), seed=1).check(federation(clients))
     assert (report.cohort.survivors, report.reading.records) == (20, 20 * len(records))
     assert report.compared.cells < 60
     assert abs(report.reading.estimate) < 0.02

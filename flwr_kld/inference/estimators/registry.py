@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from flwr_kld.inference.estimators.paper import paper
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.result import Estimate
-from flwr_kld.inference.estimators.skew_plugin import skew_plugin
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
@@ -20,14 +19,17 @@ Estimator = Callable[..., Estimate]
 """Takes ``(counts, *, theta)``."""
 
 ESTIMATORS: MappingProxyType[str, Estimator] = MappingProxyType(
-    {
-        "posterior_counts": posterior_counts,
-        "posterior_ratios": posterior_ratios,
-        "skew_plugin": skew_plugin,
-        "paper": paper,
-    }
+    {"posterior_counts": posterior_counts, "posterior_ratios": posterior_ratios}
 )
 """Estimators by name."""
+
+
+def name_of(estimator: str | Estimator) -> str:
+    """Return an estimator's name; that of its function where it has options of its own."""
+    if isinstance(estimator, str):
+        return estimator
+    function = estimator.func if isinstance(estimator, partial) else estimator
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def estimate(

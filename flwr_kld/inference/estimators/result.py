@@ -44,7 +44,7 @@ class Estimate:
 
     value: float  # The estimate, in nats
     theta: float  # The θ of D_θ
-    estimator: str  # Name in `ESTIMATORS`
+    estimator: str  # Its name
     # Whose P the number is about: the records that were counted, or the distribution they were
     # drawn from. They differ where many symbols get no record: the records of an undrifted cohort
     # that is smaller than the domain lie far from Π by themselves.

@@ -8,13 +8,15 @@ from numbered import Numbered
 from scipy import stats
 from unproven import unproven
 
-from flwr_kld import Binned, BlockPatterns, Categories, Labels, MonteCarlo, Partition, Reference
+from flwr_kld import Binned, BlockPatterns, Categories, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable, SeededBits, sample
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.papers.estimators import skew_plugin
+from flwr_kld.papers.monte_carlo import MonteCarlo
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation.explanation import explain
 
@@ -61,7 +63,7 @@ def test_the_largest_movements_come_first_with_name_and_direction():
 def test_parts_add_up_to_the_divergence(theta):
     h = np.array([4000, 3000, 1000, 2000])
     counts = release(plan_of(FRUIT, P), h, np.inf)
-    told = estimate(counts, estimator="skew_plugin", theta=theta)
+    told = estimate(counts, estimator=skew_plugin, theta=theta)
     parts = [m.contribution for m in explain(counts, told)]
     assert min(parts) >= 0
     assert sum(parts) == pytest.approx(skewed_divergence(P, h, theta), rel=1e-12)
@@ -77,7 +79,7 @@ def test_parts_of_cells_with_many_symbols_and_of_impossible_ones():
     q[399:] = 0.01
     h = np.random.default_rng(1).multinomial(3_000_000, q / q.sum())
     counts = release(plan, h, np.inf)
-    got = moved(counts, most=plan.cells, estimator="skew_plugin")
+    got = moved(counts, most=plan.cells, estimator=skew_plugin)
     in_cells = np.bincount(plan.cell_of, h, plan.cells)
     assert sum(m.contribution for m in got) == pytest.approx(
         skewed_divergence(plan.mass, in_cells, 0.01), rel=1e-3
@@ -104,7 +106,7 @@ def test_a_number_of_records_that_is_noised_too_is_allowed_for():
     for seed in range(200):
         h = rng.multinomial(5000, p)
         counts = release(plan, h, 0.3, seed=seed, adjacency=Adjacency.ADD_REMOVE)
-        first = next(m for m in moved(counts, most=400, estimator="skew_plugin") if m.symbol == 0)
+        first = next(m for m in moved(counts, most=400, estimator=skew_plugin) if m.symbol == 0)
         z.append(first.z)
         missed += first.beyond_chance
     assert missed <= stats.binom.isf(1e-6, 200, 0.05)
@@ -118,7 +120,7 @@ def test_what_is_certain_comes_before_what_only_looks_large():
     q[0] *= 0.7
     plan = plan_of(Numbered(300), p, Partition(300))
     h = np.random.default_rng(0).multinomial(3000, q / q.sum())
-    got = moved(release(plan, h, 0.5), most=300, estimator="skew_plugin")
+    got = moved(release(plan, h, 0.5), most=300, estimator=skew_plugin)
     certain = [m.beyond_chance for m in got]
     assert certain[0]
     assert certain == sorted(certain, reverse=True)
@@ -156,7 +158,7 @@ def test_z_has_unit_variance_where_nothing_moved(adjacency):
     z = []
     for seed in range(600):
         counts = release(plan, rng.multinomial(500, P), 1.0, seed=seed, adjacency=adjacency)
-        got = moved(counts, estimator="skew_plugin")
+        got = moved(counts, estimator=skew_plugin)
         z.append([m.z for m in sorted(got, key=lambda m: m.symbol)])
     assert np.mean(np.square(z), axis=0) == pytest.approx(1.0, abs=0.32)
 
