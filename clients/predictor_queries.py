@@ -37,7 +37,7 @@ from flwr_kld.messages.question import (
 )
 
 if TYPE_CHECKING:
-    from flwr_kld.predictors.predictor import LocalQuery as Asked
+    from flwr_kld.predictors.query import Query
 
 logger = logging.getLogger("flwr_kld")
 
@@ -102,8 +102,8 @@ def host_predictor_queries(
                 admit(context, question, member)
                 number, query = queries[member]
                 label = _label(own, context, member, query.labels)
-                report = label.into(partial(query.answer, bits=SystemBits()))
-                symbols[str(member)] = [number, *report]
+                symbol = label.into(partial(query.answer, bits=SystemBits()))
+                symbols[str(member)] = [number, symbol]
         return _reply(message, answer, symbols)
 
 
@@ -120,11 +120,10 @@ def _label(own: OwnRecords, context: Context, member: int, labels: int) -> Held[
     return Records(symbols).label(labels)
 
 
-def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Asked]]]:
+def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Query]]]:
     """Read the question and each member's query, and hold them against each other."""
     # Imported here: a client that is asked for counts starts without them.
     from flwr_kld.predictors.query import Query
-    from flwr_kld.predictors.score_query import ScoreQuery
 
     def record(name: str) -> ConfigRecord:
         found = content.get(name)
@@ -138,19 +137,15 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
     hold_to_channel(question, None, "local")
     if question.guarantee.unit is not Unit.CLIENT:
         raise QueryRefused("the unit must be 'client': a privatised label protects whole clients")
-    claimed = question.guarantee
-    built: dict[int, Asked] = {}
-    queries: dict[int, tuple[int, Asked]] = {}
+    built: dict[int, Query] = {}
+    queries: dict[int, tuple[int, Query]] = {}
     for member, number in record(QUERY).items():
         asked = member_of(member)
         if type(number) is not int:
             raise QueryRefused("the predictor's query is not readable")
         if number not in built:
-            config = record(f"{QUERY}.{number}")
-            scores = config.get("channel") == ScoreQuery.kind
-            kind: type[ScoreQuery] | type[Query] = ScoreQuery if scores else Query
-            built[number] = kind.from_config(config, domain.size)
-            if built[number].delta(claimed.epsilon) > claimed.delta:
+            built[number] = Query.from_config(record(f"{QUERY}.{number}"), domain.size)
+            if built[number].channel.epsilon > question.guarantee.epsilon:
                 raise QueryRefused("the channel spends more than the server claims")
         queries[asked] = number, built[number]
     return question, queries

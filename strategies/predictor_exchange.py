@@ -20,9 +20,9 @@ from flwr_kld.messages.question import (
     Answer,
     Question,
 )
+from flwr_kld.predictors.bayes_mixture import BayesMixture
 from flwr_kld.predictors.intake import Intake, Rejection
 from flwr_kld.predictors.local_report import LocalReport
-from flwr_kld.predictors.predictor import Predictor
 from flwr_kld.report.predictor_report import LOCAL
 from flwr_kld.strategies.exchange import failure, refusal
 from flwr_kld.strategies.replies import replies
@@ -33,7 +33,7 @@ _TYPE = f"query.{PREDICT_ACTION}"
 class PredictorExchange:
     """One round."""
 
-    def __init__(self, predictor: Predictor, number: int, context: str, domain: str) -> None:
+    def __init__(self, predictor: BayesMixture, number: int, context: str, domain: str) -> None:
         self._predictor, self._number, self._context = predictor, number, context
         self._domain = domain
         self._check = secrets.token_hex(8)
@@ -119,12 +119,12 @@ class PredictorExchange:
             sent = told.get(str(participant.member))
             if sent is None:
                 self.left_out[refusal(refused.pop(0)) if refused else "no reply"] += 1
-            elif isinstance(sent, list) and sent and all(type(part) is int for part in sent):
+            elif isinstance(sent, list) and [type(part) for part in sent] == [int, int]:
                 self._take(participant, *(int(part) for part in sent))
             else:
                 self.left_out[str(Rejection.IMPOSSIBLE)] += 1
 
-    def _take(self, participant: Participant, query: int, *symbol: int) -> None:
+    def _take(self, participant: Participant, query: int, symbol: int) -> None:
         report = LocalReport(query, symbol, self._context)
         rejected = self.intake.take(str(participant), report, self._context)
         if rejected is not None:

@@ -16,8 +16,8 @@ from flwr_kld.accounting.states import Remembered
 from flwr_kld.codec.model import Model, NotNegative
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.kernel.arguments import text
+from flwr_kld.predictors.bayes_mixture import BayesMixture
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.predictors.predictor import Predictor
 from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
@@ -42,9 +42,8 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
 
     Parameters
     ----------
-    predictor : Predictor
-        Hypotheses, what a report costs, and what was learnt: a `BayesMixture`, or one of the
-        paper's algorithms.
+    predictor : BayesMixture
+        Hypotheses, what a report costs, and what was learnt.
     cohort : Cohort
         Whom to ask; by default everybody connected. Each report costs its client ε: with a
         `RotatingCohort` a client pays once in a turn.
@@ -75,7 +74,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
 
     def __init__(
         self,
-        predictor: Predictor,
+        predictor: BayesMixture,
         *,
         cohort: Cohort | None = None,
         population: Population | None = None,
@@ -168,10 +167,9 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             cost=self._cost(opening, spent, epsilon=predictor.epsilon),
         )
 
-    def _named(self, values: Floats | None) -> dict[str, float]:
-        """Return values [K] by the candidates' names; nothing where there are none."""
-        names = self.predictor.hypotheses.names
-        return {} if values is None else dict(zip(names, values.tolist(), strict=True))
+    def _named(self, values: Floats) -> dict[str, float]:
+        """Return values [K] by the candidates' names."""
+        return dict(zip(self.predictor.hypotheses.names, values.tolist(), strict=True))
 
     # ------------------------------------------------------------------------ the ledger's part
 

@@ -59,6 +59,7 @@ from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.operate.receivers import Command, Delivery, Webhook
 from flwr_kld.papers.estimators import paper, skew_plugin
+from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.papers.monte_carlo import MonteCarlo
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
@@ -178,11 +179,11 @@ EXAMPLES = {
     predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "prior": [0.5, 0.5]},
     predictors.Hypotheses: {"candidates": {"even": EVEN, "odd": ODD}},
     Intake: {"predictor": MIXTURE, "round": 1},
-    predictors.LocallyPrivateWMA: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "horizon": 2},
-    predictors.PureLocalEXP3: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "horizon": 2},
-    LocalReport: {"query": 0, "symbol": (1,)},
+    LocallyPrivateWMA: {"laws": HYPOTHESES.at(), "epsilon": 1.0, "horizon": 2},
+    PureLocalEXP3: {"laws": HYPOTHESES.at(), "epsilon": 1.0, "horizon": 2},
+    LocalReport: {"query": 0, "symbol": 1},
     LocalReports: {
-        "round": 1, "queries": np.zeros(1, int), "symbols": np.zeros((1, 1), int),
+        "round": 1, "queries": np.zeros(1, int), "symbols": np.zeros(1, int),
     },
     drift_scenarios: {"base": EVEN, "towards": {"odd": ODD}, "amount": 0.5},
     kl_risk_bound: {"design": MIXTURE.design()},

@@ -1,7 +1,7 @@
 """Online predictors: learn which of K public hypotheses clients' labels follow.
 
 Clients report one privatised label each; every report is private by itself, whatever the server
-does with it. `BayesMixture` is the default, the paper's two algorithms are the baselines.
+does with it.
 
 Examples
 --------
@@ -26,6 +26,5 @@ Examples
 
 from flwr_kld.predictors.bayes_mixture import BayesMixture
 from flwr_kld.predictors.hypotheses import Hypotheses
-from flwr_kld.predictors.paper_learners import LocallyPrivateWMA, PureLocalEXP3
 
-__all__ = ["BayesMixture", "Hypotheses", "LocallyPrivateWMA", "PureLocalEXP3"]
+__all__ = ["BayesMixture", "Hypotheses"]

@@ -1,17 +1,18 @@
-"""The default predictor: the Bayesian mixture of the hypotheses, given exact report likelihoods.
+"""The predictor: the Bayesian mixture of the hypotheses, given exact report likelihoods.
 
 All that is stored are integers: how often each (query, symbol) was reported in each round, and
 which queries a round asked. Weights are a pure function of them, so reports may come in any order,
 in batches of any size, on several servers, or twice from a log, and the result is the same to the
 last bit.
 
-It replaces the paper's Algorithms 1 and 2 (`LocallyPrivateWMA`, `PureLocalEXP3`), whose risk stays
-near that of the uniform mixture for horizons that a deployment sees.
+It replaces the paper's Algorithms 1 and 2 (`flwr_kld.papers`), whose risk stays near that of the
+uniform mixture for horizons that a deployment sees.
 Proof note: ``docs/proofs/bayes-mixture.md``.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
@@ -22,19 +23,21 @@ from pydantic import Field
 from flwr_kld.codec.model import Model, NotNegative, Real, Text
 from flwr_kld.kernel.arguments import choice, real
 from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
 from flwr_kld.predictors.asked import KINDS, Asked, default_kind
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.fixed_share import fixed_share, normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
-from flwr_kld.predictors.predictor import Predictor, State, public_hash
 from flwr_kld.predictors.query import Query
 from flwr_kld.predictors.readouts import KeptRound, Leader, Refutation, likeliest
 from flwr_kld.predictors.risk_bound import shared_risk_bound
 from flwr_kld.predictors.selection import PairScores, Selected, select
 from flwr_kld.predictors.tally import Contexts, RowCounts, Tally
 
+State = dict[str, Any]
+"""JSON-able."""
 _FORMAT = 1
 _Reached = tuple[int, Floats]
 """A round, and the log-weights after its reports."""
@@ -58,8 +61,15 @@ class _State(Model, what="the stored state of a predictor"):
     rounds: dict[_Round, dict[str, Text]]
 
 
-class BayesMixture(Predictor):
+def public_hash(round: int, client: str) -> int:
+    """256 bits that pick a client's query: of round and client alone, so blind to any data."""
+    return int.from_bytes(hashlib.sha256(f"flwr-kld predictor {round} {client}".encode()).digest())
+
+
+class BayesMixture:
     """Learns from privatised counts; any batch per round, mergeable, follows changes.
+
+    Clients' privacy does not rest on it: each report is private by itself.
 
     Parameters
     ----------
@@ -92,7 +102,8 @@ class BayesMixture(Predictor):
         share: float = 0.01,
         prior: Sequence[float] | None = None,
     ) -> None:
-        super().__init__(hypotheses, epsilon, 0.0)
+        self.guarantee = Guarantee(epsilon, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
+        self.hypotheses = hypotheses
         k = len(hypotheses.names)
         self._kind = default_kind(k) if design is None else choice("design", design, KINDS)
         start = np.full(k, 1 / k) if prior is None else np.asarray(prior, dtype=np.float64)
@@ -105,6 +116,11 @@ class BayesMixture(Predictor):
         self._settled: _Reached | None = None
         self._replayed: Floats | None = None
         self._refutation = Refutation()
+
+    @property
+    def epsilon(self) -> float:
+        """Of one report, in nats."""
+        return self.guarantee.epsilon
 
     def design(self, context: str = "", round: int | None = None) -> Design:
         """Return the queries of a context; and of a round, by default the next, if they adapt."""
@@ -131,9 +147,9 @@ class BayesMixture(Predictor):
         round = self._asked.round_of(report.query)
         design = self._asked.of(round, report.context)
         place = report.query - self._asked.first(round)
-        if len(report.symbol) != 1 or not 0 <= place < len(design.queries):
-            raise InvalidReply("a report is not of the form that its query asks for")
-        if not 0 <= report.symbol[0] < design.starts[place + 1] - design.starts[place]:
+        if not 0 <= place < len(design.queries):
+            raise InvalidReply("a report names a query that was not asked")
+        if not 0 <= report.symbol < design.starts[place + 1] - design.starts[place]:
             raise InvalidReply("a report's symbol is impossible for its query")
 
     def update(self, reports: LocalReports) -> None:
@@ -148,11 +164,9 @@ class BayesMixture(Predictor):
         """
         if self._settled and reports.round <= self._settled[0]:
             raise ValueError(f"round {reports.round} is settled: these reports come too late")
-        if reports.symbols.shape[1] != 1:
-            raise InvalidReply("a report is not of the form that its query asks for")
         design = self._asked.of(reports.round, reports.context)
         places = reports.queries - self._asked.first(reports.round)
-        rows = design.rows(places, reports.symbols[:, 0])
+        rows = design.rows(places, reports.symbols)
         self._tally.add(reports.round, reports.context, RowCounts.of(rows))
         self._replayed = None
 
@@ -199,6 +213,11 @@ class BayesMixture(Predictor):
                 reached = number, self._after(reached, number, contexts)
         # A settled round takes no reports, whatever it asks.
         return self._before(reached, max(round, reached[0]) if reached else round)
+
+    @property
+    def weights(self) -> Floats:
+        """Weight of each hypothesis for the next report, shape [K], summing to 1."""
+        return np.asarray(np.exp(self.log_weights))
 
     @property
     def leader(self) -> Leader:

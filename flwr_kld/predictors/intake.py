@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.predictors.bayes_mixture import BayesMixture
 from flwr_kld.predictors.local_report import LocalReport, LocalReports, batches
-from flwr_kld.predictors.predictor import Predictor
 
 
 class Rejection(StrEnum):
@@ -26,7 +26,7 @@ class Rejection(StrEnum):
 class Intake:
     """Collects the reports of one round."""
 
-    def __init__(self, predictor: Predictor, round: int) -> None:
+    def __init__(self, predictor: BayesMixture, round: int) -> None:
         self._predictor = predictor
         self._round = whole("round", round)
         self._taken: dict[str, LocalReport] = {}

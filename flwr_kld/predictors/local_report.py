@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import keep, several, whole
+from flwr_kld.kernel.arguments import keep, whole
 
 
 def unpacked(packed: bytes, dtype: str, count: int) -> NDArray[np.int64]:
@@ -32,16 +32,11 @@ class LocalReport:
     """One client's privatised label."""
 
     query: int  # Number of the query that was asked
-    # What the channel drew: one number, or one for each hypothesis (`LocallyPrivateWMA`)
-    symbol: tuple[int, ...]
+    symbol: int  # What the channel drew
     context: str = ""  # Under which public context the label was drawn; empty where there is none
 
     def __post_init__(self) -> None:
-        keep(
-            self,
-            query=whole("query", self.query),
-            symbol=tuple(whole("symbol", part) for part in several("symbol", self.symbol)),
-        )
+        keep(self, query=whole("query", self.query), symbol=whole("symbol", self.symbol))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +45,13 @@ class LocalReports:
 
     round: int  # Number of the round; rounds are ordered, reports within a round are not
     queries: NDArray[np.int64]  # Shape [n]
-    symbols: NDArray[np.int64]  # Shape [n, width]
+    symbols: NDArray[np.int64]  # Shape [n]
     context: str = ""  # Context that all reports share
 
     def __post_init__(self) -> None:
         keep(self, round=whole("round", self.round))
-        if self.queries.ndim != 1 or self.symbols.ndim != 2:
-            raise ValueError("a batch of reports needs queries [n] and symbols [n, width]")
-        if len(self.queries) != len(self.symbols):
-            raise ValueError("a batch of reports needs as many queries as symbols")
+        if self.queries.ndim != 1 or self.symbols.shape != self.queries.shape:
+            raise ValueError("a batch of reports needs queries [n] and symbols [n]")
 
     def __len__(self) -> int:
         return len(self.queries)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Annotated
 
 import numpy as np
@@ -61,15 +60,11 @@ class Query:
         """M."""
         return len(self.class_of)
 
-    def delta(self, epsilon: float) -> Fraction:
-        """Smallest delta, from above, at which a report hides its label at `epsilon` nats."""
-        return Fraction(0 if self.channel.epsilon <= epsilon else 1)
-
-    def answer(self, label: int, bits: BitSource) -> tuple[int]:
+    def answer(self, label: int, bits: BitSource) -> int:
         """Privatise one label: draw the symbol that is reported."""
         if not 0 <= label < len(self.class_of):
             raise DomainError("a label is outside the domain of the query")
-        return (self.channel.draw(int(self.class_of[label]), bits),)
+        return self.channel.draw(int(self.class_of[label]), bits)
 
     def to_config(self) -> dict[str, str | int | float | bytes]:
         """Return the query as values of a Flower ConfigRecord."""

@@ -30,8 +30,7 @@ class Learnt:
     """What a predictor has learnt so far."""
 
     weights: dict[str, float]  # Weight of each candidate for the next report
-    # Proportions of the candidates that explain the recent reports best, if none does alone; empty
-    # where the predictor has no such read-out
+    # Proportions of the candidates that explain the recent reports best, if none does alone
     mixture: dict[str, float]
     leader: str  # The heaviest candidate
     log_odds: float  # Of the leader against the runner-up, in nats
@@ -44,7 +43,7 @@ class Learnt:
     risk_bound: float | None
     reports: int  # Reports that all rounds took in
     # Whether the recent rounds refute every candidate, so that predictions follow `mixture` and not
-    # `weights`; None where that is not tested, and in reports of earlier versions
+    # `weights`; None in reports of earlier versions
     refuted: bool | None = None
 
     @property

@@ -45,7 +45,7 @@ def reports(predictor: BayesMixture, count: int, round: int, seed: int) -> Local
     law = design.law[:, 0] * np.repeat(design.shares, np.diff(design.starts))
     rows = rng.choice(len(law), size=count, p=law / law.sum())
     queries = np.searchsorted(design.starts, rows, side="right") - 1
-    return LocalReports(round, queries, (rows - design.starts[queries])[:, None])
+    return LocalReports(round, queries, rows - design.starts[queries])
 
 
 def measure(hypotheses: int, labels: int, epsilon: float) -> dict[str, str]:

@@ -90,8 +90,7 @@ def play(
                 drawn = rng.multinomial(count, chances / chances.sum())
                 symbols.append(np.repeat(np.arange(len(drawn)), drawn))
                 queries.append(np.full(count, place))
-        reports = np.concatenate(symbols)[:, None]
-        predictor.update(LocalReports(number, np.concatenate(queries), reports))
+        predictor.update(LocalReports(number, np.concatenate(queries), np.concatenate(symbols)))
 
 
 def divergence(law: Floats, predicted: Floats) -> float:

@@ -28,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 from scipy.linalg import hadamard
 
-from flwr_kld.predictors import BayesMixture, LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.risk_bound import kl_risk_bound
 from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_learners import (
@@ -112,10 +113,10 @@ def learner_of(
     special: dict[str, Callable[[], Learner]] = {
         "adahedge": lambda: AdaHedge(hypotheses.at(), true, epsilon, 1.0, rng),
         "algorithm 2": lambda: Scores(
-            PureLocalEXP3(hypotheses, epsilon, horizon=horizon), law, k, rng
+            PureLocalEXP3(hypotheses.at(), epsilon, horizon=horizon), law, k, rng
         ),
         "algorithm 1": lambda: Scores(
-            LocallyPrivateWMA(hypotheses, epsilon, delta=DELTA, horizon=horizon), law, 1, rng
+            LocallyPrivateWMA(hypotheses.at(), epsilon, delta=DELTA, horizon=horizon), law, 1, rng
         ),
     }
     if method in special:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
 from flwr_kld.kernel.law import SeededBits
+from flwr_kld.papers.learners import ScorePredictor
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.local_report import LocalReports
-from flwr_kld.predictors.score_predictor import ScorePredictor
 from flwr_kld.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -84,13 +84,12 @@ class Mixture:
         rows = np.searchsorted(self._cumulative, uniform, side="right")
         queries = np.searchsorted(starts, rows, side="right") - 1
         self._round += 1
-        symbols = (rows - starts[queries])[:, None]
-        self._predictor.update(LocalReports(self._round, queries, symbols))
+        self._predictor.update(LocalReports(self._round, queries, rows - starts[queries]))
         self._predictor.settle(self._round)
 
 
 class Scores:
-    """One of the paper's algorithms, its clients' scores drawn by the product's own code."""
+    """One of the paper's algorithms, its clients' scores noised by their exact law."""
 
     def __init__(
         self, predictor: ScorePredictor, law: Floats, queries: int, rng: np.random.Generator
@@ -110,9 +109,8 @@ class Scores:
         for query in range(self._queries):
             own = labels[asked == query]
             if len(own):
-                symbols = self._predictor.query(query).answers(own, self._bits)
-                queries = np.full(len(own), query)
-                self._predictor.update(LocalReports(1, queries, symbols))
+                scores = self._predictor.query(query).answers(own, self._bits)
+                self._predictor.update(query, scores)
 
 
 class AdaHedge:

@@ -28,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.predictors import BayesMixture, Hypotheses, LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.risk_bound import kl_risk_bound
 from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_learners import (
@@ -139,10 +140,10 @@ def risks(setting: Setting, repeat: int, horizons: tuple[int, ...]) -> Iterator[
             yield from (row(horizon, "bound", bound) for horizon in horizons)
     for horizon in horizons:
         fixed = {"algorithm 2": Scores(
-            PureLocalEXP3(hypotheses, epsilon, horizon=horizon), law, k, generator("algorithm 2")
+            PureLocalEXP3(laws, epsilon, horizon=horizon), law, k, generator("algorithm 2")
         )}  # fmt: skip
         if repeat < 3 and k * horizon <= 1_000_000:
-            wma = LocallyPrivateWMA(hypotheses, epsilon, delta=DELTA, horizon=horizon)
+            wma = LocallyPrivateWMA(laws, epsilon, delta=DELTA, horizon=horizon)
             fixed["algorithm 1"] = Scores(wma, law, 1, generator("algorithm 1"))
         for method, learner in fixed.items():
             trajectory = run(learner, law, horizon)

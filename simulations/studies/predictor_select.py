@@ -82,7 +82,7 @@ def play(
         rows = np.repeat(np.arange(len(counts)), counts)
         queries = np.searchsorted(design.starts, rows, side="right") - 1
         places = queries + predictor.numbers(number)[0]
-        predictor.update(LocalReports(number, places, (rows - design.starts[queries])[:, None]))
+        predictor.update(LocalReports(number, places, rows - design.starts[queries]))
         predictor.settle(number)  # select() is fed here, round by round
         total += batch
         yield total, design, RowCounts.of(rows)

@@ -125,7 +125,7 @@ OF_PUBLIC_ROWS = {
     "flwr_kld/report/series.py", "flwr_kld/report/explanation/explanation.py",
     "flwr_kld/accounting/kept_reference.py", "flwr_kld/accounting/cost.py",
     "flwr_kld/accounting/books.py", "flwr_kld/cli/doctor.py",
-    "flwr_kld/predictors/bayes_mixture.py", "flwr_kld/predictors/score_predictor.py",
+    "flwr_kld/predictors/bayes_mixture.py",
     "flwr_kld/guard/limits.py", "flwr_kld/guard/receipts.py", "flwr_kld/domain/rebuild.py",
     "strategies/private_predictor.py",
 }  # fmt: skip

@@ -31,9 +31,7 @@ def ask(predictor, true, rng, reports=80, context=""):
     design = predictor.design(context, number)
     queries = rng.integers(len(design.queries), size=reports)
     symbols = [rng.choice(len(law), p=law) for law in (law_of(design, q, true) for q in queries)]
-    batch = LocalReports(
-        number, queries + 16 * number, np.array(symbols, dtype=np.int64)[:, None], context
-    )
+    batch = LocalReports(number, queries + 16 * number, np.array(symbols, dtype=np.int64), context)
     predictor.update(batch)
     return batch
 
@@ -110,7 +108,7 @@ def test_each_round_asks_from_the_reports_before_it_and_from_nothing_else():
 def test_a_late_report_does_not_change_what_its_round_asked():
     predictor = after(3)
     names = predictor.design(round=3).names
-    predictor.update(LocalReports(1, np.array([16]), np.array([[0]])))
+    predictor.update(LocalReports(1, np.array([16]), np.array([0])))
     assert predictor.design(round=3).names == names
 
 
@@ -158,7 +156,7 @@ def test_reports_to_another_rounds_queries_teach_nothing():
     now, before = predictor.query_of(3, "c"), predictor.query_of(2, "c")
     assert now != before
     for number in (before, now % 16, now + 16, -1, 10**9):
-        assert intake.take("c", LocalReport(number, (0,))) is Rejection.WRONG_QUERY
+        assert intake.take("c", LocalReport(number, 0)) is Rejection.WRONG_QUERY
     weights = predictor.log_weights.copy()
     for number, round in (
         (before, 3),
@@ -168,10 +166,10 @@ def test_reports_to_another_rounds_queries_teach_nothing():
         (now - now % 16 + 15, 3),
     ):
         with pytest.raises(InvalidReply):
-            predictor.update(LocalReports(round, np.array([number]), np.array([[0]])))
+            predictor.update(LocalReports(round, np.array([number]), np.array([0])))
     for number in (10**9, -1, 16 * 9):
         with pytest.raises(InvalidReply):
-            predictor.check(LocalReport(number, (0,)))
+            predictor.check(LocalReport(number, 0))
     assert np.array_equal(predictor.log_weights, weights)
     assert predictor.risk_bound(3, 80) is None
 

@@ -6,8 +6,8 @@ from predictors.candidates import random_laws
 
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import TOTAL
+from flwr_kld.predictors.bayes_mixture import public_hash
 from flwr_kld.predictors.designs import DESIGNS, Design, default_design, ovr
-from flwr_kld.predictors.predictor import public_hash
 
 LAWS = random_laws(4, 11)
 

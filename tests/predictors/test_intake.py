@@ -5,7 +5,7 @@ import pytest
 from predictors.candidates import named, random_laws
 
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.predictors import BayesMixture, PureLocalEXP3
+from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.intake import Intake, Rejection
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 
@@ -17,11 +17,9 @@ def honest(predictor, client, label=3, round=1, context=""):
     return LocalReport(query, predictor.query(query, context).answer(label, SystemBits()), context)
 
 
-@pytest.fixture(params=["mixture", "exp3"])
-def predictor(request):
-    if request.param == "mixture":
-        return BayesMixture(HYPOTHESES, 1.0, design="ovr")
-    return PureLocalEXP3(HYPOTHESES, 1.0, horizon=100)
+@pytest.fixture
+def predictor():
+    return BayesMixture(HYPOTHESES, 1.0, design="ovr")
 
 
 def test_honest_reports_are_taken_and_summed_without_their_senders(predictor):
@@ -33,7 +31,7 @@ def test_honest_reports_are_taken_and_summed_without_their_senders(predictor):
     assert not intake.rejected
     (together,) = intake.batches()
     assert together.queries.tolist() == [r.query for r in reports.values()]
-    assert together.symbols[:, 0].tolist() == [r.symbol[0] for r in reports.values()]
+    assert together.symbols.tolist() == [r.symbol for r in reports.values()]
     predictor.update(together)
 
 
@@ -44,21 +42,21 @@ def test_lies_that_show_are_refused_by_name_and_counted(predictor):
     for _ in range(3):
         assert intake.take("good", honest(predictor, "good")) is Rejection.REPEATED
     other = (predictor.query_of(1, "liar") + 1) % 4
-    assert intake.take("liar", LocalReport(other, (0,))) is Rejection.WRONG_QUERY
-    assert intake.take("liar", LocalReport(-1, (0,))) is Rejection.WRONG_QUERY
+    assert intake.take("liar", LocalReport(other, 0)) is Rejection.WRONG_QUERY
+    assert intake.take("liar", LocalReport(-1, 0)) is Rejection.WRONG_QUERY
     asked = predictor.query_of(1, "liar")
-    assert intake.take("liar", LocalReport(asked, (0,), "elsewhere")) is Rejection.WRONG_QUERY
-    for symbol in ((10**9,), (2**80,), (-(10**9),), (), (0, 0)):
+    assert intake.take("liar", LocalReport(asked, 0, "elsewhere")) is Rejection.WRONG_QUERY
+    for symbol in (10**9, 2**80, -(10**9), 2, -1):
         assert intake.take("liar", LocalReport(asked, symbol)) is Rejection.IMPOSSIBLE
     assert intake.rejected == {"repeated report": 3, "wrong query": 3, "impossible report": 5}
     assert len(intake) == 1
     (together,) = intake.batches()
-    assert together.symbols.tolist() == [list(good.symbol)]
+    assert together.symbols.tolist() == [good.symbol]
 
 
 def test_a_refused_client_may_still_report_properly(predictor):
     intake = Intake(predictor, 1)
-    intake.take("late", LocalReport(predictor.query_of(1, "late"), ()))
+    intake.take("late", LocalReport(predictor.query_of(1, "late"), 99))
     assert intake.take("late", honest(predictor, "late")) is None
 
 
@@ -81,7 +79,7 @@ def test_reports_are_batched_by_context():
 
 
 def test_batches_need_matching_shapes():
-    two, three = np.zeros(2, np.int64), np.zeros((3, 1), np.int64)
-    for queries, symbols in ((two, three), (two, two), (three, three)):
+    two, three, flat = np.zeros(2, np.int64), np.zeros(3, np.int64), np.zeros((3, 1), np.int64)
+    for queries, symbols in ((two, three), (three, flat), (flat, flat)):
         with pytest.raises(ValueError, match="a batch of reports"):
             LocalReports(1, queries, symbols)

@@ -29,7 +29,7 @@ def weights_after(rounds, share):
     predictor = BayesMixture(named(LAWS.probabilities), EPSILON, design="ovr", share=share)
     for number, rows in enumerate(rounds):
         queries, symbols = np.divmod(np.array(rows, dtype=np.int64), 2)
-        predictor.update(LocalReports(number, queries, symbols[:, None]))
+        predictor.update(LocalReports(number, queries, symbols))
     return predictor.log_weights
 
 

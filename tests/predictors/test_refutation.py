@@ -56,7 +56,7 @@ def follow(predictor, laws, reports=600):
             counts = np.rint(reports * share * query.channel.push(masses)).astype(int)
             symbols.append(np.repeat(np.arange(len(counts)), counts))
             queries.append(np.full(counts.sum(), place))
-        together = np.concatenate(symbols)[:, None]
+        together = np.concatenate(symbols)
         predictor.update(LocalReports(number, np.concatenate(queries), together))
     return predictor
 

@@ -101,7 +101,7 @@ def test_the_guarantee_holds_with_queries_that_adapt(epsilon, beyond):
             rows = np.repeat(np.arange(len(counts)), counts)
             queries = np.searchsorted(design.starts, rows, side="right") - 1
             first = predictor.numbers(number)[0]
-            symbols = (rows - design.starts[queries])[:, None]
+            symbols = rows - design.starts[queries]
             predictor.update(LocalReports(number, queries + first, symbols))
         chosen = predictor.select(confidence=1 - 1e-8)
         far, best = tv(law, table[chosen.index]), min(tv(law, own) for own in table)

@@ -15,8 +15,8 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Unit
-from flwr_kld.predictors import BayesMixture, Hypotheses, LocallyPrivateWMA, PureLocalEXP3
-from flwr_kld.predictors.local_report import LocalReports
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors.query import Query
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, RotatingCohort, Trusted
 
@@ -205,80 +205,26 @@ def test_the_guard_caps_what_reports_cost(tmp_path):
         learning.ask(grid)
 
 
-# -------------------------------------------------------------------- the paper's algorithms
-
-PAPERS = {
-    "wma": lambda: LocallyPrivateWMA(CANDIDATES, 2.0, delta=1e-6, horizon=500),
-    "exp3": lambda: PureLocalEXP3(CANDIDATES, 2.0, horizon=500),
-}
-EACH = pytest.mark.parametrize("name", PAPERS)
-
-
-@EACH
-def test_the_papers_algorithms_learn_through_the_same_rounds(name):
-    """The scores of all reports are summed as they are: none is lost, changed or counted twice."""
-    learning, twin = PrivatePredictor(PAPERS[name]()), PAPERS[name]()
-    for number in (1, 2):
-        grid = Kept(app(), NODES)
-        report = learning.ask(grid)
-        assert (report.cohort.survivors, report.cohort.dropouts) == (NODES, {})
-        assert (report.reading.mixture, report.reading.refuted) == ({}, None)
-        assert (report.guarantee.delta, report.reading.risk_bound) == (
-            1e-6 if name == "wma" else 0.0,
-            None,
-        )
-        sent = [next(iter(reply.content["phase"].values())) for reply in grid.replies]
-        symbols = np.array([symbol for _, *symbol in sent])
-        twin.update(LocalReports(number, np.array([query for query, *_ in sent]), symbols))
-    assert learning.predictor.state() == twin.state()
-    assert list(report.reading.weights.values()) == twin.weights.tolist()
-    assert (report.reading.leader, report.reading.swing) == (twin.leader.name, twin.leader.swing)
-
-
-@EACH
-def test_the_papers_algorithms_are_charged_epsilon_and_delta(name, tmp_path):
-    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    ledger.set_budget(Budget(4.5, 2.5e-6, 30, unit=Unit.CLIENT, composition="sum"))
-    learning = PrivatePredictor(PAPERS[name](), ledger=ledger)
-    report = learning.ask(grid_of(app(), 3))
-    assert (report.cost.left, report.cost.budget) == pytest.approx((2.5, 4.5))
-    (release,) = ledger.check("predictor/1").releases
-    assert release.asked.epsilon == 2 * 10**9
-    assert release.asked.delta == (10**12 if name == "wma" else 0)
-    again = PrivatePredictor(PAPERS[name](), ledger=ledger)
-    assert again.predictor.state() == learning.predictor.state()
-    assert again.ask(grid_of(app(), 3)).round == 2
-    with pytest.raises(BudgetExhausted):
-        again.ask(grid_of(app(), 3))
-
-
-@pytest.mark.parametrize(("delta", "answers"), [("0", False), ("1e-6", True)])
-def test_the_guard_holds_a_report_to_its_delta(tmp_path, delta, answers):
-    grid = grid_of(app(), 1)
-    grid._contexts[1000].node_config["drift-guard"] = str(guard_file(tmp_path, delta=delta))
-    learning = PrivatePredictor(PAPERS["wma"]())
-    if answers:
-        assert learning.ask(grid).cohort.survivors == 1
-    else:
-        with pytest.raises(CheckFailed, match="delta"):
-            learning.ask(grid)
-
-
-@pytest.mark.parametrize(
-    ("make", "claim"),
-    [
-        (lambda: BayesMixture(CANDIDATES, epsilon=2.0), {"epsilon": 1.99}),
-        (PAPERS["exp3"], {"epsilon": 1.99}),
-        (PAPERS["wma"], {"epsilon": 1.99}),
-        (PAPERS["wma"], {"delta": 0.5e-6}),
-        (PAPERS["wma"], {"delta": 0.0}),
-    ],
-)
-def test_a_server_that_claims_less_than_its_query_spends_is_refused(make, claim):
-    learning = PrivatePredictor(make())
-    predictor = learning.predictor  # its queries are built: only the claim changes
-    predictor.guarantee = replace(predictor.guarantee, **claim)
+@pytest.mark.parametrize("claim", [{"epsilon": 1.99}, {"epsilon": 1.99, "delta": 0.5}])
+def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
+    """A channel is pure: no delta makes up for it."""
+    learning = predictor()
+    learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
     with pytest.raises(CheckFailed, match="the channel spends more than the server claims"):
+        learning.ask(grid_of(app(), 3))
+
+
+def test_the_papers_queries_are_none_that_a_client_answers():
+    """Scores of a label are for studies: a node refuses whatever is not one blurred symbol."""
+
+    class Scores(Query):
+        def to_config(self):
+            return super().to_config() | {"channel": "scores"}
+
+    learning = predictor()
+    query = learning.predictor.query(learning.predictor.query_of(1, "0"))
+    learning.predictor.query = lambda number, context="": Scores(query.class_of, query.channel)
+    with pytest.raises(CheckFailed, match="the predictor's query"):
         learning.ask(grid_of(app(), 3))
 
 

@@ -10,14 +10,14 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from predictors.candidates import COUNTER_EXAMPLE, named, random_laws
+from predictors.candidates import COUNTER_EXAMPLE, random_laws
 from scipy.special import logsumexp
 
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL
-from flwr_kld.predictors import LocallyPrivateWMA, PureLocalEXP3
-from flwr_kld.predictors.clipping import Clipping
-from flwr_kld.predictors.composition import composed_delta
+from flwr_kld.papers.clipping import Clipping
+from flwr_kld.papers.composition import composed_delta
+from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors.laws import Laws
 
 ONE = 1 << 32
@@ -132,7 +132,7 @@ def worst_ratio(rows):
     ],
 )
 def test_every_report_of_exp3_is_private_by_its_implemented_law(table, horizon, epsilon, tight):
-    predictor = PureLocalEXP3(named(table), epsilon, horizon=horizon)
+    predictor = PureLocalEXP3(Laws(table), epsilon, horizon=horizon)
     worst = max(worst_ratio(exact_laws(predictor.query(arm), 0)) for arm in range(len(table)))
     assert worst <= exp_below(epsilon)
     assert worst > exp_below(tight * epsilon)  # the grid and h_t hide the rest
@@ -141,7 +141,7 @@ def test_every_report_of_exp3_is_private_by_its_implemented_law(table, horizon, 
 def test_every_report_of_wma_is_private_by_exact_composition():
     """Each score is pure by its own law, given the shared resampled label; then they compose."""
     epsilon, delta = 4.0, 1e-6
-    predictor = LocallyPrivateWMA(named(COUNTER_EXAMPLE), epsilon, delta=delta, horizon=100)
+    predictor = LocallyPrivateWMA(Laws(COUNTER_EXAMPLE), epsilon, delta=delta, horizon=100)
     query = predictor.query(0)
     worst = Fraction(0)
     for noise in query.noises:
@@ -172,7 +172,7 @@ def joint_laws(query):
 def test_both_scores_of_a_report_of_wma_are_private_together():
     """The hockey-stick divergence of the whole law, h_t shared by both scores, for all labels."""
     epsilon, delta, rounding = 2.0, 1e-3, 1e-12
-    predictor = LocallyPrivateWMA(named(COUNTER_EXAMPLE), epsilon, delta=delta, horizon=20)
+    predictor = LocallyPrivateWMA(Laws(COUNTER_EXAMPLE), epsilon, delta=delta, horizon=20)
     laws = joint_laws(predictor.query(0))
     assert all(abs(law.sum() - 1) < rounding for law in laws)
 
@@ -186,7 +186,7 @@ def test_both_scores_of_a_report_of_wma_are_private_together():
 
 
 def test_ten_percent_less_noise_would_leak():
-    predictor = PureLocalEXP3(named(COUNTER_EXAMPLE), 1.0, horizon=1000)
+    predictor = PureLocalEXP3(Laws(COUNTER_EXAMPLE), 1.0, horizon=1000)
     (noise,) = predictor.query(0).noises
     assert noise.table.step_ratio**noise.moves <= exp_below(1.0)
     assert noise.table.step_ratio ** (noise.moves * 11 // 10 + 1) > exp_below(1.0)
