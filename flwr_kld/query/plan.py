@@ -55,7 +55,7 @@ class QueryPlan:
     # Shape [C]: `HEAD`, or in the tail the eighth (0, 1, …) by rank that a symbol was sampled from,
     # or the bin that counts those that were not
     stratum: NDArray[np.int64]
-    draws: int | None = None  # T for Monte-Carlo plans
+    draws: int | None = None  # T, of a plan that draws iid from Π
     selection: Selection = EVERYTHING  # Which records are counted
     # What clients add up in each column and answer with; None if they answer with the counts
     scores: tuple[Scores, ...] | None = None

@@ -29,6 +29,7 @@ from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.papers.theorems import kl_risk
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.risk_bound import kl_risk_bound
 from flwr_kld.simulations.studies.commands import computed, parser_of
@@ -82,21 +83,6 @@ class Row:
     uniform: float
 
 
-def theorem(hypotheses: int, epsilon: float, horizon: int, *, pure: bool) -> float:
-    """Risk bound of Algorithm 2 (Theorem 5, pure) or 1 (Theorem 4) with the proof's constants.
-
-    ``√(2 T ln K) / c(γ) + 3 ln(KT) + T e**-γ ln(KT)`` at γ = ln T, with √(2 T K ln K) if pure.
-    """
-    log_kt = math.log(hypotheses * horizon)
-    noise = log_kt / epsilon
-    if not pure:
-        copies = math.sqrt(2 * hypotheses * math.log(1 / DELTA))
-        noise *= 2 * copies + math.sqrt(hypotheses * epsilon)
-    scale = log_kt + 2 * noise * (2 * math.log(horizon) + math.log(hypotheses))
-    regret = 2 * horizon * math.log(hypotheses) * (hypotheses if pure else 1)
-    return scale * math.sqrt(regret) + 4 * log_kt
-
-
 def truth_of(setting: Setting, repeat: int) -> tuple[Hypotheses, int]:
     """Hypotheses and the true one; the same for every epsilon."""
     name = f"{setting.family} {setting.hypotheses} {setting.labels} {repeat}"
@@ -148,8 +134,8 @@ def risks(setting: Setting, repeat: int, horizons: tuple[int, ...]) -> Iterator[
         for method, learner in fixed.items():
             trajectory = run(learner, law, horizon)
             yield row(horizon, method, trajectory.risk(horizon), trajectory.mean_tv(horizon))
-        yield row(horizon, "theorem 5", theorem(k, epsilon, horizon, pure=True))
-        yield row(horizon, "theorem 4", theorem(k, epsilon, horizon, pure=False))
+        yield row(horizon, "theorem 5", kl_risk(k, epsilon, horizon))
+        yield row(horizon, "theorem 4", kl_risk(k, epsilon, horizon, delta=DELTA))
 
 
 def measure(shared: None, task: Configuration) -> Arrays:

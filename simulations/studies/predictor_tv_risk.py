@@ -19,10 +19,10 @@ import numpy as np
 from rich.console import Console
 
 from flwr_kld._extras import require
+from flwr_kld.papers.theorems import tv_risk
 from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_hard_instance import learner_of, perturbed
 from flwr_kld.simulations.studies.predictor_learners import run
-from flwr_kld.simulations.studies.predictor_risk import theorem
 from flwr_kld.simulations.studies.resumable import (
     Arrays,
     Configuration,
@@ -60,11 +60,6 @@ def conjectured(hypotheses: int, horizon: int, epsilon: float) -> float:
     return math.sqrt(hypotheses / horizon) / epsilon
 
 
-def theorem_6(hypotheses: int, horizon: int, epsilon: float) -> float:
-    """TV-risk by Pinsker's and the Cauchy-Schwarz inequality from Theorem 5's own constants."""
-    return math.sqrt(theorem(hypotheses, epsilon, horizon, pure=True) / 2 / horizon)
-
-
 def measure(shared: None, task: Configuration) -> Arrays:
     """Run one learner on one class; averaged TV-risk."""
     rng = np.random.default_rng(seed_of({**task, "learner": ""}, "truth and reports"))
@@ -98,7 +93,7 @@ def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
                 "tv_risk": float(f"{risk:.6g}"),
                 "over_rate": float(f"{risk / wanted:.4g}"),
                 "over_root": float(f"{risk / math.sqrt(wanted):.4g}"),
-                "theorem_6": float(f"{theorem_6(k, horizon, epsilon):.4g}"),
+                "theorem_6": float(f"{tv_risk(k, epsilon, horizon):.4g}"),
                 "repeats": len(worst),
             }
         )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flwr_kld.simulations.studies.priest_kld.rules import Floats
+from flwr_kld.papers.theorems import variance_bound
 from flwr_kld.simulations.studies.priest_kld.settings import DRAWS, THETA, Study
 from flwr_kld.simulations.studies.priest_kld.summary import six
 from flwr_kld.simulations.studies.priest_kld.written import Written
@@ -46,18 +46,6 @@ def theorem_rows(study: Study, written: Written, runs: int = _RUNS) -> list[Row]
                 | {name: six(number) for name, number in numbers.items()}
             )
     return rows
-
-
-def variance_bound(pi: Floats, p: Floats, lam: float) -> float:
-    """T times the right side of Theorem 4.4, without σ²; infinite where P misses a symbol."""
-    with np.errstate(divide="ignore"):
-        ratio = p / pi
-        alpha, beta = ratio.max(), (1 / ratio).max()
-        forward, backward = -pi @ np.log(ratio), p[p > 0] @ np.log(ratio[p > 0])
-    if np.isinf(beta):
-        return float("inf")
-    spread = max(alpha - 1, beta**2 - 1) + forward**2
-    return float(lam**2 * (alpha - 1) + spread - 2 * lam * (forward + backward))
 
 
 def theorem_summary(rows: list[Row], study: Study, written: Written) -> Row:

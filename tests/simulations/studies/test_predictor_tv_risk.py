@@ -1,22 +1,12 @@
 """The study of TV-risk: what it compares with, the worst class, and that it goes on."""
 
-import math
-
 import numpy as np
 import pytest
 
 from flwr_kld.simulations.studies import predictor_tv_risk as study
-from flwr_kld.simulations.studies.predictor_risk import theorem
 from flwr_kld.simulations.studies.resumable import Kept
 
 TASKS = study.tasks_of(2, (50,))[:8]
-
-
-def test_theorem_6_is_pinsker_on_theorem_5():
-    """TV <= √(KL / 2) in each round, and the mean of roots is at most the root of the mean."""
-    k, horizon, epsilon = 31, 10_000, 1.0
-    kl = theorem(k, epsilon, horizon, pure=True) / horizon
-    assert study.theorem_6(k, horizon, epsilon) == pytest.approx(math.sqrt(kl / 2))
 
 
 def test_both_learners_meet_the_same_truth(monkeypatch):
