@@ -66,8 +66,8 @@ def delta_of_draws(box: Mollifier, draws: int, epsilon: float) -> float:
 
 def _pure(box: Mollifier, draws: int) -> float:
     """``k * epsilon``, rounded up."""
-    total = draws * box.epsilon
     exact = draws * Fraction(box.epsilon)
+    total = float(exact)  # rounded once; a k above 2^53 would be rounded before the product
     return total if Fraction(total) >= exact else math.nextafter(total, math.inf)
 
 

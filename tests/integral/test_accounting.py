@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from integral.laws import finite_base, rejection_law
 
@@ -212,6 +212,7 @@ def test_what_is_out_of_range_is_refused(call):
 
 
 @settings(max_examples=examples(100))
+@example(17.69618471161248, 10**16 + 1)  # a k that has no float64
 @given(st.floats(1e-9, 40), st.integers(1, 2**63 - 1))
 def test_pure_composition_is_rounded_up(epsilon, draws):
     box = Mollifier.symmetric(epsilon)
