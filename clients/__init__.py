@@ -1,12 +1,17 @@
 """What runs in a ClientApp."""
 
-from flwr_kld.clients.aggregator import aggregate_drift_checks
-from flwr_kld.clients.aggregator_limits import AggregatorLimits
-from flwr_kld.clients.drift_queries import answer_drift_queries, host_drift_queries
-from flwr_kld.clients.node_records import node_records
-from flwr_kld.clients.predictor_queries import answer_predictor_queries
-from flwr_kld.clients.sum_members import FirstUse, Pinned, PinnedByNode, SumMembers
-from flwr_kld.messages.sealing import AggregatorKey
+from typing import TYPE_CHECKING
+
+from flwr_kld._extras import on_request
+
+if TYPE_CHECKING:
+    from flwr_kld.clients.aggregator import aggregate_drift_checks
+    from flwr_kld.clients.aggregator_limits import AggregatorLimits
+    from flwr_kld.clients.drift_queries import answer_drift_queries, host_drift_queries
+    from flwr_kld.clients.predictor_queries import answer_predictor_queries
+    from flwr_kld.clients.records_of_node import node_records
+    from flwr_kld.clients.sum_members import FirstUse, Pinned, PinnedByNode, SumMembers
+    from flwr_kld.messages.sealing import AggregatorKey
 
 __all__ = [
     "AggregatorKey",
@@ -21,3 +26,20 @@ __all__ = [
     "host_drift_queries",
     "node_records",
 ]
+
+__getattr__, __dir__ = on_request(
+    __name__,
+    {
+        "AggregatorKey": "messages.sealing",
+        "AggregatorLimits": "clients.aggregator_limits",
+        "FirstUse": "clients.sum_members",
+        "Pinned": "clients.sum_members",
+        "PinnedByNode": "clients.sum_members",
+        "SumMembers": "clients.sum_members",
+        "aggregate_drift_checks": "clients.aggregator",
+        "answer_drift_queries": "clients.drift_queries",
+        "answer_predictor_queries": "clients.predictor_queries",
+        "host_drift_queries": "clients.drift_queries",
+        "node_records": "clients.records_of_node",
+    },
+)

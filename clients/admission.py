@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from flwr_kld.clients.node_records import require_no_sample
+from flwr_kld.clients.records_of_node import require_no_sample
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.guard import Guard
 from flwr_kld.guard.limits import GuardFileError

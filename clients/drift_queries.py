@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
@@ -19,11 +19,7 @@ from flwr_kld.clients.admission import admit, answering, hold_to_channel
 from flwr_kld.clients.own_records import Loader, OwnRecords, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
-from flwr_kld.clients.sealed_counts import CountMember, answer_sealed
-from flwr_kld.clients.secure_sum import answer_secure_sums
 from flwr_kld.clients.shown_model import hold_to_model, keep_model, model_of
-from flwr_kld.clients.split_counts import answer_split
-from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.law import SystemBits
@@ -43,6 +39,10 @@ from flwr_kld.messages.release_terms import TRUST as TRUSTED
 from flwr_kld.messages.split_terms import TRUST as TWO
 from flwr_kld.messages.sum_terms import SumTerms
 from flwr_kld.reference import Reference
+
+if TYPE_CHECKING:
+    from flwr_kld.clients.sealed_counts import CountMember
+    from flwr_kld.clients.sum_members import SumMembers
 
 
 def answer_drift_queries(
@@ -209,14 +209,20 @@ def host_drift_queries(
         counts = own.count(context, member, terms.question, cell_of, most=most)
         return counts.summand(share, bits, clip=clip, counted=terms.count_records, columns=columns)
 
+    # Imported as they are needed: an app starts anew for every message.
     if secure_sum is not None:
-        answer_secure_sums(app, agree, contribution, present, secure_sum)
+        from flwr_kld.clients.secure_sum import answer_secure_sums
 
+        answer_secure_sums(app, agree, contribution, present, secure_sum)
     if aggregator is not None:
+        from flwr_kld.clients.sealed_counts import answer_sealed
+
         answer_sealed(app, partial(agree_to_count, TRUSTED), aggregator)
     if aggregators is not None:
         if secure_sum is None:
             raise ValueError("aggregators= needs secure_sum=, whose key signs: PinnedByNode()")
+        from flwr_kld.clients.split_counts import answer_split
+
         answer_split(app, partial(agree_to_count, TWO), secure_sum, aggregators)
 
 

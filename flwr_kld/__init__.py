@@ -1,11 +1,14 @@
 """Private drift monitoring for Flower federations: KL(reference || clients) on a privacy budget.
 
 The science lives here and knows neither Flower nor Ray; ``flwr_kld.strategies`` runs in a
-ServerApp, ``flwr_kld.clients`` in a ClientApp, ``flwr_kld.simulations`` on Ray or in-process.
+ServerApp, ``flwr_kld.clients`` in a ClientApp, ``flwr_kld.simulations`` on Ray or in-process. What
+most people import first from ``flwr_kld.strategies`` is here, too: `KLDrift`, `Trusted` and
+`WithDriftChecks`. Each name is loaded when it is asked for.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from flwr_kld._extras import on_request
 
 if TYPE_CHECKING:
     from flwr_kld.domain.base import Domain
@@ -18,6 +21,11 @@ if TYPE_CHECKING:
     from flwr_kld.query.partition import Partition
     from flwr_kld.reference import Reference
     from flwr_kld.report.report import Report
+    from flwr_kld.strategies.kl_drift import KLDrift as KLDrift
+    from flwr_kld.strategies.with_drift_checks import WithDriftChecks as WithDriftChecks
+    from flwr_kld.trust.trusted import Trusted as Trusted
+
+    __version__: str
 
 __all__ = [
     "Binned",
@@ -32,31 +40,38 @@ __all__ = [
     "Times",
 ]
 
-_PLACES = {
-    "Binned": "domain.binned",
-    "BlockPatterns": "domain.block_patterns",
-    "Categories": "domain.categories",
-    "Domain": "domain.base",
+_FLOWERS = {
     "KLDrift": "strategies.kl_drift",
-    "Labels": "domain.labels",
-    "Partition": "query.partition",
-    "Reference": "reference",
-    "Report": "report.report",
-    "Table": "domain.table",
-    "Times": "domain.times",
+    "WithDriftChecks": "strategies.with_drift_checks",
 }
+"""Names that need Flower."""
+_load, __dir__ = on_request(
+    __name__,
+    {
+        "Binned": "domain.binned",
+        "BlockPatterns": "domain.block_patterns",
+        "Categories": "domain.categories",
+        "Domain": "domain.base",
+        "Labels": "domain.labels",
+        "Partition": "query.partition",
+        "Reference": "reference",
+        "Report": "report.report",
+        "Table": "domain.table",
+        "Times": "domain.times",
+        "Trusted": "trust.trusted",
+        **_FLOWERS,
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name when it is asked for: an auditor's or a client's process loads little else."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("flwr-kld")
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__, "__version__"]
+    try:
+        return _load(name)
+    except ModuleNotFoundError as error:
+        if name not in _FLOWERS or (error.name or "").partition(".")[0] != "flwr":
+            raise
+        raise ImportError(f"flwr_kld.{name} needs Flower: pip install flwr") from None

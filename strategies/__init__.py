@@ -1,20 +1,25 @@
 """What runs in a ServerApp."""
 
-from flwr_kld.check.decider import Alarm
-from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
-from flwr_kld.kernel.promise import Adjacency, Clip
-from flwr_kld.strategies.kl_drift import KLDrift
-from flwr_kld.strategies.plain_sum import PlainSum
-from flwr_kld.strategies.population import HostedClients
-from flwr_kld.strategies.private_predictor import PrivatePredictor
-from flwr_kld.strategies.reference_from_clients import ReferenceFromClients
-from flwr_kld.strategies.sealed_sum import SealedSum
-from flwr_kld.strategies.secure_sum import SecureSum
-from flwr_kld.strategies.with_drift_checks import WithDriftChecks
-from flwr_kld.trust.distributed import Distributed
-from flwr_kld.trust.trusted import Trusted
-from flwr_kld.trust.trusted_aggregator import TrustedAggregator
-from flwr_kld.trust.two_aggregators import TwoAggregators
+from typing import TYPE_CHECKING
+
+from flwr_kld._extras import on_request
+
+if TYPE_CHECKING:
+    from flwr_kld.check.decider import Alarm
+    from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
+    from flwr_kld.kernel.promise import Adjacency, Clip
+    from flwr_kld.strategies.kl_drift import KLDrift
+    from flwr_kld.strategies.plain_sum import PlainSum
+    from flwr_kld.strategies.population import HostedClients
+    from flwr_kld.strategies.private_predictor import PrivatePredictor
+    from flwr_kld.strategies.reference_from_clients import ReferenceFromClients
+    from flwr_kld.strategies.sealed_sum import SealedSum
+    from flwr_kld.strategies.secure_sum import SecureSum
+    from flwr_kld.strategies.with_drift_checks import WithDriftChecks
+    from flwr_kld.trust.distributed import Distributed
+    from flwr_kld.trust.trusted import Trusted
+    from flwr_kld.trust.trusted_aggregator import TrustedAggregator
+    from flwr_kld.trust.two_aggregators import TwoAggregators
 
 __all__ = [
     "Adjacency",
@@ -36,3 +41,27 @@ __all__ = [
     "UniformCohort",
     "WithDriftChecks",
 ]
+
+__getattr__, __dir__ = on_request(
+    __name__,
+    {
+        "Adjacency": "kernel.promise",
+        "Alarm": "check.decider",
+        "Clip": "kernel.promise",
+        "Distributed": "trust.distributed",
+        "HostedClients": "strategies.population",
+        "KLDrift": "strategies.kl_drift",
+        "PlainSum": "strategies.plain_sum",
+        "PrivatePredictor": "strategies.private_predictor",
+        "ReferenceFromClients": "strategies.reference_from_clients",
+        "RotatingCohort": "cohort.cohort",
+        "RotatingRecords": "cohort.cohort",
+        "SealedSum": "strategies.sealed_sum",
+        "SecureSum": "strategies.secure_sum",
+        "Trusted": "trust.trusted",
+        "TrustedAggregator": "trust.trusted_aggregator",
+        "TwoAggregators": "trust.two_aggregators",
+        "UniformCohort": "cohort.cohort",
+        "WithDriftChecks": "strategies.with_drift_checks",
+    },
+)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Kind, Ledger
+from flwr_kld.accounting import Charge, Kind
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.check.conclusions import Conclusions, Tolerated, columns_of
 from flwr_kld.check.decider import Alarm
@@ -37,6 +38,9 @@ from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Opening, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_known_sizes
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
 
 logger = logging.getLogger("flwr_kld")
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
+from flwr_kld.accounting import Charge, Clients, Cost, Kind
 from flwr_kld.accounting.budget import Spent
-from flwr_kld.accounting.life import Reservation
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.codec.model import Model, NotNegative
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.kernel.arguments import text
@@ -23,6 +22,10 @@ from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.predictor_exchange import PredictorExchange
 from flwr_kld.strategies.round import Opening, Settled
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
+    from flwr_kld.accounting.life import Reservation
 
 logger = logging.getLogger("flwr_kld")
 

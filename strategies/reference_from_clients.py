@@ -7,11 +7,12 @@ people at once, draw exemplars where the data are: ``flwr_kld.integral``.
 from __future__ import annotations
 
 import secrets
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Kind, Ledger
+from flwr_kld.accounting import Charge, Kind
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.check.report_parts import epsilon_delivered, protection
@@ -32,6 +33,9 @@ from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Opening, Round, Settled
 from flwr_kld.trust import Trust
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
 
 _Asked = tuple[Part, QueryPlan]
 

@@ -12,16 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import numpy as np
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Kind, Ledger, LedgerError
+from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Kind, LedgerError
 from flwr_kld.accounting.budget import Spent
-from flwr_kld.accounting.entry import Failure
-from flwr_kld.accounting.life import Reservation
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import Failure, Remembered
 from flwr_kld.check.tracing import ASKING, WAITING, Clock, phase, timed
 from flwr_kld.codec.json_text import json_text
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
@@ -29,6 +27,10 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
+    from flwr_kld.accounting.life import Reservation
 
 logger = logging.getLogger("flwr_kld")
 
@@ -74,6 +76,14 @@ class Settled(Generic[R]):
     delivered: Sequence[Cost] | None = None
 
 
+def _opened(ledger: Ledger | str | None) -> Ledger | None:
+    if not isinstance(ledger, str):
+        return ledger
+    from flwr_kld.accounting import Ledger  # imported here: who keeps none needs no database
+
+    return Ledger(ledger)
+
+
 class Round(ABC, Generic[Asked, R]):
     """Whatever asks a cohort once, and pays for it."""
 
@@ -95,7 +105,7 @@ class Round(ABC, Generic[Asked, R]):
         self.population = population or Nodes()
         self.min_clients = whole("min_clients", min_clients, least=1, unit="clients")
         self.timeout = check_timeout(timeout)
-        self.ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
+        self.ledger = _opened(ledger)
         if self.ledger is not None:
             self.ledger.budget(budget)  # without one nothing could ever be asked
         self.budget = budget

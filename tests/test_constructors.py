@@ -236,7 +236,7 @@ ANSWERS = {
     LowerBound, UpperLimit, OutsideLimits, ClientSums, NoisyCounts, Standing,
     accounting.BudgetExhausted,
     Entry, ReleaseCost, Reservation, Spent,
-    accounting.states.Remembered, Delivery, ErrorSplit, Estimate,
+    accounting.entry.Remembered, Delivery, ErrorSplit, Estimate,
     Movement, Receipt, IntegralEvent, Recommendation,
     Forecast, Leader, Release, ShareRelease, QueryPlan, Point,
     PredictorReport, ReferenceReport, DriftReport, report.Verdict,

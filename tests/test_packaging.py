@@ -51,9 +51,9 @@ if os.fork():  # two processes, as what Flower loads cannot be unloaded
     os.wait()
     import flwr.app, flwr.clientapp  # they load flwr.serverapp by themselves
     stage("flower's client side")
-    import flwr_kld.clients
+    from flwr_kld.clients import *
     stage("clients")
-    import flwr_kld.strategies
+    from flwr_kld.strategies import *
     stage("strategies")
     import flwr_kld.clients.handwriting, flwr_kld.simulations
     places = [flwr_kld.strategies.__file__, str(flwr_kld.simulations.APP)]

@@ -4,16 +4,17 @@ How to run it, with an example: ``docs/ledger.md``. Its guarantees:
 ``docs/proofs/composition.md``.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flwr_kld.accounting.budget import Budget
-from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import Kind
-from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
-from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
+from flwr_kld._extras import on_request
 
 if TYPE_CHECKING:
+    from flwr_kld.accounting.budget import Budget
+    from flwr_kld.accounting.cost import Cost
+    from flwr_kld.accounting.entry import Kind
+    from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
     from flwr_kld.accounting.ledger import Ledger
+    from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
 
 __all__ = [
     "Budget",
@@ -28,11 +29,18 @@ __all__ = [
     "RecordBuckets",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load `Ledger` when it is asked for: clients do without a database's library."""
-    if name != "Ledger":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from flwr_kld.accounting.ledger import Ledger
-
-    return Ledger
+__getattr__, __dir__ = on_request(
+    __name__,
+    {
+        "Budget": "accounting.budget",
+        "BudgetExhausted": "accounting.errors",
+        "Charge": "accounting.parts",
+        "Clients": "accounting.parts",
+        "Cost": "accounting.cost",
+        "Everyone": "accounting.parts",
+        "Kind": "accounting.entry",
+        "Ledger": "accounting.ledger",
+        "LedgerError": "accounting.errors",
+        "RecordBuckets": "accounting.parts",
+    },
+)

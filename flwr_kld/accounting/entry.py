@@ -104,6 +104,17 @@ class Entry:
         return self.failure is not None and not self.failure.kind.asked
 
 
+@dataclass(frozen=True)
+class Remembered:
+    """A named value."""
+
+    name: str  # Of the monitor, say ``"default/alarm"``
+    value: Any  # What JSON can hold
+    # How often it was written before; 0 for one that is new. Whoever writes must have read the
+    # version that is there.
+    version: int = 0
+
+
 def utc(seconds: int) -> datetime:
     """Return a time of the ledger's clock."""
     return datetime.fromtimestamp(seconds, UTC)

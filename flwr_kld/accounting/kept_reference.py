@@ -7,15 +7,17 @@ read has the fingerprint of the one that was kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flwr_kld.accounting import Ledger
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.codec.model import Model, Real
 from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.reference import Reference
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
 
 
 @dataclass(frozen=True)

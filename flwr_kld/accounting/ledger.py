@@ -22,12 +22,13 @@ from flwr_kld.accounting.entry import (
     Failure,
     FailureKind,
     Kind,
+    Remembered,
 )
 from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.life import Reservation
 from flwr_kld.accounting.parts import Charge, Everyone
 from flwr_kld.accounting.schema import checks
-from flwr_kld.accounting.states import Remembered, Rotation, read_state, write_state
+from flwr_kld.accounting.states import Rotation, read_state, write_state
 from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
 from flwr_kld.codec.json_text import json_text

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +11,12 @@ from sqlalchemy import Connection, select
 from flwr_kld.accounting import books
 from flwr_kld.accounting.books import read_json, to_json
 from flwr_kld.accounting.database import Database
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.parts import Clients, RecordBuckets
 from flwr_kld.accounting.schema import states
 from flwr_kld.accounting.window import last_asked
 from flwr_kld.kernel.arguments import whole
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """A named value."""
-
-    name: str  # Of the monitor, say ``"default/alarm"``
-    value: Any  # What JSON can hold
-    # How often it was written before; 0 for one that is new. Whoever writes must have read the
-    # version that is there.
-    version: int = 0
 
 
 def read_state(connection: Connection, name: str) -> Remembered | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from flwr_kld.accounting import Ledger
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.decider import Alarm, Decided, Decider
 from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import column_report, read
@@ -28,6 +28,9 @@ from flwr_kld.inference.verdict import Verdict
 from flwr_kld.reference import Reference
 from flwr_kld.report.column_report import ColumnReport, in_rank
 from flwr_kld.report.reading import Reading
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
 
 Tolerated = tuple[float, float]
 """Nats of D_θ, and fraction of records outside the reference, that are tolerated."""

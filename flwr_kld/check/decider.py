@@ -6,9 +6,9 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from flwr_kld.accounting import Ledger
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
@@ -26,6 +26,9 @@ from flwr_kld.planner.delay import expected_delays
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
 
 _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much

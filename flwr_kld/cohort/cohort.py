@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from flwr_kld.accounting.states import Rotation
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import keep, text, whole
 from flwr_kld.query.selection import EVERYTHING, Selection
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting.states import Rotation
 
 
 @dataclass(frozen=True, order=True)

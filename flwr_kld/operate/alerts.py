@@ -20,8 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field
 
 from flwr_kld.accounting import Kind, Ledger
-from flwr_kld.accounting.entry import Entry, FailureKind
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import Entry, FailureKind, Remembered
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.codec.model import Model
 from flwr_kld.operate.history import report_of, why_no_report

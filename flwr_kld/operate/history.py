@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from flwr_kld.accounting import Kind, Ledger
+from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.report import CheckSeries, RoundSeries
 from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, R
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
 
 NUMBERED = (Kind.CHECK, Kind.REFERENCE, Kind.DRAWS)
 """What takes a number among checks; a predictor numbers its own rounds."""

@@ -1,8 +1,30 @@
 """Reports: what a check says, as JSON, HTML and plots."""
 
-from flwr_kld.inference.verdict import Outcome, Verdict
-from flwr_kld.report.check_series import CheckSeries
-from flwr_kld.report.mlflow import log_to_mlflow
-from flwr_kld.report.round_series import RoundSeries
+from typing import TYPE_CHECKING
 
-__all__ = ["CheckSeries", "Outcome", "RoundSeries", "Verdict", "log_to_mlflow"]
+from flwr_kld._extras import on_request
+
+if TYPE_CHECKING:
+    from flwr_kld.inference.verdict import Outcome, Verdict
+    from flwr_kld.report.check_series import CheckSeries
+    from flwr_kld.report.mlflow import log_to_mlflow
+    from flwr_kld.report.round_series import RoundSeries
+
+__all__ = [
+    "CheckSeries",
+    "Outcome",
+    "RoundSeries",
+    "Verdict",
+    "log_to_mlflow",
+]
+
+__getattr__, __dir__ = on_request(
+    __name__,
+    {
+        "CheckSeries": "report.check_series",
+        "Outcome": "inference.verdict",
+        "RoundSeries": "report.round_series",
+        "Verdict": "inference.verdict",
+        "log_to_mlflow": "report.mlflow",
+    },
+)

@@ -17,8 +17,8 @@ from accounting.conftest import NOW
 from forks import forked, joined
 
 from flwr_kld.accounting import Budget, Ledger, database
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.errors import LedgerUnavailable
-from flwr_kld.accounting.states import Remembered
 from flwr_kld.codec.durable import make_database
 
 

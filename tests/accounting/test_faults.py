@@ -13,8 +13,7 @@ from accounting.conftest import NOW
 from forks import forked, joined
 
 from flwr_kld.accounting import Ledger, sums
-from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Remembered
 
 EPSILON = 0.001
 

@@ -13,8 +13,13 @@ from flwr_kld.accounting import (
     Ledger,
     LedgerError,
 )
-from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Failure, FailureKind
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import (
+    AlreadyChecked,
+    CheckUnfinished,
+    Failure,
+    FailureKind,
+    Remembered,
+)
 
 TRAINED = {
     "schema_version": 1,

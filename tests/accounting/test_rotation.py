@@ -5,7 +5,7 @@ from accounting.books import DAY, REPORT, SILENCE, ask, pure
 from accounting.conftest import NOW
 
 from flwr_kld.accounting import BudgetExhausted, Charge, Ledger, LedgerError, RecordBuckets
-from flwr_kld.accounting.states import Remembered
+from flwr_kld.accounting.entry import Remembered
 
 CLIENTS = [f"c{i}" for i in range(10)]
 

@@ -9,8 +9,8 @@ from report.samples import decided
 
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
-from flwr_kld.accounting.states import Remembered
 from flwr_kld.kernel import Guarantee
 from flwr_kld.operate.history import checks_of
 from flwr_kld.report import Outcome

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Kind, Ledger
-from flwr_kld.accounting.entry import Failure, FailureKind
+from flwr_kld.accounting.entry import Failure, FailureKind, Remembered
 from flwr_kld.accounting.errors import LedgerUnavailable
-from flwr_kld.accounting.states import Remembered
 from flwr_kld.cohort.cohort import Participant, UniformCohort
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
