@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Json
 
 from flwr_kld.codec.model import Model, Whole
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.rebuild import domain_from_spec
+from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.table import Table
 from flwr_kld.kernel.arguments import real
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.codec.model import Model, Real
-from flwr_kld.domain.rebuild import domain_from_spec
+from flwr_kld.domain.base import domain_from_spec
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:

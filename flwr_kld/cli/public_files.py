@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain
+from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.frame import read_parquet
 from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.domain.table import Table
 
 _COUNT, _SYMBOL = "count", "symbol"

@@ -11,7 +11,8 @@ import json
 import operator
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, ClassVar, SupportsIndex
+from importlib import import_module
+from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +21,42 @@ from flwr_kld.errors import DomainError
 
 Symbols = NDArray[np.int64]
 Spec = dict[str, Any]
+_OURS = ("binned", "block_patterns", "categories", "labels", "table", "times")
+"""Kinds of this package, each in a module of its name, which is imported when it is needed."""
+_KINDS: dict[str, type["Domain"]] = {}
+"""Every domain that a process knows; a class enters itself when it is defined."""
 
 
 class Domain(ABC):
     """A finite set of symbols and the rule that maps a record to one of them (a table: to several).
 
-    Two domains are equal when their specs are.
+    Two domains are equal when their specs are. A domain of your own says its `kind`, a name that no
+    other has, and is then stored and sent as any other: see ``docs/concepts/records.md``.
+
+    Raises
+    ------
+    ValueError
+        When a class is defined whose `kind` another class has.
     """
 
     kind: ClassVar[str]
     version: ClassVar[int] = 2
-    """Of the spec. Version 1 refused records that fit none of the listed symbols."""
+    """Of the spec."""
+    joins: ClassVar[bool] = False
+    """Whether it is made of other domains, so that it cannot itself be a feature of one."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        kind = cls.__dict__.get("kind")
+        if kind is None:  # no concrete domain yet, or one that is written as its base is
+            return
+        known = _KINDS.get(kind)
+        owner = f"{__package__}.{kind}" if kind in _OURS else known and known.__module__
+        if owner is not None and owner != cls.__module__:
+            raise ValueError(
+                f"a domain of kind {kind!r} exists, in {owner}: give {cls.__name__} another kind"
+            )
+        _KINDS[kind] = cls  # also anew, as a notebook's cell defines it when it is run again
 
     @property
     @abstractmethod
@@ -102,7 +128,15 @@ class Domain(ABC):
 
     @abstractmethod
     def spec(self) -> Spec:
-        """Return a JSON-able description, from which ``domain_from_spec`` rebuilds the domain."""
+        """Return a JSON-able description: kind, version, and what `from_fields` takes."""
+
+    @classmethod
+    def from_fields(cls, fields: Spec) -> Self:
+        """Build the domain from its spec without kind and version; by default, its arguments.
+
+        Specs come in messages and files: what does not fit has to raise an exception.
+        """
+        return cls(**fields)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -127,6 +161,48 @@ class Domain(ABC):
         if not 0 <= index < self.size:
             raise DomainError(f"a symbol of this domain is an integer from 0 to {self.size - 1}")
         return index
+
+
+def domain_from_spec(spec: Any, *, of_feature: bool = False) -> Domain:
+    """Rebuild a domain from what its ``spec()`` returned; of one feature, none that joins others.
+
+    Raises
+    ------
+    DomainError
+        If no such domain is known here, or it would be written otherwise.
+    """
+    if not isinstance(spec, dict) or not isinstance(spec.get("kind"), str):
+        raise DomainError("a domain spec is a mapping with a 'kind'")
+    fields = dict(spec)
+    kind, version = fields.pop("kind"), fields.pop("version", None)
+    if kind in _OURS:
+        import_module(f"{__package__}.{kind}")
+    known = _KINDS.get(kind)
+    if known is None or type(version) is not int or version != known.version:
+        raise DomainError(
+            "the domain spec has a kind or version that nothing here defines: install the same "
+            "release of flwr-kld on server and clients, and import the module of a domain of your "
+            "own before its spec is read"
+        )
+    if of_feature and known.joins:
+        raise DomainError(f"a domain of kind {kind!r} cannot be a feature of another")
+    try:
+        domain = known.from_fields(fields)
+    except DomainError:
+        raise
+    except Exception as error:  # a spec may hold anything, and is public
+        raise DomainError(f"the domain spec of kind {kind!r} does not fit: {error}") from None
+    if domain.spec() != spec:
+        raise DomainError("the domain spec is not in the form that spec() writes")
+    return domain
+
+
+def domains_from_pairs(pairs: Any) -> dict[str, Domain]:
+    """Rebuild features from the ordered pairs of name and spec of a domain that joins them."""
+    named = [(name, domain_from_spec(spec, of_feature=True)) for name, spec in pairs]
+    if not all(isinstance(name, str) for name, _ in named):
+        raise DomainError("the feature names of a domain must be text")
+    return dict(named)
 
 
 def as_array(records: Any) -> NDArray[Any]:

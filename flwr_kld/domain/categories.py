@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.base import Domain, Spec, Symbols, domains_from_pairs
 from flwr_kld.domain.frame import Features, joint
 from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
@@ -33,8 +33,8 @@ class Categories(Domain):
     Raises
     ------
     DomainError
-        If there is no feature, a feature name is not text, a feature is itself ``Categories``, or
-        there are more combinations than a 64-bit integer can number.
+        If there is no feature, a feature name is not text, a feature itself joins others, or there
+        are more combinations than a 64-bit integer can number.
 
     Examples
     --------
@@ -46,6 +46,7 @@ class Categories(Domain):
 
     features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
     kind: ClassVar[str] = "categories"
+    joins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, Mapping) or not self.features:
@@ -56,8 +57,10 @@ class Categories(Domain):
         }
         if not all(isinstance(name, str) for name in domains):
             raise DomainError("the feature names of Categories must be text")
-        if any(isinstance(domain, Categories) for domain in domains.values()):
-            raise DomainError("Categories cannot hold Categories; list all features side by side")
+        if any(domain.joins for domain in domains.values()):
+            raise DomainError(
+                "Categories cannot hold Categories or a Table; list all features side by side"
+            )
         object.__setattr__(self, "features", domains)
         if self.size > _LARGEST:
             raise DomainError("the joint domain has too many combinations; use fewer features")
@@ -127,3 +130,8 @@ class Categories(Domain):
         """Return the features as ordered pairs of name and spec."""
         pairs = [[name, domain.spec()] for name, domain in self.domains.items()]
         return {**self._header(), "features": pairs}
+
+    @classmethod
+    def from_fields(cls, fields: Spec) -> Self:
+        """Build it from the pairs of its spec."""
+        return cls(**{**fields, "features": domains_from_pairs(fields["features"])})

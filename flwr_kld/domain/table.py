@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.base import Domain, Spec, Symbols, domains_from_pairs
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.frame import Features, columns_of, joint
 from flwr_kld.domain.labels import Labels
@@ -64,6 +64,7 @@ class Table(Domain):
     by: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     kind: ClassVar[str] = "table"
+    joins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, Mapping) or not self.features:
@@ -74,7 +75,7 @@ class Table(Domain):
         }
         if not all(isinstance(name, str) for name in features):
             raise DomainError("the feature names of a Table must be text")
-        if any(isinstance(domain, Table | Categories) for domain in features.values()):
+        if any(domain.joins for domain in features.values()):
             raise DomainError(
                 "a feature of a Table has a domain of one feature: name pairs in interactions="
             )
@@ -243,6 +244,11 @@ class Table(Domain):
         pairs = [[name, self.columns[name].spec()] for name in self.features]
         interactions = [list(pair) for pair in self.interactions]
         return {**self._header(), "features": pairs, "interactions": interactions, "by": self.by}
+
+    @classmethod
+    def from_fields(cls, fields: Spec) -> Self:
+        """Build it from the pairs of its spec."""
+        return cls(**{**fields, "features": domains_from_pairs(fields["features"])})
 
 
 def _segmented(

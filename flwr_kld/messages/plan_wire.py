@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Json
 
 from flwr_kld.codec.model import Model
-from flwr_kld.domain.rebuild import domain_from_spec
+from flwr_kld.domain.base import domain_from_spec
 from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.question import VERSION, Question
 from flwr_kld.query.plan import HEAD, QueryPlan

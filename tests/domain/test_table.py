@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flwr_kld.domain.base import domain_from_spec
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.rebuild import domain_from_spec
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError
 from flwr_kld.papers.monte_carlo import MonteCarlo

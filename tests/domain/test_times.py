@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.domain.rebuild import domain_from_spec
+from flwr_kld.domain.base import domain_from_spec
 from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 

@@ -118,7 +118,7 @@ ONE_PLACE = {"to_wire": "clients/drift_queries.py", "ShareSum": "strategies/secu
              "of_ring": "strategies/secure_sum.py"}  # fmt: skip
 """What hands out exact numbers, or takes a sum's word for its noise, and who may call it."""
 OF_PUBLIC_ROWS = {
-    "flwr_kld/__init__.py",
+    "flwr_kld/_extras.py",
     "flwr_kld/codec/model.py", "flwr_kld/sums/client.py",
     "flwr_kld/planner/files.py", "flwr_kld/planner/forecast.py", "flwr_kld/planner/setting.py",
     "flwr_kld/report/check_values.py", "flwr_kld/report/round_series.py",
@@ -126,7 +126,7 @@ OF_PUBLIC_ROWS = {
     "flwr_kld/accounting/kept_reference.py", "flwr_kld/accounting/cost.py",
     "flwr_kld/accounting/books.py", "flwr_kld/cli/doctor.py",
     "flwr_kld/predictors/bayes_mixture.py",
-    "flwr_kld/guard/limits.py", "flwr_kld/guard/receipts.py", "flwr_kld/domain/rebuild.py",
+    "flwr_kld/guard/limits.py", "flwr_kld/guard/receipts.py",
     "strategies/private_predictor.py",
 }  # fmt: skip
 """Files that read attributes by computed names: of rows, options and reports."""
