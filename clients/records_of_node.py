@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import os
-import re
 import stat
 import sys
 from pathlib import Path
@@ -14,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context
 
 from flwr_kld._extras import require
-from flwr_kld.domain.frame import columns_of, read_parquet
-from flwr_kld.errors import QueryRefused
+from flwr_kld.domain.frame import columns_of, distinct, read_csv, read_parquet
+from flwr_kld.errors import DomainError, QueryRefused
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -30,9 +28,6 @@ _REAL = (
     "this run simulates nodes on a public sample, and this node is a real one: run it with "
     f"{SAMPLE} = '' in its run config"
 )
-_HEADER = re.compile(rb"([^\r\n]*)(\r?\n|\r|\Z)")
-_BINARY = re.compile("[\0-\x08\x0e-\x1f]")
-"""What no text has, and files of other kinds have at their beginning."""
 _TOTAL = {"bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bytea"}
 """PostgreSQL's types all of whose values psycopg reads."""
 
@@ -140,7 +135,7 @@ def _named(place: Any) -> str:
 
 def _cause(error: Exception) -> str:
     """Say what went wrong in words that cannot quote a record: of a database, only its code."""
-    if isinstance(error, RecordsError | ImportError):
+    if isinstance(error, RecordsError | DomainError | ImportError):
         return str(error)
     if isinstance(error, OSError) and error.errno is not None:
         return f"[Errno {error.errno}] {error.strerror}"
@@ -150,7 +145,7 @@ def _cause(error: Exception) -> str:
 
 
 def _of_file(place: str) -> Any:
-    read = {".csv": _of_csv, ".parquet": read_parquet}.get(Path(place).suffix)
+    read = {".csv": read_csv, ".parquet": read_parquet}.get(Path(place).suffix)
     if read is None:
         raise RecordsError("the file's name must end in .csv or .parquet")
     _require_file(place)
@@ -167,52 +162,6 @@ def _require_file(place: str | None) -> None:
         raise RecordsError("it is not a regular file")
 
 
-def _of_csv(place: str) -> dict[str, list[Any]]:
-    """Read text only: a reader that guesses a column's type lets one record change all others.
-
-    A record is a line, whatever is in it, so that no value changes the number of records or where
-    another begins. Proof: docs/proofs/lines.md.
-    """
-    content = Path(place).read_bytes()
-    head, end = _HEADER.match(content).groups()  # type: ignore[union-attr]  # matches anything
-    names = _names(head)
-    # ASCII is ASCII whatever stands before it: as if each line were decoded by itself.
-    lines = content[len(head) + len(end) :].decode(errors="replace").split(end.decode() or "\n")
-    if not lines[-1]:
-        lines.pop()
-    blank, fields = [""] * len(names), list[str]()
-    usual = csv.field_size_limit(sys.maxsize)
-    try:
-        for line in lines:
-            line = line.rstrip("\r\n").replace("\r", " ").replace("\n", " ")
-            (row,) = csv.reader([line])
-            fields += row if len(row) == len(names) else (row + blank)[: len(names)]
-    finally:
-        csv.field_size_limit(usual)
-    return {name: [t or None for t in fields[i :: len(names)]] for i, name in enumerate(names)}
-
-
-def _names(head: bytes) -> list[str]:
-    """Read the header, which is public: other kinds of files are recognised by it."""
-    try:
-        header = head.decode("utf-8-sig")
-        if not header or _BINARY.search(header):
-            raise ValueError
-        (names,) = csv.reader([header], strict=True)
-    except (ValueError, csv.Error):
-        raise RecordsError(
-            "its first line is not a header of column names in UTF-8, with each quote closed: "
-            "convert or decompress the file"
-        ) from None
-    return _distinct(names)
-
-
-def _distinct(names: list[str]) -> list[str]:
-    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-        raise RecordsError(f"two columns have the name {twice[0]!r}: rename one")
-    return names
-
-
 def _of_database(url: str, query: Any) -> dict[str, list[Any]]:
     from sqlalchemy import create_engine  # imported here: an app starts anew for every message
 
@@ -225,7 +174,7 @@ def _of_database(url: str, query: Any) -> dict[str, list[Any]]:
         with engine.connect() as connection:  # whose transaction is rolled back
             _only_read(connection)
             found = connection.exec_driver_sql(query)
-            names, rows = _distinct(list(found.keys())), found.all()
+            names, rows = distinct(list(found.keys())), found.all()
             return {name: [row[i] for row in rows] for i, name in enumerate(names)}
     finally:
         engine.dispose()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +17,10 @@ from pydantic import Json
 
 from flwr_kld.codec.model import Model, Whole
 from flwr_kld.domain.base import Domain, domain_from_spec
+from flwr_kld.domain.frame import read_public_csv
+from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import instance, real
 
 _FORMAT = 1
 _BAD_COUNTS = (
@@ -32,8 +34,9 @@ _ROUNDING = 1e-12
 class Reference:
     """A public distribution over a domain.
 
-    Build it with `from_counts`, `from_frame`, `from_samples` or `from_probabilities`. Everything in
-    it is shown to clients: never build it from private data without a private mechanism in between.
+    Build it with `from_csv`, `from_frame`, `from_counts`, `from_samples` or `from_probabilities`.
+    Everything in it is shown to clients: never build it from private data without a private
+    mechanism in between.
 
     Parameters
     ----------
@@ -53,7 +56,14 @@ class Reference:
     probabilities: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        p = _of_all(self.domain, np.array(self.probabilities, dtype=np.float64))
+        _require_domain(self.domain)
+        try:
+            p = _of_all(self.domain, np.array(self.probabilities, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise ValueError(
+                "reference probabilities must be numbers: Reference.from_frame(domain, rows) and "
+                "Reference.from_samples(domain, records) count records"
+            ) from None
         if p.shape != (self.domain.size,):
             raise ValueError(
                 f"a reference needs one probability for each of the domain's {self.domain.size} "
@@ -98,8 +108,11 @@ class Reference:
     ) -> Reference:
         """Normalise public counts, in records, one for each symbol or for each listed one.
 
-        Those of a table may be given by column.
+        Those of a table may be given by column, those of labels by name.
         """
+        _require_domain(domain)
+        if isinstance(domain, Labels) and isinstance(counts, Mapping):
+            counts = _of_names(domain, counts)
         if isinstance(domain, Table) and isinstance(counts, Mapping):
             counts = _joined(domain, counts)
         c = np.asarray(counts, dtype=np.float64)
@@ -114,23 +127,64 @@ class Reference:
     @classmethod
     def from_samples(cls, domain: Domain, records: Any, *, floor: float = 0.0) -> Reference:
         """Count public raw records (anything that ``domain.encode`` accepts)."""
+        _require_domain(domain)
         symbols = domain.encode(records).ravel()
         return cls.from_counts(domain, np.bincount(symbols, minlength=domain.size), floor=floor)
 
+    @overload
     @classmethod
-    def from_frame(cls, domain: Domain, frame: Any, *, floor: float = 0.0) -> Reference:
+    def from_frame(cls, frame: Any, /, *, floor: float = 0.0) -> Reference: ...
+
+    @overload
+    @classmethod
+    def from_frame(cls, domain: Domain, frame: Any, *, floor: float = 0.0) -> Reference: ...
+
+    @classmethod
+    def from_frame(cls, domain: Any, frame: Any = None, *, floor: float = 0.0) -> Reference:
         """Count the rows of a public frame, in each column of a table.
 
         Parameters
         ----------
-        domain : Domain
-            A `Table`, such as ``Table.from_frame(frame)``, or `Categories`.
+        domain : Domain, optional
+            A `Table`, or `Categories`. By default ``Table.from_frame(frame)``, whose `left_out`
+            says which columns are not checked, and why.
         frame : data frame, mapping of feature to array [n], structured array [n], list of dicts
             Public rows.
         floor : float
             Weight of the uniform law, as in `from_probabilities`.
+
+        Raises
+        ------
+        ValueError
+            If the rows do not fit the domain, or serve no column of a table.
         """
+        if frame is None and not isinstance(domain, Domain):
+            domain, frame = Table.from_frame(domain), domain
         return cls.from_samples(domain, frame, floor=floor)
+
+    @classmethod
+    def from_csv(
+        cls, file: str | Path, domain: Domain | None = None, *, floor: float = 0.0
+    ) -> Reference:
+        """Count the rows of a public CSV file, which is read as nodes read theirs.
+
+        Parameters
+        ----------
+        file : str or Path
+            A header line and a line for each row; an empty field is missing.
+        domain, floor
+            As in `from_frame`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is no such file, or as in `from_frame`.
+        """
+        rows = read_public_csv(file)
+        table = Table.from_frame(rows) if domain is None else domain
+        return cls.from_samples(table, rows, floor=floor)
 
     @cached_property
     def columns(self) -> dict[str, Reference]:
@@ -240,6 +294,17 @@ def _as_arrays(content: dict[str, Any]) -> dict[str, Any]:
         "domain": json.dumps(content["domain"]),
         "probabilities": np.array(content["probabilities"], dtype="<f8").tobytes(),
     }
+
+
+def _require_domain(domain: object) -> None:
+    instance("domain", domain, Domain, "a Domain, such as Labels(['bus', 'car']), and come first")
+
+
+def _of_names(domain: Labels, counts: Mapping[Any, ArrayLike]) -> NDArray[np.float64]:
+    """Put counts by name in the order of the names; a name that is left out has none."""
+    if unknown := [name for name in counts if name not in domain.names]:
+        raise ValueError(f"the domain has no label {unknown[0]!r}: it has {domain.names}")
+    return np.array([counts.get(name, 0) for name in domain.names], dtype=np.float64)
 
 
 def _of_all(domain: Domain, given: NDArray[np.float64]) -> NDArray[np.float64]:

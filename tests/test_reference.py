@@ -6,13 +6,18 @@ import pickle
 import zipfile
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from flwr.app import Context, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 from numbered import Numbered
 from scipy import stats
 
+from flwr_kld.clients import node_records
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.table import Table
 from flwr_kld.reference import Reference
 
 COLOURS = Labels(["red", "green", "blue", "black"])
@@ -298,3 +303,58 @@ def test_the_impossible_is_never_drawn_even_at_the_ends(counts):
     drawn = reference.draw(2, Extreme())
     possible = np.flatnonzero(counts)
     assert drawn.tolist() == [possible[0], possible[-1]]
+
+
+ROWS = {
+    "age": [17, 30, 70, 20] * 50,
+    "job": ["nurse", "clerk, chief", None, "nurse"] * 50,
+    "id": list(range(200)),
+}
+
+
+def test_public_rows_alone_make_a_reference_of_the_table_that_fits_them():
+    made = Reference.from_frame(ROWS)
+    table = Table.from_frame(ROWS)
+    assert made.fingerprint == Reference.from_frame(table, ROWS).fingerprint
+    assert list(made.columns) == ["age", "job"]
+    assert list(made.domain.left_out) == ["id"]
+    for frame in (pd.DataFrame(ROWS), pl.DataFrame(ROWS)):
+        assert Reference.from_frame(frame).fingerprint == made.fingerprint
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_public_file_is_read_as_nodes_read_theirs(tmp_path, end):
+    file = tmp_path / "public.csv"
+    pd.DataFrame(ROWS).to_csv(file, index=False, lineterminator=end)
+    made = Reference.from_csv(file)
+    assert made.fingerprint == Reference.from_frame(ROWS).fingerprint
+    assert Reference.from_csv(str(file), made.domain, floor=0.1) != made
+    context = Context(1, 1, {"drift-records": str(file)}, RecordDict(), {})
+    of_node = made.domain.encode(node_records(context))
+    assert Reference.from_csv(file, made.domain).fingerprint == made.fingerprint
+    assert of_node.tolist() == made.domain.encode(ROWS).tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "header"),
+        (b"age,job\n30,nurse\n31\n", "line 3"),
+        (b'age,job\n30,"head\nnurse"\n', "line 2|line 3"),
+        (b"age,age\n30,31\n", "'age'"),
+        (b"age,job\n30,caf\xe9\n", "UTF-8"),
+        (b"age;job\n30;nurse\n", "no column"),
+    ],
+)
+def test_a_public_file_that_nodes_would_mend_is_refused_by_its_name(tmp_path, content, words):
+    file = tmp_path / "public.csv"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        Reference.from_csv(file)
+
+
+def test_counts_of_labels_may_be_given_by_name():
+    made = Reference.from_counts(COLOURS, {"green": 3, "red": 6, "black": 1})
+    assert made.fingerprint == Reference.from_counts(COLOURS, COUNTS).fingerprint
+    with pytest.raises(ValueError, match="'pink'"):
+        Reference.from_counts(COLOURS, {"pink": 1})

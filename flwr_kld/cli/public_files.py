@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.frame import read_parquet
+from flwr_kld.domain.frame import read_parquet, read_public_csv
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
 
@@ -43,7 +42,7 @@ def read_counts(file: Path, domain: Domain) -> NDArray[np.float64]:
         if isinstance(content, dict) and isinstance(domain, Labels):
             return _added(domain.encode(list(content)), content.values(), domain, file)
         raise ValueError(f"{file} must hold a list of counts or, for labels, an object")
-    columns = _csv(file)
+    columns = _without_blank_lines(_csv(file))
     if _COUNT not in columns:
         raise ValueError(f"{file} has no column '{_COUNT}'")
     counts = columns.pop(_COUNT)
@@ -79,7 +78,7 @@ def read_records(file: Path, domain: Domain) -> Any:
 def read_frame(file: Path) -> Any:
     """Read public rows of several columns: CSV, where an empty field is missing, or Parquet."""
     if file.suffix == ".csv":
-        return {name: [text or None for text in own] for name, own in _csv(file).items()}
+        return read_public_csv(file)
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}")
     try:
@@ -90,16 +89,15 @@ def read_frame(file: Path) -> Any:
         raise ValueError(f"{file} is not a Parquet file: give another, or a .csv file") from error
 
 
-def _as_records(columns: dict[str, list[str]], domain: Domain, file: Path) -> Any:
+def _as_records(columns: dict[str, list[str | None]], domain: Domain, file: Path) -> Any:
     """Turn a table's text into records of a domain."""
-    present = {name: [text or None for text in column] for name, column in columns.items()}
     if isinstance(domain, Categories | Table):
-        return present
+        return columns
     if not isinstance(domain, Labels | Binned):
         raise ValueError(f"records of {domain.kind!r} do not fit a table: use an .npz file")
     if len(columns) != 1:
         raise ValueError(f"{file} must have one column of records, but has {len(columns)}")
-    return next(iter(present.values()))
+    return next(iter(columns.values()))
 
 
 def _added(
@@ -126,10 +124,10 @@ def _sized(counts: Any, domain: Domain, file: Path) -> NDArray[np.float64]:
     return array
 
 
-def _integers(texts: list[str], file: Path) -> NDArray[np.int64]:
+def _integers(texts: list[str | None], file: Path) -> NDArray[np.int64]:
     try:
         return np.array(texts, dtype=np.int64)
-    except ValueError:
+    except (TypeError, ValueError):
         raise ValueError(f"{file} has a symbol that is not a whole number") from None
 
 
@@ -140,19 +138,15 @@ def _json(file: Path) -> Any:
         raise ValueError(f"{file} is not JSON: {error}") from None
 
 
-def _csv(file: Path) -> dict[str, list[str]]:
+def _csv(file: Path) -> dict[str, list[str | None]]:
     if file.suffix != ".csv":
         raise ValueError(f"{file} must end in .csv, .json or .npz")
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        rows = list(csv.reader(lines))
-    if not rows:
-        raise ValueError(f"{file} is empty")
-    head, *body = rows
-    # A blank line is a missing value where there is one column, as on the nodes.
-    body = [row or [""] for row in body if row or len(head) == 1]
-    if len(set(head)) < len(head) or any(len(row) != len(head) for row in body):
-        raise ValueError(f"{file} must have a header of distinct names, and rows as long as it")
-    return {name: [row[i] for row in body] for i, name in enumerate(head)}
+    return read_public_csv(file)
+
+
+def _without_blank_lines(columns: dict[str, list[str | None]]) -> dict[str, list[str | None]]:
+    rows = [row for row in zip(*columns.values(), strict=True) if any(row)]
+    return {name: [row[i] for row in rows] for i, name in enumerate(columns)}
 
 
 def _arrays(file: Path, *names: str) -> dict[str, NDArray[Any]]:

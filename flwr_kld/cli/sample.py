@@ -78,7 +78,7 @@ def read_sample(
             raise ValueError(f"there is no file {place}: give public rows, .csv or .parquet")
         if file.suffix == ".json":
             return _of_schema(file, place, columns, identifier, bins)
-        name, frame = place, _of_file(file)
+        name, frame = place, read_frame(file)
     rows = columns_of(frame)
     for column in rows:
         if not isinstance(column, str) or not column.strip():
@@ -101,15 +101,6 @@ def _of_schema(
         raise ValueError("--column and --id choose among rows: leave columns out of the schema")
     table, rows = read_schema(file, bins=bins)
     return Sample(place, None, rows, Reference.from_frame(table, rows), made_up=True)
-
-
-def _of_file(file: Path) -> Any:
-    try:
-        return read_frame(file)
-    except UnicodeDecodeError:
-        raise ValueError(f"{file} is not UTF-8 text: convert it, for example with iconv") from None
-    except csv.Error as error:
-        raise ValueError(f"{file} is not readable as CSV ({error})") from None
 
 
 def _name_of(url: str) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -17,6 +21,9 @@ _NOT_A_FRAME = (
     "records of several features must be a data frame (of pandas, polars or pyarrow, not a lazy "
     "one: collect it), a mapping of feature to array, a structured array, or a list of dicts"
 )
+_HEADER = re.compile(rb"([^\r\n]*)(\r?\n|\r|\Z)")
+_BINARY = re.compile("[\0-\x08\x0e-\x1f]")
+"""What no text has, and files of other kinds have at their beginning."""
 
 
 class Features:
@@ -70,6 +77,55 @@ def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str,
         raise DomainError(f"{_NOT_A_FRAME}; its columns' names must be distinct") from None
 
 
+def read_csv(file: str | Path, *, public: bool = False) -> dict[str, list[str | None]]:
+    """Read text only: a reader that guesses a column's type lets one record change all others.
+
+    A record is a line, whatever is in it, so that no value changes the number of records or where
+    another begins. Of public rows, a line that nodes would cut, fill up or mend is refused. Proof:
+    docs/proofs/lines.md.
+    """
+    content = Path(file).read_bytes()
+    head, end = _HEADER.match(content).groups()  # type: ignore[union-attr]  # matches anything
+    names = _names(head)
+    # ASCII is ASCII whatever stands before it: as if each line were decoded by itself.
+    text = content[len(head) + len(end) :].decode(errors="strict" if public else "replace")
+    lines = text.split(end.decode() or "\n")
+    if not lines[-1]:
+        lines.pop()
+    blank, fields = [""] * len(names), list[str]()
+    usual = csv.field_size_limit(sys.maxsize)
+    try:
+        for number, line in enumerate(lines, 2):
+            line = line.rstrip("\r\n").replace("\r", " ").replace("\n", " ")
+            (row,) = csv.reader([line])
+            if public and row and len(row) != len(names):
+                raise DomainError(
+                    f"line {number} has {len(row)} fields and the header {len(names)}: each line "
+                    "is a row, so texts must have no line breaks"
+                )
+            fields += row if len(row) == len(names) else (row + blank)[: len(names)]
+    finally:
+        csv.field_size_limit(usual)
+    return {name: [t or None for t in fields[i :: len(names)]] for i, name in enumerate(names)}
+
+
+def read_public_csv(file: str | Path) -> dict[str, list[str | None]]:
+    """Read public rows as nodes read theirs; says which file cannot be read, and why."""
+    try:
+        return read_csv(file, public=True)
+    except UnicodeDecodeError:
+        raise DomainError(f"{file} is not UTF-8 text: convert it, for example with iconv") from None
+    except DomainError as error:
+        raise DomainError(f"{file}: {error}") from None
+
+
+def distinct(names: list[str]) -> list[str]:
+    """Return the names of columns; refuse two that are the same."""
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise DomainError(f"two columns have the name {twice[0]!r}: rename one")
+    return names
+
+
 def read_parquet(file: str) -> Any:
     """Read a Parquet file by pyarrow: polars refuses whole files for one text that is not UTF-8."""
     try:
@@ -102,3 +158,20 @@ def _value(row: Any, name: str) -> Any:
         return row[name] if isinstance(row, Mapping) and name in row else None
     except Exception:  # a row may override what it likes
         return None
+
+
+def _names(head: bytes) -> list[str]:
+    """Read the header, which is public: other kinds of files are recognised by it."""
+    if not head:
+        raise DomainError("it is empty, or its first line is: write a header of column names there")
+    try:
+        header = head.decode("utf-8-sig")
+        if _BINARY.search(header):
+            raise ValueError
+        (names,) = csv.reader([header], strict=True)
+    except (ValueError, csv.Error):
+        raise DomainError(
+            "its first line is not a header of column names in UTF-8, with each quote closed: "
+            "convert or decompress the file"
+        ) from None
+    return distinct(names)

@@ -15,7 +15,7 @@ flwr_kld.kernel.arguments.Unfit: rate must be a number in (0, 0.5], got nan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ _LONGEST = 40
 _LATEST = 10**11
 """Seconds since 1970, in the year 5138: no clock that is right shows more."""
 _Choice = TypeVar("_Choice", bound=str)
+_Object = TypeVar("_Object")
 
 
 class Unfit(ValueError):
@@ -99,6 +100,14 @@ def several(name: str, values: object) -> tuple[Any, ...]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise Unfit(name, "a list", values)
     return tuple(values)
+
+
+def instance(name: str, value: _Object, kind: Any, such_as: str) -> _Object:
+    """Return an object of a class or protocol, or refuse another one and say what to write."""
+    is_class = isinstance(value, type) and kind is not Callable  # ``PlainSum`` for ``PlainSum()``
+    if is_class or not isinstance(value, kind):
+        raise Unfit(name, such_as, value)
+    return value
 
 
 def keep(instance: object, **values: object) -> None:

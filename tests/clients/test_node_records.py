@@ -95,7 +95,7 @@ def test_only_a_regular_file_is_opened(tmp_path, caplog, name, kind):
 def test_what_is_no_csv_by_its_header_is_refused_with_a_sentence(tmp_path, caplog, content):
     file = tmp_path / "rows.csv"
     file.write_bytes(content)
-    with pytest.raises(QueryRefused, match="RecordsError"):
+    with pytest.raises(QueryRefused, match="DomainError"):
         node_records(context(drift_records=file))
     assert str(file) in caplog.text
     assert "header" in caplog.text or "'age'" in caplog.text
