@@ -22,6 +22,7 @@ from flwr_kld.clients.check_memory import use_once
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.split_aggregator import answer_parts
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientVector, Held, vector_from_wire
@@ -78,6 +79,13 @@ def aggregate_drift_checks(
         For tests and simulations of `TwoAggregators`: the clients that it knows. By default those
         of the file that the node config names under ``drift-roster``, as on clients.
     """
+    instance("app", app, ClientApp, "the node's ClientApp")
+    if key is not None:
+        instance("key", key, AggregatorKey, "an AggregatorKey")
+    if limits is not None:
+        instance("limits", limits, AggregatorLimits, "AggregatorLimits(…)")
+    if roster is not None:
+        instance("roster", roster, Roster, "a Roster")
     own_limits = limits or AggregatorLimits()
     answer_parts(
         app, lambda context: key_of(context, key), own_limits, given=key is not None, roster=roster

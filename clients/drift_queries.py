@@ -22,6 +22,7 @@ from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.shown_model import hold_to_model, keep_model, model_of
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientVector, SumVector
 from flwr_kld.messages.question import (
@@ -95,6 +96,11 @@ def answer_drift_queries(
         server's choice: what is computed with it must not raise for some records only, as a
         refusal would tell of them.
     """
+    instance("domain", domain, Domain, "the Domain of the records, such as reference.domain")
+    instance("with_model", with_model, bool, "True or False")
+    instance("records", records, Callable, "a function that loads records, such as node_records")
+    if record_ids is not None:
+        instance("record_ids", record_ids, Callable, "a function that loads an id for each record")
 
     def load(context: Context, _: int) -> Any:
         return records(context, model_of(context)) if with_model else records(context)
@@ -142,6 +148,11 @@ def host_drift_queries(
         Simulations only: what a member's record ids are salted with, for a simulation that has to
         know which records are in which bucket. By default the node's own secret.
     """
+    instance("app", app, ClientApp, "the node's ClientApp")
+    for name, call in (("records", records), ("hosted", hosted), ("domain", domain)):
+        instance(name, call, Callable, "a function")
+    if reference is not None:
+        instance("reference", reference, Reference | str, "a Reference or its fingerprint")
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
     own = OwnRecords(records, domain, record_ids, secret)
 
@@ -212,7 +223,9 @@ def host_drift_queries(
     # Imported as they are needed: an app starts anew for every message.
     if secure_sum is not None:
         from flwr_kld.clients.secure_sum import answer_secure_sums
+        from flwr_kld.clients.sum_members import SumMembers
 
+        instance("secure_sum", secure_sum, SumMembers, "a node's keys, such as PinnedByNode()")
         answer_secure_sums(app, agree, contribution, present, secure_sum)
     if aggregator is not None:
         from flwr_kld.clients.sealed_counts import answer_sealed

@@ -23,6 +23,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel import Unit
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.question import (
@@ -66,6 +67,8 @@ def answer_predictor_queries(
     DomainError
         If the domain is a table: one symbol of a row is reported, not one of each column.
     """
+    instance("domain", domain, Domain, "the Domain of the records")
+    instance("records", records, Callable, "a function that loads a node's records")
     require_one_symbol(domain, "a predictor")
     host_predictor_queries(
         app, lambda context, _: records(context), lambda _: [0], lambda _: domain
@@ -82,6 +85,7 @@ def host_predictor_queries(
 
     The parameters are those of `host_drift_queries`.
     """
+    instance("app", app, ClientApp, "the node's ClientApp")
     own = OwnRecords(records, domain)
 
     @app.query(PREDICT_ACTION)

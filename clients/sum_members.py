@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from flwr.app import ConfigRecord, Context
 
@@ -22,6 +22,7 @@ ROSTER = "drift-roster"
 """Key of the node config: file of the pinned list of clients, ``Roster.to_json``."""
 
 
+@runtime_checkable
 class SumMembers(Protocol):
     """Names, keys and minimums of the clients on a node."""
 

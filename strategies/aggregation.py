@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.strategies.exchange import Collected, Exchange
 from flwr_kld.strategies.plain_sum import PlainSum
@@ -17,6 +18,7 @@ from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_kept
 
 
+@runtime_checkable
 class Aggregation(Protocol):
     """How clients' counts become a sum."""
 
@@ -60,6 +62,8 @@ _BY_AGGREGATORS = {kind.name: kind for kind in (SealedSum, SplitSum)}
 
 def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
     """Return the aggregation that is given, or else the usual one of a trust model."""
+    if aggregation is not None:
+        instance("aggregation", aggregation, Aggregation, "a way to add up, such as SecureSum()")
     require_kept(trust)
     usual = _BY_AGGREGATORS.get(trust.aggregations[0], PlainSum)()
     aggregation = aggregation or usual

@@ -21,7 +21,7 @@ from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part, halves
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
-from flwr_kld.kernel.arguments import real, whole
+from flwr_kld.kernel.arguments import instance, real, whole
 from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.query.partition import Partition
@@ -37,7 +37,7 @@ from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Opening, Settled
 from flwr_kld.trust import Trust
-from flwr_kld.trust.trust_model import require_known_sizes
+from flwr_kld.trust.trust_model import require_known_sizes, require_trust
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
@@ -137,11 +137,8 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         with_model: bool = False,
         seed: int | None = None,
     ) -> None:
-        if not isinstance(reference, Reference):
-            raise ValueError(
-                f"KLDrift needs a Reference to compare clients with, got a "
-                f"{type(reference).__name__}: make one with Reference.from_counts(domain, counts)"
-            )
+        instance("reference", reference, Reference, "a Reference, such as Reference.from_csv(file)")
+        require_trust(trust)
         if seed is not None:
             seed = whole("seed", seed, least=0)
         trust = trust.over(reference.domain.per_record)
@@ -159,6 +156,11 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
+        if plan is not None:
+            instance("plan", plan, Plan, "a plan, such as Partition(1000)")
+        if alarm is not None:
+            instance("alarm", alarm, Alarm, "an Alarm, such as Alarm(rate=0.05)")
+        instance("with_model", with_model, bool, "True or False")
         if candidates is not None:
             require_candidates(candidates, reference)
         super().__init__(

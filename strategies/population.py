@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
@@ -20,6 +20,7 @@ from flwr_kld.strategies.replies import replies
 logger = logging.getLogger("flwr_kld")
 
 
+@runtime_checkable
 class Population(Protocol):
     """Lists the clients that can be asked, in a fixed order.
 

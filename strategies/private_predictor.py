@@ -14,7 +14,7 @@ from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.codec.model import Model, NotNegative
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
-from flwr_kld.kernel.arguments import text
+from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.predictors.bayes_mixture import BayesMixture
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
@@ -88,6 +88,8 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         budget: str = "default",
         name: str = "predictor",
     ) -> None:
+        form = "BayesMixture(Hypotheses({…}), epsilon=1.0)"
+        instance("predictor", predictor, BayesMixture, form)
         name = text("name", name)  # it is known by it in the ledger
         super().__init__(
             cohort=cohort,

@@ -21,6 +21,7 @@ from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.domain.base import Domain
 from flwr_kld.integral import reference_from_counts
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
@@ -33,6 +34,7 @@ from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Opening, Round, Settled
 from flwr_kld.trust import Trust
+from flwr_kld.trust.trust_model import require_trust
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
@@ -73,11 +75,8 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
         ledger: Ledger | str | None = None,
         budget: str = "default",
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise ValueError(
-                f"ReferenceFromClients needs a Domain, got a {type(domain).__name__}: say what "
-                "records mean, such as Labels([…])"
-            )
+        instance("domain", domain, Domain, "a Domain, such as Labels(['bus', 'car'])")
+        require_trust(trust)
         trust = trust.over(domain.per_record)
         aggregation = fitting(trust, aggregation)
         self.domain, self.trust, self.aggregation = domain, trust, aggregation

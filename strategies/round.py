@@ -24,7 +24,7 @@ from flwr_kld.check.tracing import ASKING, WAITING, Clock, phase, timed
 from flwr_kld.codec.json_text import json_text
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.arguments import real, whole
+from flwr_kld.kernel.arguments import instance, real, whole
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 
@@ -77,11 +77,13 @@ class Settled(Generic[R]):
 
 
 def _opened(ledger: Ledger | str | None) -> Ledger | None:
-    if not isinstance(ledger, str):
-        return ledger
+    if ledger is None:
+        return None
     from flwr_kld.accounting import Ledger  # imported here: who keeps none needs no database
 
-    return Ledger(ledger)
+    if isinstance(ledger, str):
+        return Ledger(ledger)
+    return instance("ledger", ledger, Ledger, "a Ledger or its URL, such as 'sqlite:///drift.db'")
 
 
 class Round(ABC, Generic[Asked, R]):
@@ -101,10 +103,15 @@ class Round(ABC, Generic[Asked, R]):
         budget: str,
         seed: int | None = None,
     ) -> None:
+        if cohort is not None:
+            instance("cohort", cohort, Cohort, "a cohort rule, such as UniformCohort(100)")
+        if population is not None:
+            instance("population", population, Population, "a population, such as HostedClients()")
         self.cohort = cohort or UniformCohort()
         self.population = population or Nodes()
         self.min_clients = whole("min_clients", min_clients, least=1, unit="clients")
         self.timeout = check_timeout(timeout)
+        instance("budget", budget, str, "the name of a population with a budget in the ledger")
         self.ledger = _opened(ledger)
         if self.ledger is not None:
             self.ledger.budget(budget)  # without one nothing could ever be asked

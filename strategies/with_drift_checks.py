@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.accounting import LedgerError
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.kl_drift import KLDrift
@@ -64,6 +64,11 @@ class WithDriftChecks(Strategy):
         on_report: Callable[[int, Any], None] | None = None,
         on_drift: Callable[[int, Report], None] | None = None,
     ) -> None:
+        instance("strategy", strategy, Strategy, "a strategy that trains, such as FedAvg()")
+        instance("monitor", monitor, Monitor, "a monitor, such as KLDrift(…), after the strategy")
+        for name, call in (("on_report", on_report), ("on_drift", on_drift)):
+            if call is not None:
+                instance(name, call, Callable, "a function of a round and its report")
         if on_drift is not None and not isinstance(monitor, KLDrift):
             raise ValueError("a predictor gives no verdict: give on_report=, or a KLDrift")
         self.strategy = strategy

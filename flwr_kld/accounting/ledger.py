@@ -32,7 +32,7 @@ from flwr_kld.accounting.states import Rotation, read_state, write_state
 from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
 from flwr_kld.codec.json_text import json_text
-from flwr_kld.kernel.arguments import choice
+from flwr_kld.kernel.arguments import choice, instance
 
 _ENDED = "its process ended before it did"
 _PAGE = 64
@@ -74,6 +74,7 @@ class Ledger:
         ValueError
             If a check that still counts hides less than it promises: the one before it stays.
         """
+        instance("budget", budget, Budget, "a Budget, such as Budget(epsilon=10)")
         with self._database.writing() as connection:
             seconds = books.tick(connection, _clock(now))
             if books.put_budget(connection, budget, seconds):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Participant:
         return f"{self.node}:{self.member}"
 
 
+@runtime_checkable
 class Cohort(Protocol):
     """A rule that picks the participants of a check."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.inference.estimators.registry import Estimator
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.planner.accuracy import expected_accuracy
 from flwr_kld.planner.detection import smallest_drift
 from flwr_kld.planner.drift import Drift, Path, Shape
@@ -104,6 +105,8 @@ def forecast(
     ValueError
         If a drift is out of reach, or a path is given for a table.
     """
+    instance("reference", reference, Reference, "a Reference, and come first")
+    instance("setting", setting, Setting, "a Setting(clients=…, records=…, trust=…)")
     query = query or Partition(setting.cells).draw(reference, np.random.default_rng(0))
     if not reference.columns:
         return _forecast(setting, query, traffic_of(setting, query), drift, estimator)

@@ -13,6 +13,7 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust import Trust
+from flwr_kld.trust.trust_model import require_trust
 
 _MOST_CLIENTS = {
     "plain-sum": 10**9,
@@ -83,8 +84,7 @@ class Setting:
     checks: int = 365
 
     def __post_init__(self) -> None:
-        if not isinstance(self.trust, Trust):
-            raise ValueError(f"trust must be a trust model, got {self.trust!r}: write Trusted(…)")
+        require_trust(self.trust)
         fitting = self.trust.aggregations
         if self.aggregation is None:
             object.__setattr__(self, "aggregation", fitting[0])

@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from flwr_kld.codec.model import Model, NotNegative, Real, Text
-from flwr_kld.kernel.arguments import choice, real
+from flwr_kld.kernel.arguments import choice, instance, real
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
 from flwr_kld.predictors.asked import KINDS, Asked, default_kind
@@ -103,7 +103,9 @@ class BayesMixture:
         prior: Sequence[float] | None = None,
     ) -> None:
         self.guarantee = Guarantee(epsilon, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
-        self.hypotheses = hypotheses
+        self.hypotheses = instance(
+            "hypotheses", hypotheses, Hypotheses, "Hypotheses({…}), of candidates by name"
+        )
         k = len(hypotheses.names)
         self._kind = default_kind(k) if design is None else choice("design", design, KINDS)
         start = np.full(k, 1 / k) if prior is None else np.asarray(prior, dtype=np.float64)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,6 +246,7 @@ def cells_from_wire(
     return cell_of
 
 
+@runtime_checkable
 class Plan(Protocol):
     """A recipe that draws a `QueryPlan` from a reference with public randomness."""
 

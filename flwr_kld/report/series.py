@@ -21,6 +21,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld.codec.json_text import json_text
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
 from flwr_kld.report.render import LAYOUT, Picture, pictures
@@ -74,6 +75,7 @@ class Series(ABC, Generic[R]):
     """Attributes of a point that files have beside its number and its report."""
 
     def __init__(self, points: Iterable[Point[R] | R | None]) -> None:
+        instance("points", points, Iterable, "reports in order, such as monitor.reports.values()")
         self.points: tuple[Point[R], ...] = tuple(
             point if isinstance(point, Point) else Point(number, point)
             for number, point in enumerate(points, 1)

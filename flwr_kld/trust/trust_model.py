@@ -11,6 +11,7 @@ from typing import Self
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import box_event
 from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency
@@ -229,6 +230,11 @@ class Trust(ABC):
         if isinstance(total, ShareSum):
             return total.release(release)
         return total.release(release, bits)
+
+
+def require_trust(trust: object) -> None:
+    """Refuse what is no trust model."""
+    instance("trust", trust, Trust, "a trust model, such as Trusted(epsilon=1.0)")
 
 
 def require_kept(trust: Trust) -> None:

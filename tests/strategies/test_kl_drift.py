@@ -208,7 +208,7 @@ def test_other_handlers_of_the_app_go_on_working():
 
 
 def test_a_domain_in_place_of_a_reference_is_refused_before_anything_is_asked():
-    with pytest.raises(ValueError, match=r"needs a Reference .*, got a Labels: make one"):
+    with pytest.raises(ValueError, match="got a Labels"):
         KLDrift(Labels(["a", "b"]), Trusted(1.0))
 
 

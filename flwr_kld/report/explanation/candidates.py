@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
 
@@ -44,8 +45,10 @@ def fit_candidates(counts: NoisyCounts, candidates: Mapping[str, Reference]) -> 
 
 def require_candidates(candidates: Mapping[str, Reference], reference: Reference) -> None:
     """Raise ValueError unless there are candidates, all over the reference's domain."""
+    instance("candidates", candidates, Mapping, "a mapping of names to references")
     if not candidates or REFERENCE in candidates:
         raise ValueError(f"name at least one candidate distribution, and call none {REFERENCE!r}")
     for name, candidate in candidates.items():
+        instance(f"candidate {name!r}", candidate, Reference, "a Reference")
         if candidate.domain != reference.domain:
             raise ValueError(f"candidate {name!r} is over another domain than the reference")
