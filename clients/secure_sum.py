@@ -155,7 +155,7 @@ class _Turn:
         agreed, length, bits = terms.fingerprint, terms.length, terms.bits
         if session.check != terms.question.check:
             raise QueryRefused("the sum and the question belong to different checks")
-        if terms.noise is not None and session.min_survivors < terms.noise.n_min:
+        if terms.noise is not None and session.min_clients < terms.noise.n_min:
             raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
         roster = self._members.roster(self._context, terms.roster)
         self._policy.check(session)  # before anything is spent

@@ -36,7 +36,7 @@ def trust_models(epsilon: float, cohort: int) -> Iterator[tuple[Trust, Aggregati
     yield Trusted(epsilon=epsilon), SecureSum()
     if aggregator := simulated_aggregator():
         yield TrustedAggregator(epsilon=epsilon, aggregator=aggregator), None
-    yield Distributed(epsilon=epsilon, min_survivors=int(_SURVIVORS * cohort)), SecureSum()
+    yield Distributed(epsilon=epsilon, min_clients=int(_SURVIVORS * cohort)), SecureSum()
 
 
 def compare_models(grid: Grid, config: dict[str, Any], at_check: int) -> None:

@@ -192,7 +192,7 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         self._conclusions = Conclusions(
             reference, theta, estimator, tolerated, self.alarm, candidates
         )
-        least = max(self.min_clients, trust.least_clients)
+        least = max(self.min_clients, trust.min_clients)
         self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)
 
     def check(

@@ -88,7 +88,7 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
             ledger=ledger,
             budget=budget,
         )
-        least = max(self.min_clients, trust.least_clients)
+        least = max(self.min_clients, trust.min_clients)
         self._publisher = Publisher(trust, aggregation, least, SystemBits())
 
     def build(self, grid: Grid, key: str | None = None) -> tuple[Reference, ReferenceReport]:

@@ -157,7 +157,7 @@ class SecureSum:
                     length=length,
                     bits=self.bits,
                     tolerance=self.tolerance,
-                    min_survivors=least,
+                    min_clients=least,
                     sums=2 if exchange.again else 1,
                 )
                 server = SumServer(session, roster)

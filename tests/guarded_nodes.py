@@ -13,7 +13,7 @@ from flwr_kld.strategies import (
 )
 from flwr_kld.sums.policy import ClientPolicy
 
-TEN = Distributed(epsilon=1.0, min_survivors=10)
+TEN = Distributed(epsilon=1.0, min_clients=10)
 
 
 def plain(trust=None, **options):

@@ -112,12 +112,12 @@ SETTING = planner.Setting(clients=20, records=9.0, trust=TRUST)
 LIMITS = {
     "receipts": Path("r"), "key": Path("k"), "protects": Guarantee(1.0).hidden,
     "trust": frozenset({"trusted"}), "hides": frozenset(), "domains": None, "references": None,
-    "epsilon": 1, "delta": 0, "min_cohort": 1, "period": 1, "period_epsilon": 1, "period_delta": 0,
+    "epsilon": 1, "delta": 0, "min_asked": 1, "period": 1, "period_epsilon": 1, "period_delta": 0,
     "secure_sum": ClientPolicy(),
 }  # fmt: skip
 SESSION = {
     "check": "c", "terms": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2), "bits": 32,
-    "length": 4, "shape": Shape(2, 2), "min_survivors": 3,
+    "length": 4, "shape": Shape(2, 2), "min_clients": 3,
 }  # fmt: skip
 
 EXAMPLES = {
@@ -207,7 +207,7 @@ EXAMPLES = {
     to_ring: {"values": np.zeros(1, int)},
     strategies.Alarm: {},
     strategies.Clip: {"bound": 3},
-    strategies.Distributed: {"epsilon": 1.0, "min_survivors": 3},
+    strategies.Distributed: {"epsilon": 1.0, "min_clients": 3},
     strategies.KLDrift: {
         "reference": EVEN, "trust": TRUST, "threshold": 0.1, "seed": 1, "most_records": 9,
     },

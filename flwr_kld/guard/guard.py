@@ -52,7 +52,7 @@ class Guard:
     def stricter(self, policy: ClientPolicy) -> ClientPolicy:
         """Return what a secure sum must have: the stricter of an app's minimums and the file's."""
         own = self.limits.secure_sum.stricter(policy)
-        return own.stricter(ClientPolicy(min_cohort=max(self.limits.min_cohort, 2)))
+        return own.stricter(ClientPolicy(min_asked=max(self.limits.min_asked, 2)))
 
     def record_secret(self) -> bytes:
         """Return the secret that keys this node's hashes of record ids: it lasts as the key does.
@@ -99,9 +99,9 @@ class Guard:
                     f"{name} {shown(asked, digits)}{terms}; this client's limit for a check is "
                     f"{shown(most, digits)}"
                 )
-        if question.asked < limits.min_cohort:
+        if question.asked < limits.min_asked:
             raise QueryRefused(
-                f"a cohort of {question.asked}; this client's minimum is {limits.min_cohort}"
+                f"a cohort of {question.asked}; this client's minimum is {limits.min_asked}"
             )
 
     def admit(self, question: Question, account: str, noise: NoiseTerms | None = None) -> Receipt:

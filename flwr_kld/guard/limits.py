@@ -44,7 +44,7 @@ class Limits:
     # Most that one check may spend on what is protected, in 10**-9 nats and in 10**-18
     epsilon: int
     delta: int
-    min_cohort: int  # Fewest clients asked in a check
+    min_asked: int  # Fewest clients asked in a check
     period: int  # Seconds that a spend counts for
     period_epsilon: int  # Most that all checks of a period may spend together
     period_delta: int
@@ -58,7 +58,7 @@ class Limits:
             self,
             epsilon=whole("epsilon", self.epsilon, least=1),
             delta=whole("delta", self.delta, least=0),
-            min_cohort=whole("min_cohort", self.min_cohort, least=1, unit="clients"),
+            min_asked=whole("min_asked", self.min_asked, least=1, unit="clients"),
             period=whole("period", self.period, least=1, unit="seconds"),
             period_epsilon=whole("period_epsilon", self.period_epsilon, least=1),
             period_delta=whole("period_delta", self.period_delta, least=0),
@@ -160,7 +160,7 @@ class _Allow(Model, what="allow"):
 class _Check(Model, what="check"):
     max_epsilon: _Epsilon
     max_delta: _Delta
-    min_cohort: _Count
+    min_asked: _Count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,8 +173,8 @@ class _Period(Model, what="period"):
 
 @dataclass(frozen=True, kw_only=True)
 class _SecureSum(Model, what="secure_sum"):
-    min_cohort: _Count = _DEFAULT.min_cohort
-    min_survivors: _Count = _DEFAULT.min_survivors
+    min_asked: _Count = _DEFAULT.min_asked
+    min_clients: _Count = _DEFAULT.min_clients
     min_neighbours: _Count = _DEFAULT.min_neighbours
     min_threshold: _Fraction = _DEFAULT.min_threshold
     corrupted: _Fraction = _DEFAULT.corrupted
@@ -220,7 +220,7 @@ def read_limits(path: str | Path) -> Limits:
             references=allow.references,
             epsilon=check.max_epsilon,
             delta=check.max_delta,
-            min_cohort=check.min_cohort,
+            min_asked=check.min_asked,
             period=max(1, int((period.days * Decimal(_DAY)).to_integral_value(ROUND_CEILING))),
             period_epsilon=period.max_epsilon,
             period_delta=period.max_delta,

@@ -110,10 +110,10 @@ class Setting:
             keep(
                 self, population=whole("population", self.population, least=self.clients, most=most)
             )
-        if self.answering < self.trust.least_clients:
+        if self.answering < self.trust.min_clients:
             raise ValueError(
                 f"{self.answering} clients in an exchange are too few: {self.trust.name!r} needs "
-                f"{self.trust.least_clients}"
+                f"{self.trust.min_clients}"
             )
         if self.total <= max(2, self.design_effect):
             raise ValueError(
@@ -154,7 +154,7 @@ class Setting:
     @property
     def by(self) -> Literal["client", "record"]:
         """What a check that decides takes for draws from the population."""
-        return draws_of(self.clients, self.trust.least_clients, self.trust.guarantee.unit)
+        return draws_of(self.clients, self.trust.min_clients, self.trust.guarantee.unit)
 
     @property
     def clustering(self) -> float:
@@ -171,7 +171,7 @@ class Setting:
             "epsilon": guarantee.epsilon,
             "delta": guarantee.delta,
             "adjacency": str(guarantee.adjacency),
-            "least_clients": self.trust.least_clients,
+            "min_clients": self.trust.min_clients,
         }
 
 

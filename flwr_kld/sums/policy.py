@@ -21,8 +21,8 @@ from flwr_kld.sums.session import Session
 class ClientPolicy:
     """A client's own minimums, from a file that its operator owns."""
 
-    min_cohort: int = 3  # Fewest clients asked
-    min_survivors: int = 3  # Fewest clients in a sum. Two would show each the other's data.
+    min_asked: int = 3  # Fewest clients asked
+    min_clients: int = 3  # Fewest clients in a sum. Two would show each the other's data.
     # Fewest neighbours, where the cohort is large enough to have that many
     min_neighbours: int = FEWEST_NEIGHBOURS
     # Fraction of its holders that opening a secret must take *more* of; at least 1/2
@@ -35,8 +35,8 @@ class ClientPolicy:
         keep(
             self,
             # A sum over fewer than two clients hides nothing.
-            min_cohort=whole("min_cohort", self.min_cohort, least=2, unit="clients"),
-            min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
+            min_asked=whole("min_asked", self.min_asked, least=2, unit="clients"),
+            min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"),
             min_neighbours=whole("min_neighbours", self.min_neighbours, least=1),
             min_threshold=real("min_threshold", self.min_threshold, least=0.5, below=1),
             corrupted=self.tolerance.corrupted,
@@ -55,8 +55,8 @@ class ClientPolicy:
         """Return what satisfies both policies, and no more."""
         liars = Collusion.LYING in (self.collusion, other.collusion)
         return ClientPolicy(
-            min_cohort=max(self.min_cohort, other.min_cohort),
-            min_survivors=max(self.min_survivors, other.min_survivors),
+            min_asked=max(self.min_asked, other.min_asked),
+            min_clients=max(self.min_clients, other.min_clients),
             min_neighbours=max(self.min_neighbours, other.min_neighbours),
             min_threshold=max(self.min_threshold, other.min_threshold),
             corrupted=max(self.corrupted, other.corrupted),
@@ -67,12 +67,12 @@ class ClientPolicy:
     def check(self, session: Session) -> None:
         """Refuse a session that falls below a minimum."""
         n, k, t = session.size, session.shape.neighbours, session.shape.threshold
-        if n < self.min_cohort:
-            raise CohortTooSmall(f"a cohort of {n}; this client's minimum is {self.min_cohort}")
-        if session.min_survivors < self.min_survivors:
+        if n < self.min_asked:
+            raise CohortTooSmall(f"a cohort of {n}; this client's minimum is {self.min_asked}")
+        if session.min_clients < self.min_clients:
             raise CohortTooSmall(
-                f"a sum over {session.min_survivors} would be enough for the server; "
-                f"this client's minimum is {self.min_survivors}"
+                f"a sum over {session.min_clients} would be enough for the server; "
+                f"this client's minimum is {self.min_clients}"
             )
         if t <= self.min_threshold * (k + 1):
             raise ThresholdTooLow(

@@ -319,7 +319,7 @@ class SumServer(Private):
         """Give up when too few answered to lead to a sum."""
         answered = int(self._state.answered[closed].sum())
         until_masked = closed <= Phase.MASK
-        least = self.session.min_survivors if until_masked else self.session.shape.threshold
+        least = self.session.min_clients if until_masked else self.session.shape.threshold
         if answered < least:
             raise TooFewSurvivors(
                 f"{answered} clients answered in {closed.name}; at least {least} must"

@@ -47,7 +47,7 @@ class Session:
     bits: int  # 32 or 64: the sum is modulo 2^bits
     length: int  # Numbers in a vector
     shape: Shape  # Neighbours of each client, and shares that open a secret
-    min_survivors: int  # Fewest clients that the sum may hold; more than half of the cohort
+    min_clients: int  # Fewest clients that the sum may hold; more than half of the cohort
     sums: int = 1  # 1, or 2 where keys are set up for a second sum over the survivors, too
     # Of a second sum: the digest of the first one's session, and of its list of survivors
     follows: bytes = b""
@@ -62,7 +62,7 @@ class Session:
             cohort=tuple(positions.tolist()),
             bits=check_bits(self.bits),
             length=whole("length", self.length),
-            min_survivors=whole("min_survivors", self.min_survivors),
+            min_clients=whole("min_clients", self.min_clients),
             sums=whole("sums", self.sums, least=1, most=MOST_SUMS),
         )
         n = len(self.cohort)
@@ -75,7 +75,7 @@ class Session:
         if (positions[1:] <= positions[:-1]).any():
             raise Malformed("a cohort must name each client once, in the roster's order")
         self.shape.require_ring(n)
-        if not n < 2 * self.min_survivors <= 2 * n:
+        if not n < 2 * self.min_clients <= 2 * n:
             raise ThresholdTooLow("the survivors of a sum must be more than half of its cohort")
         if len(self.follows) not in (0, 2 * _DIGEST) or (self.follows and self.sums != 1):
             raise Malformed("a session follows at most one other, which follows none")
@@ -92,14 +92,14 @@ class Session:
         bits: int = 32,
         tolerance: Tolerance | None = None,
         shape: Shape | None = None,
-        min_survivors: int = 0,
+        min_clients: int = 0,
         sums: int = 1,
     ) -> Session:
         """Set up a sum over named clients of the roster."""
         positions = tuple(sorted(roster.position(name) for name in cohort))
         n = len(positions)
         shape = shape or choose_shape(n, tolerance or Tolerance())
-        least = max(min_survivors, n // 2 + 1, min(n, 3))
+        least = max(min_clients, n // 2 + 1, min(n, 3))
         who = roster.fingerprint, len(roster), positions
         return cls(check, terms, *who, bits, length, shape, least, sums)
 
@@ -154,7 +154,7 @@ class Session:
             members = cohort.tobytes()
         head = MAGIC + bytes([_KIND, self.bits, self.sums, len(self.follows)]) + self.follows
         head += text(self.check) + text(self.terms) + self.roster
-        sizes = (self.length, self.shape.neighbours, self.shape.threshold, self.min_survivors)
+        sizes = (self.length, self.shape.neighbours, self.shape.threshold, self.min_clients)
         numbers = b"".join(map(number, (*sizes, self.listed, self.size)))
         return head + numbers + members
 
@@ -243,9 +243,9 @@ class Seat:
         alive = unpack_bits(survivors.alive, session.size)
         if not alive[self.index]:
             raise errors.NotASurvivor("this client sent its vector, but the list leaves it out")
-        if (left := int(alive.sum())) < session.min_survivors:
+        if (left := int(alive.sum())) < session.min_clients:
             raise errors.CohortTooSmall(
-                f"{left} survivors; the session promised {session.min_survivors}"
+                f"{left} survivors; the session promised {session.min_clients}"
             )
         beside: NDArray[np.bool_] = alive[self.neighbours]
         if (beside & ~view).any():

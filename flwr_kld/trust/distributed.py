@@ -25,8 +25,8 @@ class Distributed(Trust):
     ----------
     epsilon : float
         In nats, > 0, for each check.
-    min_survivors : int
-        Honest clients whose shares must be in the sum; the check is given up below.
+    min_clients : int
+        Clients whose shares must be in the sum; the check is given up below.
     delta : float
         In (0, 1). Default 1e-9: discrete Laplace shares use next to nothing of it.
     noise : {"discrete-laplace", "skellam", "discrete-gaussian"}
@@ -35,7 +35,7 @@ class Distributed(Trust):
     adjacency : Adjacency
         Replace-one (default; the number of records is public) or add-remove.
     corrupted : int
-        Clients who may tell the server their share: their noise is not counted on.
+        So many of these may tell the server their share: the noise of the others suffices.
     clip : Clip, optional
         Protect whole clients, whose vectors are clipped so, instead of single records.
     columns : int
@@ -48,7 +48,7 @@ class Distributed(Trust):
     """
 
     epsilon: float
-    min_survivors: int
+    min_clients: int = field()  # no default, although every trust model has one
     delta: float = 1e-9
     noise: Mechanism = "discrete-laplace"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
@@ -70,8 +70,14 @@ class Distributed(Trust):
             delta=guarantee.delta,
             noise=choice("noise", self.noise, get_args(Mechanism)),
             adjacency=guarantee.adjacency,
-            min_survivors=whole("min_survivors", self.min_survivors, least=2, unit="clients"),
-            corrupted=whole("corrupted", self.corrupted, least=0, unit="clients"),
+            min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"),
+            corrupted=whole(
+                "corrupted",
+                self.corrupted,
+                least=0,
+                most=max(self.min_clients - 2, 0),
+                unit="clients",
+            ),
             columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS),
         )
         if self.clip is not None and not isinstance(self.clip, Clip):
@@ -84,7 +90,7 @@ class Distributed(Trust):
         clip = self.clip
         return NoiseTerms(
             guarantee=self.guarantee,
-            n_min=self.min_survivors,
+            n_min=self._honest,
             mechanism=self.noise,
             clip=0 if clip is None else clip.bound,
             norm=1 if clip is None else clip.norm,
@@ -92,10 +98,15 @@ class Distributed(Trust):
         )
 
     @property
+    def _honest(self) -> int:
+        """Clients of the smallest sum whose noise is counted on."""
+        return self.min_clients - self.corrupted
+
+    @property
     def sums_terms(self) -> NoiseTerms:
         """From which clients compute their share for sums of scores: of `noise`, or Laplace."""
         terms = NoiseTerms(
-            self.guarantee, self.min_survivors, "discrete-laplace", sums=True, columns=self.columns
+            self.guarantee, self._honest, "discrete-laplace", sums=True, columns=self.columns
         )
         if self.noise == "discrete-laplace":
             return terms
@@ -107,11 +118,6 @@ class Distributed(Trust):
         """What each check promises."""
         unit = Unit.RECORD if self.clip is None else Unit.CLIENT
         return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
-
-    @property
-    def least_clients(self) -> int:
-        """Fewest clients in a sum."""
-        return self.min_survivors + self.corrupted
 
     def event(self, clients: int) -> Release:
         """Return what the noise shares of this many clients add up to."""
@@ -149,7 +155,7 @@ class Distributed(Trust):
         return self._cost(self.sums_terms.event(), survivors)
 
     def _cost(self, share: ShareRelease, survivors: int | None) -> Cost:
-        least = self.least_clients
+        least = self.min_clients
         more = 0 if survivors is None else survivors - least
         counted = least + more - more % max(least // 8, 1)
         return Cost.of_shares(share, counted, self.corrupted)

@@ -43,6 +43,8 @@ class Trust(ABC):
 
     columns: int = 1
     """Symbols that a record has: one, or of a table as many as columns."""
+    min_clients: int = 1
+    """Fewest clients in a sum."""
 
     @property
     @abstractmethod
@@ -130,11 +132,6 @@ class Trust(ABC):
         return ()
 
     @property
-    def least_clients(self) -> int:
-        """Fewest clients in a sum."""
-        return 1
-
-    @property
     def most_records(self) -> int:
         """Records a client may count; 0 for no limit."""
         return 0
@@ -218,11 +215,11 @@ class Trust(ABC):
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; `survivors` in the sum, by default the fewest."""
-        return Cost.of(self.event(self.least_clients if survivors is None else survivors))
+        return Cost.of(self.event(self.min_clients if survivors is None else survivors))
 
     def sums_cost(self, survivors: int | None = None) -> Cost:
         """Return what one release of sums of scores costs; `survivors` as in `cost`."""
-        return Cost.of(self.sums_event(self.least_clients if survivors is None else survivors))
+        return Cost.of(self.sums_event(self.min_clients if survivors is None else survivors))
 
     def publish(self, total: ClearSum | ShareSum, plan: QueryPlan, bits: BitSource) -> Released:
         """Turn a cohort's sum into something public: the one place where privacy is spent."""
@@ -242,7 +239,7 @@ def require_kept(trust: Trust) -> None:
 
     A release may lose less than is promised, or hide more, and never the other way round.
     """
-    kept = trust.event(trust.least_clients).guarantee
+    kept = trust.event(trust.min_clients).guarantee
     if not trust.guarantee.covers(kept):
         raise ValueError(
             f"{type(trust).__name__}(…) promises {trust.guarantee}, but its event keeps {kept}"

@@ -27,7 +27,7 @@ def every_pattern(clients: int) -> Counter[str]:
     threshold, stays to the end; anything else counts as wrong.
     """
     federation, threshold = Federation(clients), clients // 2 + 1
-    policy = ClientPolicy(min_cohort=2, min_survivors=2, min_neighbours=1, corrupted=0.0)
+    policy = ClientPolicy(min_asked=2, min_clients=2, min_neighbours=1, corrupted=0.0)
     shape = Shape(clients - 1, threshold)
     outcome: Counter[str] = Counter()
     patterns = product(range(NEVER + 1), repeat=clients)

@@ -215,7 +215,7 @@ def planners_own() -> list[Case]:
         case("threshold 0.1", threshold=0.1),
         case("100 cells of 1,000 symbols", 1000, cells=100),
         case("add-remove", trust=Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)),
-        case("distributed", trust=Distributed(1.0, min_survivors=70)),
+        case("distributed", trust=Distributed(1.0, min_clients=70)),
         case("clustered, rho 0.02", correlation=0.02),
         case("clustered, rho 0.1", correlation=0.1),
         case("few clients, by record", clients=20, records=1000),

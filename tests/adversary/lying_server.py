@@ -52,7 +52,7 @@ Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 VICTIM = 1000
 ADD_REMOVE = Adjacency.ADD_REMOVE
-EPSILON, SHARES, HALF = 3.0, {"min_survivors": 11}, {"min_survivors": 5}
+EPSILON, SHARES, HALF = 3.0, {"min_clients": 11}, {"min_clients": 5}
 
 
 def sealed(**options):
@@ -230,7 +230,7 @@ def hold(question: Question, terms: SumTerms | None, session: Session | None) ->
     if question.trust == "trusted" and session is not None:
         assert session.size >= 3
     if noise is not None:
-        assert session.min_survivors >= noise.n_min
+        assert session.min_clients >= noise.n_min
         assert not (terms.count_records and (asked.unit, asked.adjacency)
                     != ("record", "replace-one"))  # fmt: skip
     if question.scores is not None:

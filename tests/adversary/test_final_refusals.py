@@ -47,7 +47,7 @@ def test_after_a_refusal_a_client_takes_no_further_part(key):
             refused.append(app(asked, context))
         return app(message, context)
 
-    trust = Distributed(epsilon=1.0, min_survivors=5)
+    trust = Distributed(epsilon=1.0, min_clients=5)
     report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(lie, nodes=8))
     assert '"answered":[]' in str(refused[0].content["answer"])
     assert report.cohort.survivors == 8  # its vector was in the sum before

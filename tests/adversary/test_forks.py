@@ -20,7 +20,7 @@ MONITORS = {
     "plain": KLDrift(REFERENCE, Trusted(EPSILON)),
     "sum": KLDrift(REFERENCE, Trusted(EPSILON), aggregation=SecureSum()),
     "sealed": KLDrift(REFERENCE, TrustedAggregator(EPSILON, aggregator=KEY.public)),
-    "shares": KLDrift(REFERENCE, Distributed(EPSILON, min_survivors=5), aggregation=SecureSum()),
+    "shares": KLDrift(REFERENCE, Distributed(EPSILON, min_clients=5), aggregation=SecureSum()),
 }
 
 

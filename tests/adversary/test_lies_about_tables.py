@@ -49,7 +49,7 @@ SETTINGS = {
     "plain": (Trusted(3.0), None),
     "sum": (Trusted(3.0), SecureSum),
     "sealed": (TrustedAggregator(3.0, aggregator=KEY.public), None),
-    "shares": (Distributed(3.0, min_survivors=5), SecureSum),
+    "shares": (Distributed(3.0, min_clients=5), SecureSum),
 }
 LIAR = 1000
 
@@ -198,7 +198,7 @@ def test_whole_clients_are_clipped_by_the_noise_whatever_the_question_says(
     monkeypatch.setattr(OwnRecords, "count", counting)
     noise = "discrete-laplace" if norm == 1 else "skellam"
     trust = Distributed(
-        3.0, min_survivors=5, delta=1e-6, noise=noise, adjacency=adjacency, clip=Clip(20, norm)
+        3.0, min_clients=5, delta=1e-6, noise=noise, adjacency=adjacency, clip=Clip(20, norm)
     )
     honest = Exchange.question
     monkeypatch.setattr(Exchange, "question", lambda *told: replace(honest(*told), clip=clip))

@@ -93,7 +93,7 @@ def of_all(share):
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_lie_in_a_sum_with_shares_says_what_cannot_be(lie, name):
     lie(vector=VECTORS[name])
-    trust = Distributed(1.0, min_survivors=5)
+    trust = Distributed(1.0, min_clients=5)
     monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.05)
     grid = grid_of(app_of(secure_sum=FirstUse()))
     if name in NEGATIVE:
@@ -194,7 +194,7 @@ def test_shares_show_in_the_total_what_nobody_may_have(lie):
         return more
 
     lie(vector=vector)
-    trust = Distributed(1.0, min_survivors=5)
+    trust = Distributed(1.0, min_clients=5)
     limited = KLDrift(REFERENCE, trust, aggregation=SecureSum(), most_records=100)
     report = limited.check(grid_of(app_of(secure_sum=FirstUse())))
     assert "20 clients count at most 100 each" in report.reading.note
@@ -212,7 +212,7 @@ def test_a_client_with_more_records_counts_a_sample(path):
         report = sealing(most_records=150).check(federation(app))
     else:
         shares = path == "shares"
-        trust = Distributed(3.0, min_survivors=5) if shares else Trusted(3.0)
+        trust = Distributed(3.0, min_clients=5) if shares else Trusted(3.0)
         summed = None if path == "plain" else SecureSum()
         monitor = KLDrift(REFERENCE, trust, aggregation=summed, most_records=150)
         report = monitor.check(grid_of(app))
@@ -260,7 +260,7 @@ def test_an_aggregator_takes_no_limit_that_would_show_hidden_presence(adjacency)
 def test_a_contradiction_is_no_evidence_for_later_checks(lie, tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(9.0, 1e-6, window_days=30))
-    trust = Distributed(1.0, min_survivors=5)
+    trust = Distributed(1.0, min_clients=5)
     monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.05, ledger=ledger)
     state = monitor._conclusions._deciders[""]._name("default")
     grid = grid_of(app_of(secure_sum=FirstUse()))

@@ -223,7 +223,7 @@ def reports_of_sums_that_nobody_sees():
     app = app_of(secure_sum=FirstUse())
     monitor = KLDrift(REFERENCE, Trusted(3.0), aggregation=SecureSum(), threshold=0.05)
     yield monitor.check(grid_of(app))
-    shares = Distributed(3.0, min_survivors=10)
+    shares = Distributed(3.0, min_clients=10)
     monitor = KLDrift(REFERENCE, shares, aggregation=SecureSum(), threshold=0.05)
     yield monitor.check(grid_of(app_of(secure_sum=FirstUse())))
     yield split_federation.monitor(threshold=0.05).check(split_federation.federation())

@@ -31,7 +31,7 @@ REFERENCE = Reference.from_counts(TABLE, {"prediction": [1] * 4, "label": [1, 1]
 WAYS = {
     "plain": (Trusted(1.0), None),
     "sum": (Trusted(1.0), SecureSum),
-    "shares": (Distributed(1.0, min_survivors=5), SecureSum),
+    "shares": (Distributed(1.0, min_clients=5), SecureSum),
     "sealed": (TrustedAggregator(1.0, aggregator=KEY.public), None),
     "split": (TwoAggregators(1.0, aggregators=split_federation.PAIR), None),
 }

@@ -98,7 +98,7 @@ def test_budgets_hold_for_few_clients_and_for_many(
     done = cli("init", sample, "--out", tmp_path / "app", "--clients", clients)
     assert "each person in 1 of them × ε 1 = 1; the budget has 1" in done.stderr
     assert cohort in (tmp_path / "app" / "app" / "server_app.py").read_text()
-    assert read_limits(tmp_path / "app" / "deploy" / "guard.toml").min_cohort == smallest
+    assert read_limits(tmp_path / "app" / "deploy" / "guard.toml").min_asked == smallest
 
 
 def test_hostile_names_of_columns_stay_data(cli, tmp_path):

@@ -119,12 +119,12 @@ def predicted(grid):
 
 
 def summed(grid):
-    shares = Distributed(epsilon=1.0, min_survivors=NODES)
+    shares = Distributed(epsilon=1.0, min_clients=NODES)
     return KLDrift(REFERENCE, shares, aggregation=SecureSum()).check(grid)
 
 
 def decided(grid):
-    shares = Distributed(epsilon=1.0, min_survivors=NODES)
+    shares = Distributed(epsilon=1.0, min_clients=NODES)
     return KLDrift(REFERENCE, shares, aggregation=SecureSum(), threshold=0.1).check(grid)
 
 
@@ -187,7 +187,7 @@ def test_copies_of_a_state_take_part_in_one_second_sum(honest_first):
         return answers[-1]
 
     grid = InProcessGrid(twice, NODES)
-    trust = Distributed(epsilon=1.0, min_survivors=NODES - 1)
+    trust = Distributed(epsilon=1.0, min_clients=NODES - 1)
     KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.1).check(grid)
     assert [answered(reply) for reply in answers] == [True, False]
     assert "AnsweredAlready" in str(answers[1].content["answer"])
@@ -200,7 +200,7 @@ def guard(tmp_path, monkeypatch):
         'receipts = "r.db"\nkey = "k"\n[allow]\n'
         'trust = ["local", "distributed", "trusted-aggregator"]\n'
         'domains = "any"\nreferences = "any"\n'
-        "[check]\nmax_epsilon = 2.0\nmax_delta = 1e-6\nmin_cohort = 1\n"
+        "[check]\nmax_epsilon = 2.0\nmax_delta = 1e-6\nmin_asked = 1\n"
         "[period]\ndays = 30\nmax_epsilon = 9.0\nmax_delta = 1e-6\n"
     )
     monkeypatch.setenv("FLWR_KLD_GUARD", str(file))

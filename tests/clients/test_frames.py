@@ -144,7 +144,7 @@ def people() -> InProcessGrid:
 
 EPSILON = 0.1
 """All six noised counts are the exact ones in one run of 10^9: each with probability 0.025."""
-SHARES = {"min_survivors": NODES}
+SHARES = {"min_clients": NODES}
 ADD_REMOVE = {"adjacency": Adjacency.ADD_REMOVE}
 CHECKS = {
     "plain counts": lambda: KLDrift(REFERENCE, Trusted(EPSILON)),

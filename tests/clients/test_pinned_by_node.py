@@ -47,7 +47,7 @@ class Hospitals:
         return Context(1, 1000, self.configs[0], RecordDict(), {})
 
     def check(self, roster: Roster | None = None):
-        trust = Distributed(epsilon=3.0, min_survivors=3)
+        trust = Distributed(epsilon=3.0, min_clients=3)
         summing = SecureSum(roster=roster or self.roster)
         return KLDrift(REFERENCE, trust, aggregation=summing).check(InProcessGrid(self.run, 5))
 
@@ -85,7 +85,7 @@ def test_a_server_with_another_list_is_refused(hospitals):
 
 
 def test_the_apps_minimums_hold(hospitals):
-    hospitals.app = app_of(secure_sum=PinnedByNode(ClientPolicy(min_cohort=6)))
+    hospitals.app = app_of(secure_sum=PinnedByNode(ClientPolicy(min_asked=6)))
     with pytest.raises(CheckFailed, match="a cohort of 5; this client's minimum is 6"):
         hospitals.check()
 
@@ -166,7 +166,7 @@ def test_the_others_go_on_without_a_node_whose_key_is_no_use(hospitals):
 def test_the_server_says_which_key_all_node_configs_lack(hospitals):
     for config in hospitals.configs:
         config.clear()
-    monitor = KLDrift(REFERENCE, Distributed(epsilon=3.0, min_survivors=3), aggregation=SecureSum())
+    monitor = KLDrift(REFERENCE, Distributed(epsilon=3.0, min_clients=3), aggregation=SecureSum())
     with pytest.raises(CheckFailed) as failed:
         monitor.check(InProcessGrid(hospitals.run, 5))
     assert str(failed.value) == (

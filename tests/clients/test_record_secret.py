@@ -22,7 +22,7 @@ references = "any"
 [check]
 max_epsilon = 1
 max_delta = 0
-min_cohort = 1
+min_asked = 1
 [period]
 days = 30
 max_epsilon = 1

@@ -16,7 +16,7 @@ from flwr_kld.kernel import Unit
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed
 
-TRUST = Distributed(1.0, min_survivors=16)
+TRUST = Distributed(1.0, min_clients=16)
 
 
 @pytest.fixture

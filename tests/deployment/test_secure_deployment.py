@@ -45,7 +45,7 @@ references = ["{REFERENCE.fingerprint}"]
 [check]
 max_epsilon = 3.0
 max_delta = 1e-6
-min_cohort = 4
+min_asked = 4
 [period]
 days = 30
 max_epsilon = 6.0

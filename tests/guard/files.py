@@ -20,7 +20,7 @@ references = "any"
 [check]
 max_epsilon = 1.0
 max_delta = 1e-6
-min_cohort = 5
+min_asked = 5
 [period]
 days = 30
 max_epsilon = 3.0

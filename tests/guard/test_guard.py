@@ -153,12 +153,12 @@ def test_a_full_disk_refuses_before_anything_is_counted(tmp_path, request):
 
 
 def test_secure_sums_take_the_stricter_of_both(tmp_path):
-    text = "[secure_sum]\nmin_survivors = 4\nmin_threshold = 0.6\n"
+    text = "[secure_sum]\nmin_clients = 4\nmin_threshold = 0.6\n"
     guard = Guard.from_file(guard_file(tmp_path, more=text))
-    assert guard.stricter(ClientPolicy(min_survivors=2, min_neighbours=30)) == ClientPolicy(
-        min_cohort=5, min_survivors=4, min_threshold=0.6, min_neighbours=30
+    assert guard.stricter(ClientPolicy(min_clients=2, min_neighbours=30)) == ClientPolicy(
+        min_asked=5, min_clients=4, min_threshold=0.6, min_neighbours=30
     )
-    assert guard.stricter(ClientPolicy(min_cohort=50)).min_cohort == 50
+    assert guard.stricter(ClientPolicy(min_asked=50)).min_asked == 50
 
 
 def test_a_relative_path_starts_at_the_guard_file(tmp_path):

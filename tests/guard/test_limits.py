@@ -23,10 +23,10 @@ def test_the_operators_page_shows_a_file_that_loads(tmp_path):
     assert limits.trust == {"distributed", "trusted-aggregator", "local"}
     assert limits.domains is not None
     assert limits.references is not None
-    assert (limits.epsilon, limits.delta, limits.min_cohort) == (10**9, 10**12, 20)
+    assert (limits.epsilon, limits.delta, limits.min_asked) == (10**9, 10**12, 20)
     assert (limits.period, limits.period_epsilon) == (30 * 86400, 8 * 10**9)
     assert limits.period_delta == 10**13
-    assert limits.secure_sum == ClientPolicy(min_cohort=20, min_survivors=15)
+    assert limits.secure_sum == ClientPolicy(min_asked=20, min_clients=15)
 
 
 def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
@@ -40,7 +40,7 @@ def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
     ("old", "new", "message"),
     [
         ("max_epsilon = 1.0", "max_epsilom = 1.0", "check.max_epsilon is missing"),
-        ("min_cohort = 5", "min_cohort = 5\nmax_cohort = 9", "unknown key check.max_cohort"),
+        ("min_asked = 5", "min_asked = 5\nmax_cohort = 9", "unknown key check.max_cohort"),
         ('key = "node.key"', 'key = "k"\nsecret = 1', "unknown key secret"),
         ('key = "node.key"', "", "key is missing"),
         ('key = "node.key"', 'key = ""', "key is out of range; it should be the path of a file"),
@@ -97,14 +97,14 @@ def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
             "check.max_delta is out of range; it should be a number, at least 0, up to 1",
         ),
         (
-            "min_cohort = 5",
-            "min_cohort = 0",
-            "check.min_cohort is out of range; it should be greater than or",
+            "min_asked = 5",
+            "min_asked = 0",
+            "check.min_asked is out of range; it should be greater than or",
         ),
         (
-            "min_cohort = 5",
-            "min_cohort = 5.0",
-            "check.min_cohort is not of its type; it should be a valid int",
+            "min_asked = 5",
+            "min_asked = 5.0",
+            "check.min_asked is not of its type; it should be a valid int",
         ),
         (
             'trust = ["trusted", "distributed"]',
@@ -144,8 +144,8 @@ def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
         ("[check]", "[check", "is not a valid TOML file"),
         (
             "[check]",
-            "[secure_sum]\nmin_cohort = 1\n[check]",
-            "secure_sum: min_cohort must be",
+            "[secure_sum]\nmin_asked = 1\n[check]",
+            "secure_sum: min_asked must be",
         ),
         ("[check]", "[secure_sum]\nmin_threshold = 0.3\n[check]", "secure_sum: min_threshold"),
         (
@@ -178,7 +178,7 @@ ABSURD = ["3e9999999999999999999", "-3e9999999999999999999", "1e-999999999999999
         ("max_epsilon = 3.0", "period.max_epsilon"),
         ("max_delta = 1e-6", "check.max_delta"),
         ("days = 30", "period.days"),
-        ("min_cohort = 5", "check.min_cohort"),
+        ("min_asked = 5", "check.min_asked"),
         ("[check]", "secure_sum.corrupted"),
     ],
 )
@@ -264,10 +264,10 @@ def test_a_tenth_is_a_tenth():
 
 
 def test_the_stricter_of_two_policies_has_the_higher_of_each_minimum():
-    one = ClientPolicy(min_cohort=9, min_threshold=0.6, collusion=Collusion.LYING)
-    two = ClientPolicy(min_survivors=7, min_neighbours=40, corrupted=0.1, security_bits=60)
+    one = ClientPolicy(min_asked=9, min_threshold=0.6, collusion=Collusion.LYING)
+    two = ClientPolicy(min_clients=7, min_neighbours=40, corrupted=0.1, security_bits=60)
     both = ClientPolicy(
-        min_cohort=9, min_survivors=7, min_neighbours=40, min_threshold=0.6,
+        min_asked=9, min_clients=7, min_neighbours=40, min_threshold=0.6,
         corrupted=0.1, collusion=Collusion.LYING, security_bits=60,
     )  # fmt: skip
     assert one.stricter(two) == two.stricter(one) == both

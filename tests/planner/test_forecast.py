@@ -31,7 +31,7 @@ CASES = {
     each.name: each
     for each in (
         case("plain", 60, clients=100, records=50),
-        case("noisy", 60, clients=60, records=40, trust=Distributed(0.3, min_survivors=24)),
+        case("noisy", 60, clients=60, records=40, trust=Distributed(0.3, min_clients=24)),
         case("clustered", 60, clients=120, records=30, correlation=0.1, trust=Trusted(3.0)),
         case("threshold", 60, clients=100, records=50, threshold=0.1, drift="concentrated"),
     )
@@ -125,7 +125,7 @@ def power(**options):
 @pytest.mark.parametrize(
     "less",
     [{"trust": Trusted(0.25)}, {"clients": 50}, {"design_effect": 4.0}, {"level": 0.99},
-     {"threshold": 0.005}, {"trust": Distributed(1.0, min_survivors=5)}],
+     {"threshold": 0.005}, {"trust": Distributed(1.0, min_clients=5)}],
 )  # fmt: skip
 def test_less_of_anything_finds_less(less):
     assert power(**less) + 0.2 < power()

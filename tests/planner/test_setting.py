@@ -12,7 +12,7 @@ from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
 from flwr_kld.trust.trusted_aggregator import TrustedAggregator
 
-RELIED = Distributed(1.0, min_survivors=80)
+RELIED = Distributed(1.0, min_clients=80)
 
 
 def setting(**options):
@@ -28,7 +28,7 @@ def test_few_clients_answer_twice_with_half_of_their_records_each():
     few = setting(clients=39, design_effect=3.0)
     assert (few.by, few.total, few.answering, few.clustering) == ("record", 1950, 39, 1.0)
     assert (setting().by, setting(design_effect=3.0).clustering) == ("client", 3.0)
-    assert setting(trust=Distributed(1.0, min_survivors=101)).by == "record"
+    assert setting(trust=Distributed(1.0, min_clients=101)).by == "record"
     hidden = Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
     assert setting(clients=30, records=40, trust=hidden).by == "client"
 
@@ -48,7 +48,7 @@ def test_aggregation_follows_from_trust():
     [
         ({"theta": 1.0}, "theta"), ({"clients": 1}, "clients"),
         ({"records": 0.0}, "records"), ({"threshold": -0.1}, "threshold"),
-        ({"trust": Distributed(1.0, min_survivors=201)}, "needs 201"),
+        ({"trust": Distributed(1.0, min_clients=201)}, "needs 201"),
         ({"design_effect": 0.5}, "design_effect"),
         ({"level": 0.4}, "level"), ({"power": 1.0}, "power"),
         ({"population": 100}, "population"), ({"buckets": 0}, "buckets"), ({"checks": 0}, "checks"),
@@ -73,7 +73,7 @@ def test_the_noise_is_the_trust_models():
 
 
 def test_the_cost_of_distributed_noise_is_that_of_the_shares_relied_on():
-    relied = setting(trust=Distributed(1.0, min_survivors=50)).trust.cost()
+    relied = setting(trust=Distributed(1.0, min_clients=50)).trust.cost()
     assert relied.epsilon / 1e9 == pytest.approx(1.0, abs=1e-4)
     assert relied.table.variance == pytest.approx(setting().event.table.variance, rel=1e-4)
 

@@ -28,7 +28,7 @@ def test_plain_sum():
     assert told.up == pytest.approx(report.cost.bytes_up, abs=8)
 
 
-@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_survivors=16)])
+@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_clients=16)])
 def test_secure_sum(trust, monkeypatch):
     monkeypatch.setattr("flwr_kld.trust.traffic._NAME", len("1000:0"))
     app = partial(app_of, secure_sum=FirstUse())()
@@ -74,7 +74,7 @@ def table_app(**options):
     return app
 
 
-@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_survivors=16)])
+@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_clients=16)])
 def test_a_table(trust, monkeypatch):
     monkeypatch.setattr("flwr_kld.trust.traffic._NAME", len("1000:0"))
     report = KLDrift(LAW, trust, aggregation=SecureSum(), plan=Partition(16)).check(
@@ -88,7 +88,7 @@ def test_a_table(trust, monkeypatch):
     assert told.up == pytest.approx(report.cost.bytes_up, abs=8)
 
 
-@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_survivors=16)])
+@pytest.mark.parametrize("trust", [Trusted(3.0), Distributed(3.0, min_clients=16)])
 def test_the_deciding_half_answers_with_five_numbers_a_column(trust, monkeypatch):
     monkeypatch.setattr("flwr_kld.trust.traffic._NAME", len("1000:0"))
     report = KLDrift(LAW, trust, aggregation=SecureSum(), plan=Partition(16), threshold=0.1).check(

@@ -76,7 +76,7 @@ def test_the_guard_caps_adaptive_rounds_like_any(tmp_path):
         (folder / "guard.toml").write_text(
             'receipts = "r.db"\nkey = "k"\n'
             '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
-            "[check]\nmax_epsilon = 2.0\nmax_delta = 0\nmin_cohort = 1\n"
+            "[check]\nmax_epsilon = 2.0\nmax_delta = 0\nmin_asked = 1\n"
             "[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = 0\n"
         )
         context.node_config["drift-guard"] = str(folder / "guard.toml")

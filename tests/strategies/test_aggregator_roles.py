@@ -75,7 +75,7 @@ def test_pairs_that_keep_no_promise_fail_at_construction():
     for other in (PlainSum(), SecureSum()):
         with pytest.raises(ValueError, match=r"TrustedAggregator\(…\) needs aggregation=SealedSum"):
             KLDrift(REFERENCE, ours, aggregation=other)
-    for trust in (Trusted(1.0), Distributed(1.0, min_survivors=5)):
+    for trust in (Trusted(1.0), Distributed(1.0, min_clients=5)):
         with pytest.raises(ValueError, match=r"SealedSum\(…\) needs trust=TrustedAggregator\(…\)"):
             KLDrift(REFERENCE, trust, aggregation=SealedSum())
 

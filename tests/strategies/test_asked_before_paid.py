@@ -34,7 +34,7 @@ def summed(lose):
 WAYS = {
     "plain": (Trusted(0.5), None, lambda lose: grid_of(app_of(), NODES, lose=lose)),
     "sum": (Trusted(0.5), SecureSum, summed),
-    "shares": (Distributed(0.5, min_survivors=4), SecureSum, summed),
+    "shares": (Distributed(0.5, min_clients=4), SecureSum, summed),
     "sealed": (
         TrustedAggregator(0.5, aggregator=sealed_federation.KEY.public),
         None,

@@ -69,7 +69,7 @@ def ledger(tmp_path):
         (Trusted(2.0), PlainSum, MANY),
         (Trusted(2.0), SecureSum, NODES),
         (Trusted(2.0, adjacency=Adjacency.ADD_REMOVE), PlainSum, MANY),
-        (Distributed(2.0, min_survivors=20), SecureSum, MANY),
+        (Distributed(2.0, min_clients=20), SecureSum, MANY),
     ],
 )
 def test_drift_is_found_and_none_is_not_invented(trust, aggregation, nodes):

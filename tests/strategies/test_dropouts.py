@@ -28,7 +28,7 @@ ODD, SILENT = {1001, 1002}, {1003}
 PATHS = {
     "plain": (Trusted(1.0), PlainSum),
     "secure": (Trusted(1.0), SecureSum),
-    "shares": (Distributed(1.0, min_survivors=8), SecureSum),
+    "shares": (Distributed(1.0, min_clients=8), SecureSum),
 }
 
 

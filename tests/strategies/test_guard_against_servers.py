@@ -31,11 +31,11 @@ from flwr_kld.strategies import (
     TrustedAggregator,
 )
 
-TEN = Distributed(epsilon=1.0, min_survivors=10)
+TEN = Distributed(epsilon=1.0, min_clients=10)
 
 
 def test_a_broken_file_refuses_everything_and_tells_the_operator_only(limits, caplog):
-    limits(("min_cohort = 5", "min_cohort = 5\nsecret_plan = 7"))
+    limits(("min_asked = 5", "min_asked = 5\nsecret_plan = 7"))
     for monitor in (plain, summed):
         with caplog.at_level(logging.ERROR), pytest.raises(CheckFailed) as failure:
             monitor().check(grid_of(summing()))
@@ -90,11 +90,11 @@ class Lying(Distributed):
     """Tells clients of other noise than the release that it states."""
 
     def event(self, clients):
-        honest = Distributed(self.epsilon, self.min_survivors).event(self.min_survivors)
+        honest = Distributed(self.epsilon, self.min_clients).event(self.min_clients)
         return replace(honest, guarantee=self.guarantee)
 
     def cost(self, survivors=None):
-        return Cost.of(self.event(self.min_survivors))
+        return Cost.of(self.event(self.min_clients))
 
 
 class Understating(Lying):
@@ -121,9 +121,11 @@ class Posing(Trusted):
 
 
 class Thinning(Lying):
-    """Sizes noise for many clients and would open the sum of a few."""
+    """Tells clients of noise for many clients, and would open the sum of a few."""
 
-    least_clients = 3
+    @property
+    def noise_terms(self):
+        return replace(super().noise_terms, n_min=18)
 
 
 class Misnaming(Lying):
@@ -135,7 +137,7 @@ class Misnaming(Lying):
 
     @property
     def noise_terms(self):
-        return Distributed(self.epsilon, self.min_survivors).noise_terms
+        return Distributed(self.epsilon, self.min_clients).noise_terms
 
 
 class NotClipping(Trusted):
@@ -151,11 +153,11 @@ class NotClipping(Trusted):
     ("monitor", "message"),
     [
         (
-            summed(Understating(epsilon=1.0, min_survivors=10)),
+            summed(Understating(epsilon=1.0, min_clients=10)),
             "claims ε = 1, .*but the noise delivers ε = 20,",
         ),
         (
-            summed(Misjudging(epsilon=1.0, min_survivors=10)),
+            summed(Misjudging(epsilon=1.0, min_clients=10)),
             r"\(replace-one\), but the noise delivers .*\(add-remove\)",
         ),
         (
@@ -166,9 +168,9 @@ class NotClipping(Trusted):
             summed(Posing(epsilon=1.0)),
             "claims trust model 'distributed', but its question fits only trusted",
         ),
-        (summed(Thinning(epsilon=1.0, min_survivors=18)), "fewer clients than the noise needs"),
+        (summed(Thinning(epsilon=1.0, min_clients=3)), "fewer clients than the noise needs"),
         (
-            summed(Misnaming(epsilon=1.0, min_survivors=10)),
+            summed(Misnaming(epsilon=1.0, min_clients=10)),
             "per client .*, but the noise delivers .* per record",
         ),
         (plain(NotClipping(epsilon=1.0)), "clips nobody's records"),
@@ -193,7 +195,7 @@ def test_an_exact_number_of_records_is_given_to_nobody_from_whom_it_is_hidden(re
             message.content["terms"]["count_records"] = True
         return app(message, context)
 
-    trust = Distributed(**{"epsilon": 1.0, "min_survivors": 10, **hides})
+    trust = Distributed(**{"epsilon": 1.0, "min_clients": 10, **hides})
     with pytest.raises(CheckFailed, match="the number of records, which has to be hidden"):
         summed(trust).check(grid_of(ask_for_it))
 

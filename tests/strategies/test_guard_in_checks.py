@@ -36,7 +36,7 @@ from flwr_kld.sums.policy import ClientPolicy
 DAY = 86400
 
 
-TEN = Distributed(epsilon=1.0, min_survivors=10)
+TEN = Distributed(epsilon=1.0, min_clients=10)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_client_level_checks_say_so(limits, receipts):
 
 def test_the_clip_of_clients_own_noise_is_in_the_receipt(limits, receipts):
     limits(protecting("client, add-remove"))
-    trust = Distributed(1.0, min_survivors=10, adjacency="add-remove", clip=Clip(3))
+    trust = Distributed(1.0, min_clients=10, adjacency="add-remove", clip=Clip(3))
     summed(trust).check(grid_of(summing()))
     assert {(r.unit, r.clip) for r in receipts()} == {("client", 3)}
 
@@ -92,7 +92,7 @@ def test_the_clip_of_clients_own_noise_is_in_the_receipt(limits, receipts):
 def test_a_check_that_hides_other_neighbours_costs_what_it_costs_the_protected(limits, receipts):
     """Nine checks of 1.0 that hide additions cost a record that changes up to 18: two fit."""
     limits(("max_epsilon = 1.0", "max_epsilon = 2.0"), ("max_epsilon = 3.0", "max_epsilon = 5.0"))
-    monitor = summed(Distributed(1.0, min_survivors=10, adjacency="add-remove"))
+    monitor = summed(Distributed(1.0, min_clients=10, adjacency="add-remove"))
     grid = grid_of(summing())
     for _ in range(2):
         assert monitor.check(grid).cohort.survivors == 20
@@ -161,15 +161,15 @@ def test_sealed_counts_keep_to_the_limits(limits, receipts, sealed, change, mess
         (("max_epsilon = 1.0", "max_epsilon = 0.9"), plain, "epsilon 1; this client's limit for"),
         (("max_epsilon = 1.0", "max_epsilon = 0.9"), summed, "epsilon 1; this client's limit for"),
         (("max_delta = 1e-6", "max_delta = 1e-12"), summed, "delta 1e-09; this client's limit"),
-        (("min_cohort = 5", "min_cohort = 21"), plain, "a cohort of 20; this client's minimum is"),
-        (("min_cohort = 5", "min_cohort = 21"), summed, "a cohort of 20; this client's minimum is"),
-        (("[check]", "[secure_sum]\nmin_survivors = 18\n[check]"), summed, "minimum is 18"),
+        (("min_asked = 5", "min_asked = 21"), plain, "a cohort of 20; this client's minimum is"),
+        (("min_asked = 5", "min_asked = 21"), summed, "a cohort of 20; this client's minimum is"),
+        (("[check]", "[secure_sum]\nmin_clients = 18\n[check]"), summed, "minimum is 18"),
         (("[check]", "[secure_sum]\nmin_threshold = 0.9\n[check]"), summed, "a fraction above 0.9"),
     ],
 )
 def test_each_limit_refuses_by_name_and_spends_nothing(limits, receipts, change, monitor, message):
     limits(change)
-    weak = ClientPolicy(min_cohort=2, min_survivors=2)  # the app's own cannot loosen anything
+    weak = ClientPolicy(min_asked=2, min_clients=2)  # the app's own cannot loosen anything
     with pytest.raises(CheckFailed, match=f"(20: )?refused: .*{message}"):
         monitor().check(grid_of(summing(weak)))
     assert receipts() == ()
@@ -178,7 +178,7 @@ def test_each_limit_refuses_by_name_and_spends_nothing(limits, receipts, change,
 def test_the_stricter_minimum_of_the_app_holds_beside_a_guard(limits):
     limits()
     with pytest.raises(CheckFailed, match="a cohort of 20; this client's minimum is 30"):
-        summed().check(grid_of(summing(ClientPolicy(min_cohort=30))))
+        summed().check(grid_of(summing(ClientPolicy(min_asked=30))))
 
 
 def test_one_node_refuses_for_itself(tmp_path):
@@ -307,7 +307,7 @@ def test_the_spend_is_written_before_records_are_loaded(limits, receipts):
 
     plain().check(grid_of(app_of(look), nodes=5))
     assert written == [1, 2, 3, 4, 5]
-    summed(replace(TEN, min_survivors=5)).check(grid_of(summing(records=look), nodes=5))
+    summed(replace(TEN, min_clients=5)).check(grid_of(summing(records=look), nodes=5))
     assert written[5:] == [10] * 5
 
 

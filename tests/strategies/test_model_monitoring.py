@@ -27,7 +27,7 @@ REFERENCE = Reference.from_counts(TABLE, {"input": [1, 1], "prediction": [1, 1, 
 WAYS = {
     "plain": (Trusted(5.0), None),
     "sum": (Trusted(5.0), SecureSum),
-    "shares": (Distributed(5.0, min_survivors=4), SecureSum),
+    "shares": (Distributed(5.0, min_clients=4), SecureSum),
     "sealed": (TrustedAggregator(5.0, aggregator=KEY.public), None),
 }
 

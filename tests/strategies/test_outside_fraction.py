@@ -48,7 +48,7 @@ def meeting(clients, share, what="e-scooter", nodes=400, each=100):
     [
         (Trusted(1.0), PlainSum, 400, 0.9),
         (Trusted(1.0, adjacency=Adjacency.ADD_REMOVE), PlainSum, 400, 0.9),
-        (Distributed(2.0, min_survivors=20), SecureSum, 80, 1.0),
+        (Distributed(2.0, min_clients=20), SecureSum, 80, 1.0),
     ],
 )
 @pytest.mark.parametrize("what", ["e-scooter", None])

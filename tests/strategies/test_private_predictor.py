@@ -50,7 +50,7 @@ def guard_file(folder, *, delta="0"):
     file.write_text(
         'receipts = "r.db"\nkey = "k"\n'
         '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
-        f"[check]\nmax_epsilon = 2.0\nmax_delta = {delta}\nmin_cohort = 1\n"
+        f"[check]\nmax_epsilon = 2.0\nmax_delta = {delta}\nmin_asked = 1\n"
         f"[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = {delta}\n"
     )
     return file

@@ -81,7 +81,7 @@ def test_one_months_reference_serves_the_next_ones_checks(tmp_path):
     """No false alarm where nothing changed, an alarm where the digit mix did, all on one ledger."""
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(4.0, 1e-6, window_days=90, composition="sum"))
-    trust, clients = Distributed(1.0, min_survivors=16), Months()
+    trust, clients = Distributed(1.0, min_clients=16), Months()
     grid = clients.grid()
     making = ReferenceFromClients(clients.digits, trust, aggregation=SecureSum(), ledger=ledger)
     reference, made = making.build(grid, key="june")

@@ -11,7 +11,7 @@ from flwr_kld.sums.session import Session
 
 
 def deciding():
-    return summed(Distributed(epsilon=1.0, min_survivors=16), threshold=0.1)
+    return summed(Distributed(epsilon=1.0, min_clients=16), threshold=0.1)
 
 
 @pytest.mark.parametrize(("nodes", "messages"), [(20, 6), (44, 4)])
@@ -58,7 +58,7 @@ def test_a_second_sum_of_another_kind_is_refused_before_anything_is_spent(limits
                         "survivors": {"follows": session.follows[:32] + bytes(32)},
                         "first session": {"follows": bytes(32) + session.follows[32:]},
                         "neither": {},
-                        "cohort's least": {"min_survivors": session.min_survivors + 1},
+                        "cohort's least": {"min_clients": session.min_clients + 1},
                     }[change]
                     message.content["phase"][member] = replace(session, **told).to_bytes()
         return app(message, context)

@@ -30,7 +30,7 @@ SUMMING = partial(app_of, secure_sum=FirstUse())
 
 
 def distributed(**options):
-    return Distributed(**{"epsilon": 3.0, "min_survivors": 10, **options})
+    return Distributed(**{"epsilon": 3.0, "min_clients": 10, **options})
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def distributed(**options):
         distributed(adjacency=Adjacency.ADD_REMOVE),
         distributed(noise="skellam", delta=1e-6),
         distributed(noise="discrete-gaussian", delta=1e-6),
-        distributed(corrupted=4),
-        distributed(epsilon=30.0, clip=Clip(100), adjacency=Adjacency.ADD_REMOVE, min_survivors=20),
-        distributed(epsilon=30.0, clip=Clip(100), min_survivors=20),
+        distributed(min_clients=14, corrupted=4),
+        distributed(epsilon=30.0, clip=Clip(100), adjacency=Adjacency.ADD_REMOVE, min_clients=20),
+        distributed(epsilon=30.0, clip=Clip(100), min_clients=20),
         Trusted(epsilon=3.0),
     ],
 )
@@ -62,13 +62,13 @@ def test_surplus_survivors_deliver_a_smaller_epsilon_than_asked():
 
 
 def test_exactly_enough_survivors_deliver_what_was_asked():
-    trust = distributed(min_survivors=20)
+    trust = distributed(min_clients=20)
     report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(SUMMING()))
     assert 0.95 * 3.0 < report.cost.epsilon <= 3.0
 
 
 def test_colluding_clients_are_not_counted_on():
-    trusts = (distributed(min_survivors=15), distributed(min_survivors=15, corrupted=5))
+    trusts = (distributed(min_clients=15), distributed(min_clients=20, corrupted=5))
     few, many = (
         KLDrift(REFERENCE, t, aggregation=SecureSum()).check(grid_of(SUMMING())) for t in trusts
     )
@@ -124,7 +124,7 @@ def test_too_many_dropouts_give_up_without_a_number():
 
 def test_fewer_survivors_than_the_noise_needs_give_up():
     grid = grid_of(SUMMING(), lose=lambda m: m.metadata.dst_node_id < 1004)
-    monitor = KLDrift(REFERENCE, distributed(min_survivors=18), aggregation=SecureSum())
+    monitor = KLDrift(REFERENCE, distributed(min_clients=18), aggregation=SecureSum())
     with pytest.raises(CheckFailed):
         monitor.check(grid)
 
@@ -137,7 +137,7 @@ def test_clients_that_sign_nothing_take_no_part():
 def test_many_checks_in_one_run_with_a_rotating_cohort():
     monitor = KLDrift(
         REFERENCE,
-        distributed(min_survivors=5),
+        distributed(min_clients=5),
         aggregation=SecureSum(),
         cohort=RotatingCohort(10),
     )
@@ -165,20 +165,20 @@ def pinned_federation(pinned: Roster | None = None):
 
 def test_hospitals_with_pinned_keys():
     grid, roster = pinned_federation()
-    monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
+    monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=roster))
     assert monitor.check(grid).cohort.survivors == 5
 
 
 def test_a_server_with_another_list_is_refused():
     grid, _ = pinned_federation()
     other = Roster({f"hospital-{i}": Identity.generate().public for i in range(5)})
-    monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=other))
+    monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=other))
     with pytest.raises(CheckFailed, match="roster is not the one pinned here"):
         monitor.check(grid)
 
 
 def test_a_client_keeps_its_own_minimum_cohort():
-    careful = app_of(secure_sum=FirstUse(ClientPolicy(min_cohort=30)))
+    careful = app_of(secure_sum=FirstUse(ClientPolicy(min_asked=30)))
     monitor = KLDrift(REFERENCE, distributed(), aggregation=SecureSum())
     with pytest.raises(CheckFailed, match="a cohort of 20; this client's minimum is 30"):
         monitor.check(grid_of(careful))
@@ -265,7 +265,7 @@ def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_survivors": 1}, "min_survivors must be a whole number"),
+        ({"min_clients": 1}, "min_clients must be a whole number"),
         ({"corrupted": -1}, "corrupted must be a whole number"),
         ({"epsilon": 0.0}, "epsilon must be a number of nats above 0"),
         ({"delta": 0.0}, "give delta > 0"),
@@ -294,13 +294,13 @@ def test_what_goes_wrong_inside_a_sum_is_said_by_type_only():
 def test_a_pinned_list_is_not_sent():
     """Others in the list cost no client a byte."""
     grid, roster = pinned_federation()
-    few = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
+    few = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=roster))
     bytes_down = few.check(grid).cost.bytes_down
     assert bytes_down < 3000
     others = Roster({f"other-{i}": Identity.generate().public for i in range(300)})
     many = roster.extended(others)
     grid, _ = pinned_federation(pinned=many)
-    monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=many))
+    monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=many))
     report = monitor.check(grid)
     assert (report.cohort.survivors, report.cohort.dropouts) == (5, {})
     assert report.cost.bytes_down < bytes_down + 50
@@ -308,13 +308,13 @@ def test_a_pinned_list_is_not_sent():
 
 def test_clients_that_pin_no_list_take_no_part_under_one():
     roster = Roster({f"other-{i}": Identity.generate().public for i in range(3)})
-    monitor = KLDrift(REFERENCE, distributed(min_survivors=4), aggregation=SecureSum(roster=roster))
+    monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=roster))
     with pytest.raises(CheckFailed, match="20: not in the server's roster"):
         monitor.check(grid_of(SUMMING()))
 
 
 def test_what_survivors_cost_is_never_too_little_and_of_few_kinds():
-    trust = Distributed(1.0, min_survivors=16)
+    trust = Distributed(1.0, min_clients=16)
     exact = [Cost.of_shares(trust.noise_terms.event(), n) for n in range(16, 33)]
     booked = [trust.cost(n) for n in range(16, 33)]
     assert booked[0] == trust.cost() == exact[0]

@@ -42,7 +42,7 @@ def ask(request, key_file):
     trust, aggregation = {
         "trusted": (Trusted(EPSILON), PlainSum()),
         "trusted, secure sum": (Trusted(EPSILON), SecureSum()),
-        "distributed": (Distributed(EPSILON, min_survivors=NODES), SecureSum()),
+        "distributed": (Distributed(EPSILON, min_clients=NODES), SecureSum()),
         "aggregator": (
             TrustedAggregator(EPSILON, aggregator=KEY.public),
             SealedSum(node=1000 + NODES),

@@ -42,16 +42,16 @@ WAYS = {
         TrustedAggregator(EPSILON, aggregator=KEY.public, adjacency=ADD_REMOVE, clip=EACH),
         SealedSum,
     ),
-    "shares": (Distributed(EPSILON, min_survivors=10), SecureSum),
+    "shares": (Distributed(EPSILON, min_clients=10), SecureSum),
     "shares, add-remove": (
-        Distributed(EPSILON, min_survivors=10, adjacency=ADD_REMOVE),
+        Distributed(EPSILON, min_clients=10, adjacency=ADD_REMOVE),
         SecureSum,
     ),
     "shares, Skellam counts": (
-        Distributed(EPSILON, min_survivors=10, delta=1e-6, noise="skellam"),
+        Distributed(EPSILON, min_clients=10, delta=1e-6, noise="skellam"),
         SecureSum,
     ),
-    "shares, clients": (Distributed(EPSILON, min_survivors=10, clip=Clip(EACH)), SecureSum),
+    "shares, clients": (Distributed(EPSILON, min_clients=10, clip=Clip(EACH)), SecureSum),
 }
 
 
@@ -71,7 +71,7 @@ def grid(way: str, **options):
 def released(way: str, plan: QueryPlan, grid) -> ClientSums:
     trust, kind = WAYS[way]
     aggregation = kind()
-    publisher = Publisher(trust, aggregation, max(2, trust.least_clients), SystemBits())
+    publisher = Publisher(trust, aggregation, max(2, trust.min_clients), SystemBits())
     present = KLDrift(REFERENCE, trust, aggregation=aggregation)._present(grid)
     found = publisher.publish(
         grid, present, plan, check="c" * 16, group="1", timeout=60.0

@@ -27,7 +27,7 @@ from flwr_kld.strategies import (
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
 EPSILON, NODES = 8.0, 12
-SHARES = {"min_survivors": 6, "delta": 1e-6}
+SHARES = {"min_clients": 6, "delta": 1e-6}
 
 
 def sealed(**options):

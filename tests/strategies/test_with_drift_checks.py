@@ -136,7 +136,7 @@ def test_training_is_the_same_bit_for_bit(make, evaluate_fn):
 
 
 def test_training_is_the_same_beside_secure_sums():
-    check = KLDrift(REFERENCE, Distributed(3.0, min_survivors=5), aggregation=SecureSum())
+    check = KLDrift(REFERENCE, Distributed(3.0, min_clients=5), aggregation=SecureSum())
     app = training_app(secure_sum=FirstUse())
     checked = train(WithDriftChecks(FedAvg(), check, every=3), InProcessGrid(app, NODES))
     assert_same_training(checked, train(FedAvg()))

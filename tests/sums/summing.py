@@ -21,7 +21,7 @@ from flwr_kld.sums.wire import pack_bits
 
 PHASES = (Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.REVEAL)
 NEVER = 4
-EASY = ClientPolicy(min_cohort=2, min_survivors=2, min_neighbours=1, corrupted=0.0)
+EASY = ClientPolicy(min_asked=2, min_clients=2, min_neighbours=1, corrupted=0.0)
 
 
 def counted(label: str) -> Callable[[int], bytes]:

@@ -27,8 +27,8 @@ def join(session, policy=EASY, terms="plan", length=4, bits=32, client=0):
         ({"terms": "other"}, errors.WrongSession),
         ({"length": 5}, errors.WrongSession),
         ({"bits": 64}, errors.WrongSession),
-        ({"policy": ClientPolicy(min_cohort=6)}, errors.CohortTooSmall),
-        ({"policy": ClientPolicy(min_survivors=4)}, errors.CohortTooSmall),
+        ({"policy": ClientPolicy(min_asked=6)}, errors.CohortTooSmall),
+        ({"policy": ClientPolicy(min_clients=4)}, errors.CohortTooSmall),
         ({"policy": ClientPolicy(min_threshold=0.7)}, errors.ThresholdTooLow),
         (
             {"policy": ClientPolicy(corrupted=0.2, collusion=Collusion.LYING)},
@@ -72,7 +72,7 @@ def test_another_roster_is_refused():
 
 def test_a_client_that_is_not_asked_stays_out():
     who, roster = people(CLIENTS)
-    session = replace(session_of(CLIENTS), cohort=(1, 2, 3, 4), shape=Shape(3, 3), min_survivors=3)
+    session = replace(session_of(CLIENTS), cohort=(1, 2, 3, 4), shape=Shape(3, 3), min_clients=3)
     client = SumClient(who["c000"], "c000", roster, EASY)
     with pytest.raises(errors.NotInvited):
         client.advertise(session, terms="plan", length=4)

@@ -78,11 +78,11 @@ def test_the_server_refuses_a_later_phase_and_strangers():
 
 @pytest.mark.parametrize(
     "change",
-    [{"shape": Shape(4, 3)}, {"min_survivors": 4}, {"check": "other"}, {"cohort": (0, 1, 2, 3, 5)}],
+    [{"shape": Shape(4, 3)}, {"min_clients": 4}, {"check": "other"}, {"cohort": (0, 1, 2, 3, 5)}],
 )
 def test_a_server_that_shows_one_client_another_session_is_noticed(change):
     # A lower threshold for one client alone: its neighbours signed their keys for another session.
-    session = replace(session_of(6), cohort=(0, 1, 2, 3, 4), shape=Shape(4, 4), min_survivors=3)
+    session = replace(session_of(6), cohort=(0, 1, 2, 3, 4), shape=Shape(4, 4), min_clients=3)
     total, told = at(Phase.SHARE, session), replace(session, **change)
     name = total.server.name(0)
     client = SumClient(total.who[name], name, total.roster, EASY)

@@ -160,7 +160,7 @@ def test_a_client_that_sums_once_keeps_nothing():
 @pytest.mark.parametrize(
     "lie",
     [
-        {"min_survivors": 5},
+        {"min_clients": 5},
         {"shape": Shape(5, 5)},
         {"listed": 7},
         {"bits": 64},

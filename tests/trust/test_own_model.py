@@ -147,7 +147,7 @@ def test_it_decides():
     [
         (TRUST, PlainSum(), "The server saw each client's exact counts."),
         (TRUST, SecureSum(), "The server saw the cohort's exact sum, and nobody's own counts."),
-        (OurShares(1.0, min_survivors=16), SecureSum(), "The server saw the noised sum;"),
+        (OurShares(1.0, min_clients=16), SecureSum(), "The server saw the noised sum;"),
     ],
 )
 @pytest.mark.usefixtures("no_plots")
@@ -177,7 +177,7 @@ def test_an_aggregation_that_breaks_its_promise_is_refused():
     with pytest.raises(ValueError, match=r"Bounded\(…\) names no aggregator"):
         KLDrift(REFERENCE, TRUST, aggregation=SealedSum())
     with pytest.raises(ValueError, match=r"OurShares\(…\) needs aggregation=SecureSum"):
-        KLDrift(REFERENCE, OurShares(1.0, min_survivors=16))
+        KLDrift(REFERENCE, OurShares(1.0, min_clients=16))
     with pytest.raises(CheckFailed, match="20 clients are connected and 21 are needed"):
         KLDrift(REFERENCE, OurShares(1.0, 21), aggregation=SecureSum()).check(grid())
 

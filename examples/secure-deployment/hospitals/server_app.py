@@ -23,7 +23,7 @@ def main(grid: Grid, context: Context) -> None:
     roster = Path(str(context.run_config["roster"])).read_text()
     monitor = KLDrift(
         reference,
-        Distributed(epsilon=1.0, min_survivors=3),
+        Distributed(epsilon=1.0, min_clients=3),
         aggregation=SecureSum(roster=Roster.from_json(roster)),
     )
     report = monitor.check(grid)

@@ -48,7 +48,7 @@ class Steps:
 
     def shares(self, key: str) -> dict:
         """Compare them through a secure sum, to which clients add the noise."""
-        return self._check(key, Distributed(EPSILON, min_survivors=3), SecureSum())
+        return self._check(key, Distributed(EPSILON, min_clients=3), SecureSum())
 
     def _check(self, key: str, trust: Trust, aggregation: SecureSum | None = None) -> dict:
         monitor = KLDrift(
@@ -73,7 +73,7 @@ class Steps:
 
 def make_reference(grid: Grid, ledger: Ledger, key: str) -> None:
     """Make a reference of what clients hold; the ledger keeps it."""
-    trust = Distributed(EPSILON, min_survivors=2)
+    trust = Distributed(EPSILON, min_clients=2)
     making = ReferenceFromClients(
         labels, trust, aggregation=SecureSum(), ledger=ledger, timeout=PATIENCE
     )

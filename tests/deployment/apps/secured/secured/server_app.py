@@ -39,7 +39,7 @@ class Hospitals:
 
 def checks(hospitals: Hospitals, roster: Roster) -> Iterator[tuple[str, KLDrift]]:
     """The checks by name, in order."""
-    shares = Distributed(epsilon=3.0, min_survivors=3)
+    shares = Distributed(epsilon=3.0, min_clients=3)
 
     def monitor(trust, aggregation=None, timeout: float = PATIENCE) -> KLDrift:
         return KLDrift(
