@@ -313,10 +313,6 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         least, unit = self._publisher.least, self.trust.guarantee.unit
         return list(halves(chosen, selection, least, unit, self._generator))
 
-    def ask(self, grid: Grid) -> Report:
-        """Run one check now, under no key."""
-        return self.check(grid)
-
     def metrics(self, report: Report) -> MetricRecord:
         """Return a report's ``kld.*`` metrics."""
         return MetricRecord(metrics(report))

@@ -36,7 +36,7 @@ class Monitor(Round[Asked, R], Strategy):
         return {}
 
     @abstractmethod
-    def ask(self, grid: Grid) -> R:
+    def check(self, grid: Grid) -> R:
         """Run one round now."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Monitor(Round[Asked, R], Strategy):
         """Run the whole round through the grid, then leave nothing for Flower to send."""
         self.reports.pop(server_round, None)
         try:
-            self.reports[server_round] = self.ask(grid)
+            self.reports[server_round] = self.check(grid)
         except (CheckFailed, LedgerError) as error:
             logger.warning("%s of round %s failed: %s", self.asks, server_round, error)
         return []

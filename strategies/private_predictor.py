@@ -110,7 +110,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         if self.ledger is not None:
             self._restore(self.ledger)
 
-    def ask(self, grid: Grid) -> PredictorReport:
+    def check(self, grid: Grid) -> PredictorReport:
         """Run one round now.
 
         Raises

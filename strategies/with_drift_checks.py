@@ -149,7 +149,7 @@ class WithDriftChecks(Strategy):
     def _ask(self, grid: Grid, arrays: ArrayRecord) -> Any:
         if isinstance(self.monitor, KLDrift) and self.monitor.with_model:
             return self.monitor.check(grid, model=arrays)
-        return self.monitor.ask(grid)
+        return self.monitor.check(grid)
 
     # --------------------------------------------- the wrapped strategy's rounds, as they are
 

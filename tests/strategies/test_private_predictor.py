@@ -61,7 +61,7 @@ def test_it_learns_which_candidate_the_clients_follow():
     learning = PrivatePredictor(BayesMixture(CANDIDATES, epsilon=4.0))
     grid, nodes = grid_of(app(), 150), 150
     for _ in range(4):
-        report = learning.ask(grid)
+        report = learning.check(grid)
     assert report.reading.leader == "turned round"
     assert report.reading.weights["turned round"] > 0.98
     assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (
@@ -88,13 +88,13 @@ def test_it_works_beside_drift_checks_in_one_app():
     answer_predictor_queries(both, basket, FRUIT)
     grid = grid_of(both, NODES)
     assert KLDrift(REFERENCE, Trusted(1.0)).check(grid).cohort.survivors == NODES
-    assert predictor().ask(grid).cohort.survivors == NODES
+    assert predictor().check(grid).cohort.survivors == NODES
 
 
 def test_a_report_is_a_symbol_and_nothing_else():
     """What leaves a node: a query's number and a symbol of two."""
     grid = Kept(app(), NODES)
-    predictor().ask(grid)
+    predictor().check(grid)
     for reply in grid.replies:
         assert set(reply.content) == {"answer", "phase"}
         (sent,) = reply.content["phase"].values()
@@ -108,7 +108,7 @@ def test_the_symbols_law_is_the_channels():
     """
     learning = predictor()
     one = grid_of(app(lambda context: ["apple"] * 3), 3000)
-    learning.ask(one)
+    learning.check(one)
     design = learning.predictor.design()
     counts = np.zeros(len(design.law))
     rows = learning.predictor._tally.together(lambda *_: design)[design]
@@ -128,7 +128,7 @@ def test_the_symbols_law_is_the_channels():
 def test_another_domain_is_refused():
     other = app(domain=Labels(["a", "b", "c", "d"]))
     with pytest.raises(CheckFailed, match="the server's domain is not this client's"):
-        predictor().ask(grid_of(other, 3))
+        predictor().check(grid_of(other, 3))
 
 
 def broken(context: Context) -> list[str]:
@@ -154,7 +154,7 @@ class Beyond(Labels):
 def test_clients_without_good_records_report_like_others(records, domain, caplog):
     """A refusal would tell the server of the data, which no channel hides; the node's log says."""
     learning = predictor()
-    report = learning.ask(grid_of(app(records, domain), NODES))
+    report = learning.check(grid_of(app(records, domain), NODES))
     assert (report.cohort.survivors, report.cohort.dropouts) == (NODES, {})
     assert "secret" not in caplog.text
 
@@ -180,7 +180,7 @@ def test_a_lying_client_is_rejected_and_counted(lie, reason):
                     reply.content["phase"] = ConfigRecord({"0": lie(phase["0"])})
                 yield reply
 
-    report = predictor().ask(Lying(app(), 5))
+    report = predictor().check(Lying(app(), 5))
     assert (report.cohort.survivors, report.cohort.dropouts) == (4, {reason: 1})
 
 
@@ -191,7 +191,7 @@ def test_a_report_sent_twice_counts_once():
                 yield reply
                 yield reply
 
-    report = predictor().ask(Echo(app(), 5))
+    report = predictor().check(Echo(app(), 5))
     assert (report.cohort.survivors, report.cohort.dropouts) == (5, {"repeated report": 5})
 
 
@@ -200,9 +200,9 @@ def test_the_guard_caps_what_reports_cost(tmp_path):
     for i, context in enumerate(grid._contexts.values()):
         (tmp_path / str(i)).mkdir()
         context.node_config["drift-guard"] = str(guard_file(tmp_path / str(i)))
-    assert learning.ask(grid).cohort.survivors == learning.ask(grid).cohort.survivors == 3
+    assert learning.check(grid).cohort.survivors == learning.check(grid).cohort.survivors == 3
     with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 0 of 4"):
-        learning.ask(grid)
+        learning.check(grid)
 
 
 @pytest.mark.parametrize("claim", [{"epsilon": 1.99}, {"epsilon": 1.99, "delta": 0.5}])
@@ -211,7 +211,7 @@ def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
     learning = predictor()
     learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
     with pytest.raises(CheckFailed, match="the channel spends more than the server claims"):
-        learning.ask(grid_of(app(), 3))
+        learning.check(grid_of(app(), 3))
 
 
 def test_the_papers_queries_are_none_that_a_client_answers():
@@ -225,7 +225,7 @@ def test_the_papers_queries_are_none_that_a_client_answers():
     query = learning.predictor.query(learning.predictor.query_of(1, "0"))
     learning.predictor.query = lambda number, context="": Scores(query.class_of, query.channel)
     with pytest.raises(CheckFailed, match="the predictor's query"):
-        learning.ask(grid_of(app(), 3))
+        learning.check(grid_of(app(), 3))
 
 
 # ------------------------------------------------------------------------------- with a ledger
@@ -242,11 +242,11 @@ def test_it_goes_on_where_a_process_before_it_ended(ledger):
     grid = grid_of(app(), NODES)
     first = predictor(ledger=ledger)
     for _ in range(2):
-        last = first.ask(grid)
+        last = first.check(grid)
     again = predictor(ledger=ledger)
     assert (again.rounds, again.taken) == (2, 2 * NODES)
     assert again.predictor.weights.tolist() == list(last.reading.weights.values())
-    assert again.ask(grid).round == 3
+    assert again.check(grid).round == 3
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_it_goes_on_where_a_process_before_it_ended(ledger):
     [{"rounds": 1.0}, {"rounds": -1}, {"taken": "20"}, {"learnt": []}, {"learnt": {}}, {"more": 1}],
 )
 def test_a_damaged_state_is_refused(ledger, change):
-    predictor(ledger=ledger).ask(grid_of(app(), 3))
+    predictor(ledger=ledger).check(grid_of(app(), 3))
     ledger.keep_state(replace(k := ledger.state("predictor/predictor"), value=k.value | change))
     with pytest.raises(ValueError, match="state"):
         predictor(ledger=ledger)
@@ -263,22 +263,22 @@ def test_a_damaged_state_is_refused(ledger, change):
 def test_a_round_that_broke_off_is_paid_and_skipped(ledger):
     learning = predictor(ledger=ledger)
     with pytest.raises(CheckFailed, match="no reply"):
-        learning.ask(grid_of(app(), 3, lose=lambda message: True))
+        learning.check(grid_of(app(), 3, lose=lambda message: True))
     again = predictor(ledger=ledger)
     assert again.rounds == 1
     assert ledger.check("predictor/1").state == "failed"
     assert ledger.spent().epsilon == pytest.approx(2.0)
-    assert again.ask(grid_of(app(), 3)).round == 2
+    assert again.check(grid_of(app(), 3)).round == 2
 
 
 def test_the_ledger_refuses_before_anything_is_asked(ledger):
     learning, grid = predictor(ledger=ledger), grid_of(app(), 3)
     for _ in range(4):
-        learning.ask(grid)
+        learning.check(grid)
     sent = []
     grid._lose = lambda message: sent.append(message) or True
     with pytest.raises(BudgetExhausted):
-        learning.ask(grid)
+        learning.check(grid)
     assert not sent
     assert ledger.check("predictor/5").refused
     assert predictor(ledger=ledger).rounds == learning.rounds == 4  # nobody was asked in a fifth
@@ -288,5 +288,5 @@ def test_a_rotation_makes_a_client_pay_once_in_a_turn(ledger):
     learning = predictor(ledger=ledger, cohort=RotatingCohort(10))
     grid = grid_of(app(), 40)
     for _ in range(4):
-        learning.ask(grid)
+        learning.check(grid)
     assert ledger.spent().epsilon == pytest.approx(2.0)
