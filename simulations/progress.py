@@ -34,7 +34,7 @@ def follow(
             checks = read_checks(file)
             if checks:
                 last = checks[-1].report
-                told = next(iter(last.reading.estimates), None) if last else None
+                told = last.reading.told if last else None
                 said = "no number" if told is None else f"{told.of} {told} nats"
                 progress.update(
                     task, completed=len(checks), description=f"check {len(checks)}: {said}"

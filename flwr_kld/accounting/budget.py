@@ -28,9 +28,9 @@ class Budget:
     epsilon : float
         In nats, > 0.
     delta : float
-        In [0, 1). 0 lets only pure releases in, added up.
+        In [0, 1). 0 lets only pure releases in, added up. Default 1e-6.
     window_days : float
-        Length of the rolling window; at most 36,600.
+        Length of the rolling window; at most 36,600. Default 30.
     population : str
         Name of the population whose budget it is. Others have budgets of their own.
     adjacency, unit
@@ -48,8 +48,8 @@ class Budget:
     """
 
     epsilon: float
-    delta: float
-    window_days: float
+    delta: float = 1e-6
+    window_days: float = 30.0
     population: str = "default"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     unit: Unit = Unit.RECORD

@@ -16,7 +16,7 @@ from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.flower_run import FlowerRun, run_app
 from flwr_kld.cli.ledgers import existing_ledger, no_budget, unavailable
 from flwr_kld.cli.output import say
-from flwr_kld.operate.history import why_no_report
+from flwr_kld.report.entries import why_no_report
 
 _POLL = 1.0
 """Seconds between two looks at a check that runs elsewhere."""

@@ -14,8 +14,8 @@ from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.cli.app_runs import AppRuns
 from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.cli.flower_run import REFERENCE_IN_RUN_CONFIG
-from flwr_kld.operate.history import reference_report
 from flwr_kld.reference import Reference
+from flwr_kld.report.entries import reference_report
 from flwr_kld.report.reference_report import ReferenceReport
 
 

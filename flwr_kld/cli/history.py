@@ -13,20 +13,18 @@ from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_le
 from flwr_kld.cli.options import AsJson, Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import print_json, results, say
 from flwr_kld.cli.show import failures
-from flwr_kld.operate.history import (
+from flwr_kld.report import CheckSeries, RoundSeries
+from flwr_kld.report.columns_table import columns_table
+from flwr_kld.report.entries import (
     back_to,
     beside,
     checks_before,
-    checks_of,
     is_check,
     latest_rounds,
     predictor_of,
     predictors_of,
-    rounds_of,
     without_rounds,
 )
-from flwr_kld.report import CheckSeries
-from flwr_kld.report.columns_table import columns_table
 
 
 def history(
@@ -47,12 +45,14 @@ def history(
     if as_json:
         print_json([_as_dict(entry) for entry in chosen])
     elif predictor is not None:
-        rounds = rounds_of(chosen)
+        rounds = RoundSeries.from_entries(chosen)
         results.print(rounds.table(title=f"Rounds of {predictor} ({population})"))
         results.print(*failures(rounds), sep="\n")
     else:
         entries = back_to(newest, last, is_check)
-        _show_checks(checks_of(entries, checks_before(books, entries, population)), population)
+        _show_checks(
+            CheckSeries.from_entries(entries, checks_before(books, entries, population)), population
+        )
         for words in filter(None, map(beside, entries)):
             say(words)
         for name in predictors_of(entries):

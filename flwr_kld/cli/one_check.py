@@ -8,7 +8,7 @@ from typing import Any
 from flwr_kld.cli.app_runs import AppRuns
 from flwr_kld.cli.exit_codes import ExitCode, exit_code_of
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
-from flwr_kld.operate.history import report_of
+from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
 
 

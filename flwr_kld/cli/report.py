@@ -10,13 +10,12 @@ import typer
 from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
 from flwr_kld.cli.options import Last, Ledger, Population, Predictor
 from flwr_kld.cli.output import say
-from flwr_kld.operate.history import (
+from flwr_kld.report import CheckSeries, RoundSeries
+from flwr_kld.report.entries import (
     back_to,
     checks_before,
-    checks_of,
     is_check,
     latest_rounds,
-    rounds_of,
 )
 from flwr_kld.report.series import FORMATS
 
@@ -41,12 +40,12 @@ def report(
     books = existing_ledger(ledger)
     newest = books.newest_first(population)
     if predictor is not None:
-        rounds = rounds_of(latest_rounds(newest, predictor, last))
+        rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
         rounds.save(file, title=title or f"Predictor {predictor} of {population}")
         say(f"{file}: {len(rounds)} rounds")
         return
     entries = back_to(newest, last, is_check)
-    checks = checks_of(entries, checks_before(books, entries, population))
+    checks = CheckSeries.from_entries(entries, checks_before(books, entries, population))
     if not checks:
         raise ValueError(f"the ledger has no checks of population {population!r}")
     checks.save(file, title=title or f"Drift checks of {population}")

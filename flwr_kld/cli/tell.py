@@ -11,8 +11,8 @@ from flwr_kld.cli.ledgers import existing_ledger
 from flwr_kld.cli.one_check import CheckAnswer
 from flwr_kld.cli.output import complain
 from flwr_kld.operate.alerts import Alerts
-from flwr_kld.operate.history import report_of
 from flwr_kld.operate.schedule import Schedule
+from flwr_kld.report.entries import report_of
 from flwr_kld.report.prometheus import MonitorState, save_metrics
 
 

@@ -23,12 +23,12 @@ from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind, Remembered
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.codec.model import Model
-from flwr_kld.operate.history import report_of, why_no_report
 from flwr_kld.operate.notices import About, Notice, pagerduty, slack, teams
 from flwr_kld.operate.receivers import Command, Delivery, Mail, Program, Receiver, Service, Webhook
 from flwr_kld.operate.schedule import Schedule
 from flwr_kld.report import Outcome
 from flwr_kld.report.columns_table import drifted
+from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.report import Report
 
 _FURTHEST = 1000

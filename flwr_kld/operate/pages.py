@@ -26,20 +26,18 @@ from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Entry
 from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.view import LedgerView
-from flwr_kld.operate.history import (
+from flwr_kld.report import CheckSeries, RoundSeries
+from flwr_kld.report.columns_table import MARKS
+from flwr_kld.report.entries import (
     NUMBERED,
     back_to,
     beside,
     brief_report_of,
-    checks_of,
     is_check,
     latest_rounds,
     numbered,
     report_of,
-    rounds_of,
 )
-from flwr_kld.report import CheckSeries
-from flwr_kld.report.columns_table import MARKS
 from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.render import SCREENS, TEMPLATES, Picture, render
 from flwr_kld.report.report import Report
@@ -146,7 +144,7 @@ class Pages:
             raise NotThere("the ledger has no such check")
         stamp = self.stamp()
         counted = self._of(stamp, entry.population).before(entry.number)
-        series = checks_of([entry], counted)
+        series = CheckSeries.from_entries([entry], counted)
         return series.page(
             plots=[],
             **self._around(
@@ -161,7 +159,7 @@ class Pages:
         self._require(population)
         stamp = self.stamp()
         entries = self._rounds(population, predictor, before)
-        series = rounds_of(map(self._view.with_report, entries))
+        series = RoundSeries.from_entries(map(self._view.with_report, entries))
         query = {"population": population, "predictor": predictor}
         return series.page(
             plots=_plots({**query, "before": before}) if series.reports else [],
@@ -199,7 +197,7 @@ class Pages:
             series, _ = self._series(stamp, self._checks(population, before))
         else:
             entries = self._rounds(population, predictor, before)
-            series = rounds_of(map(self._view.with_report, entries))
+            series = RoundSeries.from_entries(map(self._view.with_report, entries))
         if not series.reports:
             raise NotThere("there is nothing to draw")
         with self._drawing, TemporaryDirectory() as folder:
@@ -249,7 +247,7 @@ class Pages:
 
         before = self._of(stamp, entries[0].population).before(entries[0].number)
         links = {n: _link("check", number=e.number) for n, e in numbered(entries, before)}
-        return checks_of(entries, before, read=read), links
+        return CheckSeries.from_entries(entries, before, read=read), links
 
     def _brief(self, entry: Entry) -> Report | None:
         """Read a report, once: what has ended does not change."""

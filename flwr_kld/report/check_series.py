@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flwr_kld._extras import require
 from flwr_kld.inference.verdict import Outcome
@@ -15,6 +15,7 @@ from flwr_kld.report.check_plot import draw_checks
 from flwr_kld.report.check_values import OF_COLUMN, VALUES
 from flwr_kld.report.column_pictures import column_pictures
 from flwr_kld.report.columns_table import drifted
+from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.heat_map import draw_heat_map, rows_of
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.reading import Reading
@@ -23,6 +24,10 @@ from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import views, who_saw_what
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
+    from flwr_kld.accounting.entry import Entry
 
 _LEFT = ("drifted", "key", "decision")
 _USUAL_ROWS, _ROW = 14, 0.18
@@ -71,6 +76,26 @@ class CheckSeries(Series[Report]):
         super().__init__(points)
         self.drift_from = None if drift_from is None else whole("drift_from", drift_from, least=1)
         self.models = tuple(models)
+
+    @classmethod
+    def from_ledger(cls, ledger: Ledger, population: str = "default") -> CheckSeries:
+        """Return all checks of a population, numbered as the command line does."""
+        return cls.from_entries(ledger.history(population))
+
+    @classmethod
+    def from_entries(
+        cls,
+        entries: Iterable[Entry],
+        before: int = 0,
+        *,
+        read: Callable[[Entry], Report | None] = report_of,
+    ) -> CheckSeries:
+        """Return the checks among entries, `numbered`; whatever else there is is left out."""
+        return cls(
+            point_of(number, entry, read(entry))
+            for number, entry in numbered(entries, before)
+            if is_check(entry)
+        )
 
     def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
         """Return a page with these pictures: the last decision first; see `Series.page`."""
@@ -240,7 +265,7 @@ class Gauge:
         verdict = report.verdict
         if verdict is None:
             return None
-        told = next(iter(report.reading.estimates), None)
+        told = report.reading.told
         low, middle, high = (
             (told.value - 2 * told.deviation, told.value, told.value + 2 * told.deviation)
             if told

@@ -11,7 +11,7 @@ from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.explanation.histogram import Histogram
-from flwr_kld.report.reading import Reading
+from flwr_kld.report.reading import Estimated, Reading
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,16 @@ class ColumnReport:
         """The decision's outcome, if one was made."""
         return None if self.verdict is None else self.verdict.outcome
 
+    @property
+    def drifted(self) -> bool:
+        """Whether the decision was drift; False is not "no drift": see `outcome`."""
+        return self.outcome is Outcome.DRIFT
+
+    @property
+    def estimate(self) -> Estimated | None:
+        """The population's estimate where there is one, else the cohort's; None if none is."""
+        return self.reading.told
+
 
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
     """Sort columns: those that moved most first, by their verdicts if there are any."""
@@ -46,5 +56,5 @@ def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
 
 
 def _size(column: ColumnReport) -> float:
-    told = next(iter(column.reading.estimates), None)
+    told = column.reading.told
     return 0.0 if told is None else told.value

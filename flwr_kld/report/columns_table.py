@@ -39,7 +39,7 @@ def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
     table.add_column("what moved", overflow="fold", ratio=1)
     for name, column in list(columns.items())[:shown]:
         share = column.reading.outside
-        told = next(iter(column.reading.estimates), None)
+        told = column.reading.told
         cells = (
             name,
             f"{MARKS[column.outcome]} {column.outcome or 'not decided'}",

@@ -41,7 +41,7 @@ def heat_of(column: ColumnReport) -> float:
 
     Not a number where there is no estimate.
     """
-    told = next(iter(column.reading.estimates), None)
+    told = column.reading.told
     if told is None:
         return math.nan
     threshold = column.verdict.threshold if column.verdict else 1.0

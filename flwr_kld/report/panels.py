@@ -62,9 +62,9 @@ class Missing(Protocol):
 
 @contextmanager
 def two_panels(
-    path: Path, *, title: str, dark: bool, narrow: bool, taller: float = 0.0
-) -> Iterator[tuple[Any, Any, Theme]]:
-    """Yield two axes, one above the other, and their colours; write the file on leaving."""
+    file: str | Path | None, *, title: str, dark: bool, narrow: bool, taller: float = 0.0
+) -> Iterator[tuple[Any, Any, Any, Theme]]:
+    """Yield a figure, its two axes, one above the other, and their colours; then write a file."""
     matplotlib = require("matplotlib", extra="plots")
     figures = require("matplotlib.figure", extra="plots")
     theme = DARK if dark else LIGHT
@@ -80,12 +80,13 @@ def two_panels(
         panels = figure.subplots(2, sharex=True, height_ratios=(3 + 4 * taller / height, 1))
         for axes in panels:
             axes.set_facecolor(theme.ground)
-        yield *panels, theme
+        yield figure, *panels, theme
         for axes in panels:
             _tidy(axes, theme, narrow)
         if title:
             figure.suptitle(title, fontsize="large")
-        figure.savefig(path, dpi=150)
+        if file is not None:
+            figure.savefig(file, dpi=150)
 
 
 def mark(axes: Any, numbers: Sequence[int], height: float, **look: Any) -> None:

@@ -81,6 +81,11 @@ class Reading:
         return tuple(one for one in (self.of_population, self.of_cohort) if one is not None)
 
     @property
+    def told(self) -> Estimated | None:
+        """What people see first: the population's estimate, else the cohort's."""
+        return next(iter(self.estimates), None)
+
+    @property
     def error(self) -> float:
         """Standard deviation in nats: root of the sum of the known parts' squares."""
         parts = (self.sampling, self.monte_carlo, self.privacy)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
+from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 from flwr_kld.inference.verdict import Outcome, Verdict
@@ -12,7 +14,7 @@ from flwr_kld.report.column_report import ColumnReport, in_rank
 from flwr_kld.report.columns_table import columns_text
 from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.one_client import OneClient
-from flwr_kld.report.reading import Reading
+from flwr_kld.report.reading import Estimated, Reading
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,19 @@ class Report(Envelope):
         return None if self.verdict is None else self.verdict.outcome
 
     @property
+    def drifted(self) -> bool:
+        """Whether the decision was drift; False is not "no drift": see `outcome`."""
+        return self.outcome is Outcome.DRIFT
+
+    @property
+    def estimate(self) -> Estimated | None:
+        """The population's estimate where there is one, else the cohort's; None if none is.
+
+        Of a table: of the column that moved most.
+        """
+        return self.reading.told
+
+    @property
     def upper_limit(self) -> float | None:
         """Upper confidence limit in nats, if there is one."""
         return self.verdict.interval[1] if self.verdict and self.verdict.interval else None
@@ -94,6 +109,23 @@ class Report(Envelope):
             yield replace(
                 self, reading=one.reading, verdict=one.verdict, column=name, columns={name: one}
             )
+
+    def plot(self, file: str | Path | None = None) -> Any:
+        """Draw the check, as `CheckSeries.plot` draws several."""
+        return self._series.plot(file)
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame, of a table with a row for each column."""
+        return self._series.to_frame()
+
+    def to_html(self) -> str:
+        """Return a self-contained page."""
+        return str(self._series.to_html())
+
+    @property
+    def _series(self) -> Any:
+        """A series of this check alone, loaded by name: series are made of reports."""
+        return import_module("flwr_kld.report.check_series").CheckSeries([self])
 
     def _repr_html_(self) -> str:
         """Return the decision and the columns for a notebook."""

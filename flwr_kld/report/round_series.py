@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from flwr_kld.report.entries import point_of, round_report
 from flwr_kld.report.panels import Theme
-from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.render import LAYOUT, Picture, add_up, render
 from flwr_kld.report.round_plot import candidates_of, draw_rounds
 from flwr_kld.report.series import Point, Rows, Series
 from flwr_kld.report.sight import LOCAL_VIEWS
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting.entry import Entry
 
 _PATHS = {
     "name": "name", "round": "round", "leader": "reading.leader", "log_odds": "reading.log_odds",
@@ -36,6 +40,13 @@ class RoundSeries(Series[PredictorReport]):
     what: ClassVar[str] = "round"
     heading: ClassVar[str] = "Rounds of a predictor"
     _facts: ClassVar[tuple[str, ...]] = ("started", "ended", "failure")
+
+    @classmethod
+    def from_entries(cls, entries: Iterable[Entry]) -> RoundSeries:
+        """Return a ledger's entries that are one predictor's rounds, numbered as it does."""
+        return cls(
+            point_of(round_of(entry.key)[1], entry, round_report(entry)) for entry in entries
+        )
 
     def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
         """Return a page with these pictures: what clients follow, and how surely."""

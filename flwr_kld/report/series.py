@@ -1,6 +1,6 @@
 """Reports over time, and the ways to look at them: table, page, plot and files.
 
-``CheckSeries(monitor.reports.values()).save(Path("report.html"))`` writes a page of all checks.
+``CheckSeries(monitor.reports.values()).save("report.html")`` writes a page of all checks.
 A notebook shows a series as a table.
 """
 
@@ -20,6 +20,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
+from flwr_kld._extras import require
 from flwr_kld.codec.json_text import json_text
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Envelope
@@ -125,20 +126,28 @@ class Series(ABC, Generic[R]):
         )
 
     def plot(
-        self, file: Path, *, title: str = "", dark: bool = False, narrow: bool = False
-    ) -> None:
-        """Draw the series over its spend; points without a report leave a gap, marked at the foot.
+        self,
+        file: str | Path | None = None,
+        *,
+        title: str = "",
+        dark: bool = False,
+        narrow: bool = False,
+    ) -> Any:
+        """Draw the series over its spend, into a file if one is given; return Matplotlib's figure.
+
+        Points without a report leave a gap, marked at the foot.
 
         Below are epsilon of each point, and what the window had spent of the budget that was in
         force, if there is a ledger.
         """
         panels = two_panels(file, title=title, dark=dark, narrow=narrow, taller=self._taller())
-        with panels as (above, below, theme):
+        with panels as (figure, above, below, theme):
             self._draw(above, theme, narrow=narrow)
             spent = {p.number: p.report.cost for p in self.points if p.report}
             draw_spend(below, spent, self.what, theme)
             started = {p.number: p.started for p in self.points if p.started is not None}
             label_numbers(below, [p.number for p in self.points], started, self.what, narrow)
+        return figure
 
     def to_html(self, *, title: str = "", subtitle: str = "") -> str:
         """Return a self-contained page: what is known now comes first."""
@@ -162,14 +171,22 @@ class Series(ABC, Generic[R]):
         """
         text = StringIO()
         rows = csv.writer(text)
+        rows.writerow(["number", *self._facts, *self._columns()])
+        rows.writerows(self._values())
+        return text.getvalue()
+
+    def to_frame(self) -> Any:
+        """Return the same rows as a pandas data frame."""
+        pandas = require("pandas", extra="frames")
+        return pandas.DataFrame(self._values(), columns=["number", *self._facts, *self._columns()])
+
+    def _values(self) -> Iterator[list[Any]]:
         columns = self._columns()
-        rows.writerow(["number", *self._facts, *columns])
         for point in self.points:
             facts = [getattr(point, name) for name in self._facts]
             for report in [None] if point.report is None else self._parts(point.report):
                 values = [report and value(report) for value in columns.values()]
-                rows.writerow([point.number, *facts, *values])
-        return text.getvalue()
+                yield [point.number, *facts, *values]
 
     def to_json(self) -> str:
         """Return all reports in full."""
@@ -202,8 +219,9 @@ class Series(ABC, Generic[R]):
             ended=values.get("ended", True),
         )
 
-    def save(self, file: Path, *, title: str = "", subtitle: str = "") -> None:
+    def save(self, file: str | Path, *, title: str = "", subtitle: str = "") -> None:
         """Write a file; its ending says what: a page, a plot, a table, or all reports in full."""
+        file = Path(file)
         if file.suffix == ".html":
             page = self.to_html(title=title, subtitle=subtitle)
             file.write_text(page, encoding="utf-8")

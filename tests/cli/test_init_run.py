@@ -11,8 +11,8 @@ from pathlib import Path
 from patience import HANGS
 
 from flwr_kld.accounting import Ledger
-from flwr_kld.operate.history import report_of
 from flwr_kld.report import Outcome
+from flwr_kld.report.entries import report_of
 from flwr_kld.simulations.local_superlink import local_superlink
 
 BIN = Path(sys.executable).parent

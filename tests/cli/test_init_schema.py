@@ -18,8 +18,8 @@ from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.cli.table_schema import read_schema
 from flwr_kld.guard.limits import read_limits
-from flwr_kld.operate.history import report_of
 from flwr_kld.report import Outcome
+from flwr_kld.report.entries import report_of
 from flwr_kld.simulations.local_superlink import local_superlink
 
 COLUMNS = [

@@ -14,8 +14,8 @@ from cli.apps import ANALYTICS, TRAINING, write_app
 from patience import HANGS
 
 from flwr_kld.accounting import Ledger
-from flwr_kld.operate.history import report_of
 from flwr_kld.report import Outcome
+from flwr_kld.report.entries import report_of
 from flwr_kld.simulations.local_superlink import LocalSuperLink, local_superlink
 
 MOST_CHANGED = 20

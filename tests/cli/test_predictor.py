@@ -14,8 +14,8 @@ from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.cli.tell import latest_state
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.operate.history import checks_of, predictor_of, predictors_of
-from flwr_kld.report import Outcome
+from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.entries import predictor_of, predictors_of
 from flwr_kld.report.predictor_report import LOCAL, PredictorReport, round_key
 from flwr_kld.report.report import Report
 
@@ -214,5 +214,5 @@ def test_a_check_with_a_key_like_a_rounds_is_a_check(url, settled):
     settled("night/1", CALM)
     (entry,) = Ledger(url).history()
     assert predictor_of(entry) is None
-    assert [check.report.key for check in checks_of([entry])] == ["night/1"]
+    assert [check.report.key for check in CheckSeries.from_entries([entry])] == ["night/1"]
     assert predictors_of([entry]) == []

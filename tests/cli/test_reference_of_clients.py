@@ -12,8 +12,7 @@ from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.kernel import Guarantee
-from flwr_kld.operate.history import checks_of
-from flwr_kld.report import Outcome
+from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import CohortSeen, Outlay, Protection
 from flwr_kld.report.reference_report import Made, ReferenceReport
 
@@ -123,7 +122,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     assert why in check.stdout
     listed = cli("history", COLUMNS="300")
     assert [
-        (check.number, check.failure) for check in checks_of(Ledger(flwr.ledger).history())
+        (check.number, check.failure) for check in CheckSeries.from_ledger(Ledger(flwr.ledger))
     ] == [
         (1, None)  # July's
     ]

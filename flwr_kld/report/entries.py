@@ -1,4 +1,4 @@
-"""Entries of a ledger as the reports and series that they are, and words for what has no report."""
+"""Entries of a ledger as the reports that they are, and words for what has no report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry, FailureKind
-from flwr_kld.report import CheckSeries, RoundSeries
 from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report
@@ -99,28 +98,8 @@ def numbered(entries: Iterable[Entry], before: int = 0) -> Iterator[tuple[int, E
     return enumerate((entry for entry in entries if entry.kind in NUMBERED), before + 1)
 
 
-def checks_of(
-    entries: Iterable[Entry],
-    before: int = 0,
-    *,
-    read: Callable[[Entry], Report | None] = report_of,
-) -> CheckSeries:
-    """Return the checks of a history, `numbered`; whatever else it holds is left out."""
-    return CheckSeries(
-        _point(number, entry, read(entry))
-        for number, entry in numbered(entries, before)
-        if is_check(entry)
-    )
-
-
-def rounds_of(entries: Iterable[Entry]) -> RoundSeries:
-    """Return entries that are one predictor's rounds, numbered as it does."""
-    return RoundSeries(
-        _point(round_of(entry.key)[1], entry, round_report(entry)) for entry in entries
-    )
-
-
-def _point(number: int, entry: Entry, report: R | None) -> Point[R]:
+def point_of(number: int, entry: Entry, report: R | None) -> Point[R]:
+    """Return what a series holds of an entry."""
     return Point(
         number,
         report,
