@@ -28,6 +28,7 @@ from flwr_kld.messages.question import (
     Answer,
 )
 from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.report.one_client import some_of
 from flwr_kld.strategies.exchange import (
     Collected,
     Exchange,
@@ -101,6 +102,8 @@ class PlainSum:
             exchange.bits,
             most=exchange.clip,
         )
+        if taken.empty:
+            logger.warning("these clients have no records: %s", some_of(taken.empty))
         people = len(exchange.chosen)
         return Collected(
             clear,
@@ -127,6 +130,8 @@ class _Taken:
         self.counted: set[Participant] = set()
         self.heard: dict[Participant, str] = {}
         """What was wrong with the latest that came of a participant."""
+        self.empty: list[str] = []
+        """Who has no records, as far as that is public."""
         self.bytes = 0
 
     def read(self, received: Iterable[Message]) -> Iterable[tuple[str, ClientVector]]:
@@ -171,7 +176,7 @@ class _Taken:
                 and counts.is_empty(self._guarantee)
             ):
                 self.heard[participant] = NO_RECORDS
-                logger.warning("client %s has no records", participant)
+                self.empty.append(str(participant))
             else:
                 self.counted.add(participant)
                 yield str(participant), counts

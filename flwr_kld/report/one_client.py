@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 _LARGE = 0.2
@@ -11,6 +11,12 @@ _MANY = 0.01
 """Fraction of all claimed records from which on it is worth a note that they are not counted."""
 _NAMED = 5
 """Clients that a sentence names."""
+
+
+def some_of(clients: Sequence[str]) -> str:
+    """Name the first few clients, and count the others."""
+    more = len(clients) - _NAMED
+    return ", ".join(clients[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,10 @@ class OneClient:
         if not self.over:
             return None
         largest = sorted(self.over.items(), key=lambda one: (-one[1], one[0]))
-        named = ", ".join(f"{name} claims {size:,}" for name, size in largest[:_NAMED])
-        more = len(largest) - _NAMED
+        named = some_of([f"{name} claims {size:,}" for name, size in largest])
         return (
             f"records of one client beyond {self.most_records:,} are not counted, "
             f"{100 * (self.left_out or 0):.3g} % of all that are claimed: {named}"
-            f"{f' and {more} more' if more > 0 else ''}"
         )
 
     def _notes(self) -> Iterator[str]:

@@ -7,18 +7,24 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.strategies import KLDrift, Trusted
 
 
-def some_without(*nodes):
+def some_without(*nodes, of=4):
     def records(context):
         return [] if context.node_id in nodes else basket(context)
 
-    return grid_of(app_of(records), 4)
+    return grid_of(app_of(records), of)
 
 
 def test_it_is_left_out_and_said(caplog):
     report = KLDrift(REFERENCE, Trusted(1.0)).check(some_without(1002))
     assert (report.cohort.asked, report.cohort.survivors) == (4, 3)
     assert report.cohort.dropouts == {"it has no records": 1}
-    assert "client 1002:0 has no records" in caplog.text
+    assert "these clients have no records: 1002:0" in caplog.text
+
+
+def test_many_of_them_are_one_line(caplog):
+    KLDrift(REFERENCE, Trusted(1.0)).check(some_without(*range(1002, 1009), of=10))
+    (line,) = (one.message for one in caplog.records if "no records" in one.message)
+    assert line.endswith("1006:0 and 2 more")
 
 
 def test_it_does_not_count_among_the_fewest():
