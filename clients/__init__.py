@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from flwr_kld._extras import on_request
 
 if TYPE_CHECKING:
-    from flwr_kld.clients.aggregator import aggregate_drift_checks
-    from flwr_kld.clients.aggregator_limits import AggregatorLimits
+    from flwr_kld.clients.aggregator import AggregatorLimits, aggregate_drift_checks
     from flwr_kld.clients.drift_queries import answer_drift_queries, host_drift_queries
     from flwr_kld.clients.predictor_queries import answer_predictor_queries
     from flwr_kld.clients.records_of_node import node_records
@@ -31,7 +30,7 @@ __getattr__, __dir__ = on_request(
     __name__,
     {
         "AggregatorKey": "messages.sealing",
-        "AggregatorLimits": "clients.aggregator_limits",
+        "AggregatorLimits": "clients.aggregator",
         "FirstUse": "clients.sum_members",
         "Pinned": "clients.sum_members",
         "PinnedByNode": "clients.sum_members",

@@ -19,8 +19,8 @@ from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.question import Answer, Question
-from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.messages.envelopes import Answer
+from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.policy import ClientPolicy
 from flwr_kld.trust.worst_move import hold_to_move
 
@@ -32,12 +32,10 @@ ENVIRONMENT = "FLWR_KLD_GUARD"
 logger = logging.getLogger("flwr_kld")
 
 
-def admit(
-    context: Context, question: Question, member: int, noise: NoiseTerms | None = None
-) -> None:
-    """Let the guard judge a question and reserve what it spends; without a guard, allow it.
+def admit(context: Context, terms: Terms, member: int) -> None:
+    """Let the guard judge terms and reserve what they spend; without a guard, allow it.
 
-    To be called once for each member and check, after the question was understood and before
+    To be called once for each member and check, after the terms were understood and before
     anything is counted or any key is made.
     """
     require_no_sample(context)
@@ -45,7 +43,7 @@ def admit(
     if guard is None:
         return
     try:
-        guard.admit(question, account(context, member), noise)
+        guard.admit(terms, account(context, member))
     except GuardFileError as error:
         raise _unusable(error) from None
 
@@ -79,20 +77,15 @@ def account(context: Context, member: int) -> str:
     return str(member) if partition is None else f"{partition}:{member}"
 
 
-def hold_to_channel(question: Question, noise: NoiseTerms | None, *trusts: str) -> None:
-    """Refuse a question whose claims are not what this way of answering delivers."""
-    if question.trust not in trusts:
+def hold_to_claim(terms: Terms, *trusts: str) -> None:
+    """Refuse terms whose claims are not what this way of answering delivers."""
+    if terms.trust not in trusts:
         raise QueryRefused(
-            f"the server claims trust model {question.trust!r}, but its question fits only "
+            f"the server claims trust model {terms.trust!r}, but its terms fit only "
             f"{', '.join(trusts)}"
         )
-    # Not `covers`: an honest server writes one guarantee, and counts are bounded by the question's.
-    if noise is not None and question.guarantee != noise.guarantee:
-        raise QueryRefused(
-            f"the server claims {question.guarantee}, but the noise delivers {noise.guarantee}"
-        )
-    if question.trust != "local":  # a privatised label is one of a channel, whatever its record
-        hold_to_move(question, noise)
+    if terms.trust != "local":  # a privatised label is one of a channel, whatever its record
+        hold_to_move(terms)
 
 
 @contextmanager

@@ -3,53 +3,135 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from pydantic import Field
 
-from flwr_kld.clients.aggregator_limits import AggregatorLimits
-from flwr_kld.clients.aggregator_node import (
-    boxes_of,
-    default_memory,
-    key_of,
-    record_of,
-    refuse,
-)
 from flwr_kld.clients.check_memory import use_once
+from flwr_kld.clients.node_files import read_named
 from flwr_kld.clients.role import is_aggregator
-from flwr_kld.clients.split_aggregator import answer_parts
+from flwr_kld.clients.sum_members import ROSTER, read_roster
+from flwr_kld.codec.model import Model, NotNegative, Real, Text, must
 from flwr_kld.errors import QueryRefused
-from flwr_kld.kernel.arguments import instance
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.arguments import instance, keep, real, whole
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientVector, Held, vector_from_wire
-from flwr_kld.messages.plan_wire import PlanMessage, plan_of
-from flwr_kld.messages.published import Published
-from flwr_kld.messages.question import (
+from flwr_kld.kernel.vector import (
+    LARGEST_CLIENT,
+    ClearSum,
+    ClientVector,
+    Held,
+    Layout,
+    vector_from_wire,
+)
+from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
-    PLAN,
+    NUMBERS,
+    ORDER,
     PUBLISHED,
-    QUESTION,
     ROLE_ACTION,
-    SEALED,
     TERMS,
-    Question,
+    Answer,
+    Order,
+    PartMessage,
+    Published,
 )
-from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
-from flwr_kld.query.noisy import noisy
-from flwr_kld.query.plan import QueryPlan
+from flwr_kld.messages.terms import Terms
 from flwr_kld.sums import Roster
-from flwr_kld.trust.trusted import Trusted
-from flwr_kld.trust.trusted_aggregator import trusted_of
+from flwr_kld.sums.two_aggregators import Addition
+from flwr_kld.trust.worst_move import hold_to_move
 
 logger = logging.getLogger("flwr_kld")
 
 _USED = "flwr_kld.aggregated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NodeConfig(
+    Model,
+    what="the aggregator's limits in its node config are not readable",
+    refused=QueryRefused,
+):
+    min_clients: NotNegative = 0
+    most_epsilon: Annotated[Real, Field(gt=0)] | None = None
+    reference: Annotated[Text, Field(min_length=1)] | None = None
+    memory: Annotated[Text, must("be an absolute path", os.path.isabs)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregatorLimits:
+    """An aggregator's own limits. Its node config can make them stricter, but not looser.
+
+    Parameters
+    ----------
+    min_clients : int
+        Fewest clients in a sum; ``drift-min-clients``.
+    most_epsilon : float, optional
+        Largest epsilon of a check, in nats; ``drift-most-epsilon``.
+    reference : str, optional
+        Fingerprint of the only reference that it serves; ``drift-reference``.
+    memory : Path, optional
+        File in which it writes down every check before it answers; ``drift-memory``. By default
+        one for its key in Flower's own folder (``FLWR_HOME``, else ``~/.flwr``); with a key that
+        was given to the app, for tests and simulations, no file.
+    """
+
+    min_clients: int = 3
+    most_epsilon: float | None = None
+    reference: str | None = None
+    memory: Path | None = None
+
+    def __post_init__(self) -> None:
+        # A sum over fewer than two clients hides nothing.
+        keep(self, min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"))
+        if self.most_epsilon is not None:
+            most = real("most_epsilon", self.most_epsilon, above=0, unit="nats")
+            keep(self, most_epsilon=most)
+
+    def stricter(self, config: Mapping[str, object]) -> AggregatorLimits:
+        """Return what satisfies these limits and those of a node config.
+
+        Raises
+        ------
+        QueryRefused
+            If the config cannot be understood: without its limits nothing is answered.
+        """
+        keys = {name: f"drift-{name.replace('_', '-')}" for name in _NodeConfig.__annotations__}
+        told = _NodeConfig.from_file({n: config[key] for n, key in keys.items() if key in config})
+        if None not in (self.reference, told.reference) and told.reference != self.reference:
+            raise QueryRefused("the aggregator's app and its node config name different references")
+        bounds = [e for e in (told.most_epsilon, self.most_epsilon) if e is not None]
+        return AggregatorLimits(
+            min_clients=max(told.min_clients, self.min_clients),
+            most_epsilon=min(bounds, default=None),
+            reference=told.reference or self.reference,
+            memory=self.memory if told.memory is None else Path(told.memory),
+        )
+
+    def hold(self, guarantee: Guarantee, reference: str) -> None:
+        """Refuse a question beyond these limits, from its guarantee and fingerprint."""
+        if self.most_epsilon is not None and not guarantee.epsilon <= self.most_epsilon:
+            raise QueryRefused("EpsilonTooLarge: the check asks for more than the aggregator gives")
+        if self.reference is not None and reference != self.reference:
+            raise QueryRefused("the server's reference is not the one that the aggregator serves")
+
+    def require(self, clients: int, least: int, what: str) -> None:
+        """Refuse a sum over too few clients, by these limits or by the server's."""
+        needed = max(self.min_clients, least)
+        if clients < needed:
+            raise QueryRefused(
+                f"CohortTooSmall: {clients} clients {what}; the aggregator's minimum is {needed}"
+            )
 
 
 def aggregate_drift_checks(
@@ -87,15 +169,12 @@ def aggregate_drift_checks(
     if roster is not None:
         instance("roster", roster, Roster, "a Roster")
     own_limits = limits or AggregatorLimits()
-    answer_parts(
-        app, lambda context: key_of(context, key), own_limits, given=key is not None, roster=roster
-    )
 
     @app.query(ROLE_ACTION)
     def drift_role(message: Message, context: Context) -> Message:
         """Say whether this node is an aggregator: its public key, or nothing."""
         try:
-            said = key_of(context, key).public.hex()
+            said = _key_of(context, key).public.hex()
         except QueryRefused:
             said = "without a key" if is_aggregator(context) else ""
         content = RecordDict({ANSWER: ConfigRecord({ANSWER: said})})
@@ -103,65 +182,89 @@ def aggregate_drift_checks(
 
     @app.query(AGGREGATE_ACTION)
     def drift_aggregate(message: Message, context: Context) -> Message:
-        """Publish the noised sum of a check, once, or say why not."""
+        """Answer with the noised sum of a check, or with a part of it, once; or say why not."""
         try:
-            limits, used = own_limits.stricter(context.node_config), key_of(context, key)
-            if limits.memory is None and key is None:
-                limits = replace(limits, memory=default_memory(used))
-            published = _aggregate(message.content, context, used, limits)
+            bounds, used = own_limits.stricter(context.node_config), _key_of(context, key)
+            if bounds.memory is None and key is None:
+                bounds = replace(bounds, memory=default_memory(used))
+            told = _Aggregation(message.content, context, used, bounds).run(roster)
         except (InvalidReply, QueryRefused) as error:
-            return refuse(message, str(error))
+            return _refuse(message, str(error))
         except Exception as error:  # its text may quote counts
             logger.error("aggregating a drift check failed: %s", type(error).__name__)
-            return refuse(message, f"the sum could not be published ({type(error).__name__})")
-        content = RecordDict({PUBLISHED: ConfigRecord(published.to_config())})
+            return _refuse(message, f"the sum could not be published ({type(error).__name__})")
+        content = RecordDict({PUBLISHED: ConfigRecord(told.to_config())})
         return Message(content, reply_to=message)
 
 
-def _aggregate(
-    content: RecordDict, context: Context, key: AggregatorKey, limits: AggregatorLimits
-) -> Published:
-    records = {name: record_of(content, name) for name in (QUESTION, TERMS, PLAN, SEALED)}
-    question = Question.from_config(records[QUESTION])
-    order = ReleaseOrder.from_config(records[TERMS])
-    agreed, least = ReleaseTerms.from_json(order.terms), order.least
-    agreed.hold_to(question)
-    if agreed.aggregator != key.public.hex():
-        raise QueryRefused("WrongAggregator: the counts are sealed for another key")
-    limits.hold(question.guarantee, question.reference)
-    plan = plan_of(PlanMessage.from_config(records[PLAN]), question)
-    trusted = _central(agreed)  # calibrates for the columns that the plan was found to have
-    boxes = boxes_of(records[SEALED])
-    limits.require(len(boxes), least, "sealed their counts")
-    use_once(context, _USED, question.check, limits.memory)  # before anything is opened
-    opened = _Opened(key, question, plan, order.terms, context.run_id)
-    clear = ClearSum.of_clients(
-        opened.read(boxes), plan.layout, agreed.guarantee, SystemBits(), most=question.clip
-    )
-    why = "".join(f", {n}: {why}" for why, n in Counter(opened.rejected.values()).items())
-    limits.require(clear.clients, least, f"are left{why}")
-    if agreed.guarantee.total_is_public and clear.is_empty(agreed.guarantee):
-        raise QueryRefused("the cohort holds no records: nothing to compare")
-    published = noisy(trusted.publish(clear, plan, SystemBits()), plan)
-    return Published.of(question.check, published, clear.clients, opened.rejected, clear.limit)
+class _Aggregation:
+    """One order, held against an aggregator's own limits."""
 
+    def __init__(
+        self, content: RecordDict, context: Context, key: AggregatorKey, limits: AggregatorLimits
+    ) -> None:
+        self._terms = terms = Terms.from_config(content.get(TERMS))
+        self._least = Order.from_config(content.get(ORDER)).least
+        if key.public.hex() not in terms.aggregators:
+            raise QueryRefused("WrongAggregator: the counts are sealed for another key")
+        limits.hold(terms.guarantee, terms.reference)
+        hold_to_move(terms)
+        self._boxes = _boxes_of(content.get(NUMBERS))
+        self._context, self._key, self._limits = context, key, limits
 
-def _central(terms: ReleaseTerms) -> Trusted:
-    """Return the central model that these terms ask for."""
-    try:
-        return trusted_of(terms)
-    except ValueError as error:
-        raise QueryRefused(f"no noise serves these terms: {error}") from None
+    def run(self, roster: Roster | None) -> Published | PartMessage:
+        """Open the boxes, and answer; `roster` are the clients that one of two knows."""
+        if len(self._terms.aggregators) == 1:
+            return self._published()
+        known = roster or read_named(self._context, ROSTER, "the roster", read_roster, secret=False)
+        return self._part(known)
+
+    def _open(self) -> None:
+        """Require enough boxes, and claim the one answer, before anything is opened."""
+        self._limits.require(len(self._boxes), self._least, "sealed their counts")
+        use_once(self._context, _USED, self._terms.check, self._limits.memory)
+
+    def _require(self, clients: int, rejected: Mapping[str, str]) -> None:
+        why = "".join(f", {n}: {why}" for why, n in Counter(rejected.values()).items())
+        self._limits.require(clients, self._least, f"are left{why}")
+
+    def _published(self) -> Published:
+        """Return the noised sum."""
+        terms = self._terms
+        layout, promised = _layout(terms), terms.guarantee
+        self._open()
+        opened = _Opened(self._key, terms, layout, self._context.run_id)
+        clear = ClearSum.of_clients(
+            opened.read(self._boxes), layout, promised, SystemBits(), most=terms.clip
+        )
+        self._require(clear.clients, opened.rejected)
+        if promised.total_is_public and clear.is_empty(promised):
+            raise QueryRefused("the cohort holds no records: nothing to compare")
+        # Calibrated now: noise for many columns takes long, and boxes opened that are for them.
+        released = clear.release(terms.central(), SystemBits())
+        return Published.of(terms.check, released, opened.rejected, clear.limit)
+
+    def _part(self, roster: Roster) -> PartMessage:
+        """Return this aggregator's part of a noised sum."""
+        terms = self._terms
+        addition = Addition(self._key, terms, self._context.run_id, roster)
+        self._open()
+        addition.take(self._boxes)
+        self._require(addition.clients, addition.rejected)
+        return PartMessage(
+            check=terms.check,
+            clients=addition.clients,
+            transcript=addition.transcript,
+            values=addition.answer(terms.central(), SystemBits()),
+            rejected=addition.rejected,
+        )
 
 
 class _Opened:
     """Opens boxes one by one; a bad one is left out by reason."""
 
-    def __init__(
-        self, key: AggregatorKey, question: Question, plan: QueryPlan, terms: str, run: int
-    ) -> None:
-        self._key, self._question, self._terms, self._run = key, question, terms, run
-        self._plan = plan
+    def __init__(self, key: AggregatorKey, terms: Terms, layout: Layout, run: int) -> None:
+        self._key, self._terms, self._layout, self._run = key, terms, layout, run
         self.rejected: dict[str, str] = {}
 
     def read(self, boxes: Mapping[str, bytes]) -> Iterator[tuple[str, ClientVector]]:
@@ -181,11 +284,58 @@ class _Opened:
                 self.rejected[sender] = f"{name}{error}"
 
     def _counts(self, sender: str, box: bytes) -> ClientVector:
-        asked = self._question
-        sealed_for = SealContext.of(asked, self._terms, self._run, sender)
+        terms = self._terms
+        sealed_for = SealContext(self._run, terms.fingerprint, sender)
         return vector_from_wire(
             Held(open_sealed(self._key, box, sealed_for)),
-            self._plan.layout,
-            asked.guarantee,
-            most=asked.clip or LARGEST_CLIENT,
+            self._layout,
+            terms.guarantee,
+            most=terms.clip or LARGEST_CLIENT,
         )
+
+
+def _layout(terms: Terms) -> Layout:
+    """Return what a client's numbers are."""
+    try:
+        return terms.layout
+    except ValueError as error:
+        raise QueryRefused(f"the aggregator cannot read the terms: {error}") from None
+
+
+def _key_of(context: Context, given: AggregatorKey | None) -> AggregatorKey:
+    """Return the aggregator's key: the one that the app was given, or the node's own."""
+    if given is not None:
+        return given
+    if not is_aggregator(context):
+        raise QueryRefused("this node is not an aggregator")
+    return read_named(context, "drift-key", "the aggregator's key", AggregatorKey, secret=True)
+
+
+def default_memory(key: AggregatorKey) -> Path:
+    """Return this machine's file of answered checks for a key, in Flower's own folder."""
+    # Imported here: clients do without.
+    from flwr.supercore.utils import get_flwr_home
+
+    folder = get_flwr_home() / "flwr-kld"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        logger.error("the memory of checks cannot be kept in %s: %s", folder, error)
+        raise QueryRefused(
+            "the memory of checks cannot be used: the operator's log says why"
+        ) from None
+    return folder / f"aggregated-{key.public.hex()[:16]}.db"
+
+
+def _boxes_of(record: object) -> dict[str, bytes]:
+    """Return boxes by sender."""
+    found = dict(record) if isinstance(record, ConfigRecord) else {}
+    boxes = {sender: box for sender, box in found.items() if isinstance(box, bytes)}
+    if len(boxes) != len(found):
+        raise QueryRefused("sealed counts are bytes")
+    return boxes
+
+
+def _refuse(message: Message, reason: str) -> Message:
+    content = RecordDict({ANSWER: ConfigRecord(Answer("", "", [], [reason]).to_config())})
+    return Message(content, reply_to=message)

@@ -6,16 +6,16 @@ only sentences that are free of data values leave the client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.admission import admit, answering, hold_to_channel
+from flwr_kld.clients.admission import admit, answering, hold_to_claim
+from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.own_records import Loader, OwnRecords, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
@@ -24,26 +24,24 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientVector, SumVector
-from flwr_kld.messages.question import (
+from flwr_kld.kernel.vector import LARGEST_CLIENT, Held, SumVector
+from flwr_kld.messages.envelopes import (
     ANSWER,
-    COUNTS,
-    COUNTS_FORMAT,
     DRIFT_ACTION,
     HOSTED_ACTION,
-    QUESTION,
+    NUMBERS,
     Answer,
     Hosted,
-    Question,
+    asked,
 )
-from flwr_kld.messages.release_terms import TRUST as TRUSTED
-from flwr_kld.messages.split_terms import TRUST as TWO
-from flwr_kld.messages.sum_terms import SumTerms
+from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
-    from flwr_kld.clients.sealed_counts import CountMember
+    from flwr_kld.clients.channels import Channel, Send
     from flwr_kld.clients.sum_members import SumMembers
+
+_USED = "flwr_kld.answered"
 
 
 def answer_drift_queries(
@@ -155,43 +153,42 @@ def host_drift_queries(
         instance("reference", reference, Reference | str, "a Reference or its fingerprint")
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
     own = OwnRecords(records, domain, record_ids, secret)
+    # By who adds the noise: the aggregators' keys that are pinned here, and the way to them.
+    channels: dict[str, tuple[tuple[str, ...], Channel]] = {"trusted": ((), _in_the_clear)}
 
     def present(context: Context) -> frozenset[int]:
         here = () if is_aggregator(context) else hosted(context)
         return frozenset(map(int, here))
 
-    def meant(question: Question, context: Context) -> NDArray[np.int32]:
-        hold_to_model(question, context)
-        return _agree(question, domain(context), agreed)
-
-    def agree_to_count(trust: str, question: Question, context: Context) -> CountMember:
-        hold_to_channel(question, None, trust)
-        cell_of, here = meant(question, context), present(context)
-
-        def count(member: int) -> ClientVector:
-            if member not in here:
-                raise QueryRefused("this node does not host the client that is asked")
-            admit(context, question, member)
-            return own.count(context, member, question, cell_of)
-
-        return count
+    def meant(terms: Terms, context: Context) -> NDArray[np.int32]:
+        hold_to_model(terms, context)
+        return _agree(terms, domain(context), agreed)
 
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
         """Count, or say why not."""
+        numbers = dict[int, Held[bytes]]()
         try:
-            record = message.content.get(QUESTION)
-            question = Question.from_config(record if isinstance(record, ConfigRecord) else {})
+            terms, members = asked(message.content)
             keep_model(message.content, context)
-            count = agree_to_count("trusted", question, context)
+            cell_of, here = meant(terms, context), present(context)
+            hold_to_claim(terms, *channels)
+            pinned, channel = channels[terms.trust]
+            if terms.aggregators != pinned:
+                raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
+            if pinned:  # two boxes of one client would count twice in the sum
+                use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
-            return _reply(message, Answer("", "", [], [str(error)]), [], 0)
-        answer = Answer(question.check, question.plan, [], [])
-        rows = []
-        for member in question.members:
+            return _reply(message, Answer("", "", [], [str(error)]), numbers)
+        answer = Answer(terms.check, terms.plan, [], [])
+        for member in members:
             with answering(answer, member):
-                rows.append(count(member))
-        return _reply(message, answer, rows, question.length)
+                if member not in here:
+                    raise QueryRefused("this node does not host the client that is asked")
+                send = channel(terms, context, member)
+                admit(context, terms, member)
+                numbers[member] = Held(send(own.count(context, member, terms, cell_of)))
+        return _reply(message, answer, numbers)
 
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:
@@ -201,24 +198,19 @@ def host_drift_queries(
         )
         return Message(content, reply_to=message)
 
-    def agree(terms: SumTerms, context: Context) -> None:
-        meant(terms.question, context)
-        trust = "trusted" if terms.noise is None else "distributed"
-        hold_to_channel(terms.question, terms.noise, trust)
-        hidden = not terms.question.guarantee.total_is_public
-        if terms.count_records and (terms.question.adds_scores or (hidden and terms.noise)):
-            raise QueryRefused("the server asks for the number of records, which has to be hidden")
+    def agree(terms: Terms, context: Context) -> None:
+        meant(terms, context)
+        hold_to_claim(terms, "trusted", "distributed")
 
-    def contribution(context: Context, member: int, terms: SumTerms) -> SumVector:
-        cell_of = meant(terms.question, context)
-        noise, bits = terms.noise, SystemBits()
-        clip = None if noise is None else noise.clipped
-        columns, most = terms.question.columns, LARGEST_CLIENT
+    def contribution(context: Context, member: int, terms: Terms) -> SumVector:
+        cell_of, share = meant(terms, context), terms.share()
+        clip = terms.noise.clip if isinstance(terms.noise, NoiseShares) else None
+        columns, most = terms.columns, LARGEST_CLIENT
         if clip is not None and columns > 1:  # counts of a row are clipped together
             most, clip = clip.bound, None
-        share = None if noise is None else noise.event()
-        counts = own.count(context, member, terms.question, cell_of, most=most)
-        return counts.summand(share, bits, clip=clip, counted=terms.count_records, columns=columns)
+        counts = own.count(context, member, terms, cell_of, most=most)
+        bits = SystemBits()
+        return counts.summand(share, bits, clip=clip, counted=terms.counted, columns=columns)
 
     # Imported as they are needed: an app starts anew for every message.
     if secure_sum is not None:
@@ -228,36 +220,40 @@ def host_drift_queries(
         instance("secure_sum", secure_sum, SumMembers, "a node's keys, such as PinnedByNode()")
         answer_secure_sums(app, agree, contribution, present, secure_sum)
     if aggregator is not None:
-        from flwr_kld.clients.sealed_counts import answer_sealed
+        from flwr_kld.clients.channels import sealed
+        from flwr_kld.messages.sealing import check_public
 
-        answer_sealed(app, partial(agree_to_count, TRUSTED), aggregator)
+        channels["trusted-aggregator"] = (check_public(aggregator).hex(),), sealed
     if aggregators is not None:
+        from flwr_kld.clients.channels import split_by
+        from flwr_kld.messages.sealing import check_pair
+
         if secure_sum is None:
             raise ValueError("aggregators= needs secure_sum=, whose key signs: PinnedByNode()")
-        from flwr_kld.clients.split_counts import answer_split
+        pair = tuple(key.hex() for key in check_pair(aggregators))
+        channels["two-aggregators"] = pair, split_by(secure_sum)
 
-        answer_split(app, partial(agree_to_count, TWO), secure_sum, aggregators)
+
+def _in_the_clear(terms: Terms, context: Context, member: int) -> Send:
+    """Send exact numbers to a server that may see them."""
+    return lambda numbers: numbers.to_wire()
 
 
-def _agree(question: Question, domain: Domain, agreed: str | None) -> NDArray[np.int32]:
+def _agree(terms: Terms, domain: Domain, agreed: str | None) -> NDArray[np.int32]:
     """Refuse unless server and client mean the same thing; return the cell of each symbol."""
-    if question.domain != domain.fingerprint:
+    if terms.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
-    if question.columns != domain.per_record:
+    if terms.columns != domain.per_record:
         raise QueryRefused("the server's number of columns is not the domain's")
-    if agreed is not None and question.reference != agreed:
+    if agreed is not None and terms.reference != agreed:
         raise QueryRefused("the server's reference is not the one that this client agreed to")
     try:
-        return question.cell_of(domain.sizes)
+        return terms.cell_of(domain.sizes)
     except ValueError as error:
         raise QueryRefused(str(error)) from None
 
 
-def _reply(message: Message, answer: Answer, rows: list[ClientVector], cells: int) -> Message:
+def _reply(message: Message, answer: Answer, numbers: Mapping[int, Held[bytes]]) -> Message:
     content = RecordDict({ANSWER: ConfigRecord(answer.to_config())})
-    if rows:
-        shape, joined = (len(rows), cells), b"".join
-        content[COUNTS] = ArrayRecord(
-            {COUNTS: Array("int32", shape, COUNTS_FORMAT, joined(row.to_wire() for row in rows))}
-        )
+    content[NUMBERS] = ConfigRecord({str(m): own.into(bytes) for m, own in numbers.items()})
     return Message(content, reply_to=message)

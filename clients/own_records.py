@@ -18,7 +18,7 @@ from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientCounts, ClientVector, Held, Private
-from flwr_kld.messages.question import Question
+from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import Selection, record_ids, salted
 
 logger = logging.getLogger("flwr_kld")
@@ -42,29 +42,29 @@ class OwnRecords:
         self,
         context: Context,
         member: int,
-        question: Question,
+        terms: Terms,
         cell_of: NDArray[np.int32],
         *,
         most: int = LARGEST_CLIENT,
     ) -> ClientVector:
-        """Count one member's records as the question selects them, or add up scores."""
+        """Count one member's records as the terms select them, or add up scores."""
         positions_shift = (
-            question.guarantee.adjacency is Adjacency.ADD_REMOVE
+            terms.guarantee.adjacency is Adjacency.ADD_REMOVE
         )  # as records come and go
-        if self.ids is None and positions_shift and not question.selection.takes_all:
+        if self.ids is None and positions_shift and not terms.selection.takes_all:
             raise QueryRefused(
                 "this check picks records by id and hides whether one is there, so the client "
                 "needs record_ids="
             )
-        selection = question.selection
+        selection = terms.selection
         salt = self.secret(context, member, selection) if not selection.takes_all else None
         records = Records(self.symbols(context, member))
         records.name(self._ids(context, member, records), salt)
-        records.keep(selection, min(question.clip or most, most))
-        counts = records.counted(cell_of, question.cells)
-        if question.scores is None:
+        records.keep(selection, min(terms.clip or most, most))
+        counts = records.counted(cell_of, sum(terms.cells))
+        if terms.scores is None:
             return counts
-        return counts.scored(question.scores, question.guarantee, SystemBits())
+        return counts.scored(terms.scores, terms.guarantee, SystemBits())
 
     def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
         """Load and encode one member's records, shape [records]."""

@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.admission import admit, answering, hold_to_channel
+from flwr_kld.clients.admission import admit, answering, hold_to_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.role import is_aggregator
@@ -26,16 +26,16 @@ from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import Held
-from flwr_kld.messages.question import (
+from flwr_kld.messages.envelopes import (
     ANSWER,
     PHASE,
     PREDICT_ACTION,
     QUERY,
-    QUESTION,
     Answer,
-    Question,
+    asked,
     member_of,
 )
+from flwr_kld.messages.terms import Terms
 
 if TYPE_CHECKING:
     from flwr_kld.predictors.query import Query
@@ -93,17 +93,17 @@ def host_predictor_queries(
         """Report one privatised symbol for each member that is asked, or say why not."""
         symbols = ConfigRecord()
         try:
-            question, queries = _read(message.content, domain(context))
-            use_once(context, _USED, question.check, claims_file(context))
+            terms, members, queries = _read(message.content, domain(context))
+            use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), symbols)
-        answer = Answer(question.check, question.plan, [], [])
+        answer = Answer(terms.check, terms.plan, [], [])
         present = frozenset(() if is_aggregator(context) else map(int, hosted(context)))
-        for member in dict.fromkeys(question.members):
+        for member in members:
             with answering(answer, member):
                 if member not in present or member not in queries:
                     raise QueryRefused("this node does not host the client that is asked")
-                admit(context, question, member)
+                admit(context, terms, member)
                 number, query = queries[member]
                 label = _label(own, context, member, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))
@@ -124,8 +124,10 @@ def _label(own: OwnRecords, context: Context, member: int, labels: int) -> Held[
     return Records(symbols).label(labels)
 
 
-def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, tuple[int, Query]]]:
-    """Read the question and each member's query, and hold them against each other."""
+def _read(
+    content: RecordDict, domain: Domain
+) -> tuple[Terms, list[int], Mapping[int, tuple[int, Query]]]:
+    """Read the terms, who is asked and each member's query, and hold them against each other."""
     # Imported here: a client that is asked for counts starts without them.
     from flwr_kld.predictors.query import Query
 
@@ -133,26 +135,26 @@ def _read(content: RecordDict, domain: Domain) -> tuple[Question, Mapping[int, t
         found = content.get(name)
         return found if isinstance(found, ConfigRecord) else ConfigRecord()
 
-    question = Question.from_config(record(QUESTION))
+    terms, members = asked(content)
     if domain.per_record > 1:
         raise QueryRefused("a predictor asks for one symbol, and this client's domain is a table")
-    if question.domain != domain.fingerprint:
+    if terms.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
-    hold_to_channel(question, None, "local")
-    if question.guarantee.unit is not Unit.CLIENT:
+    hold_to_claim(terms, "local")
+    if terms.guarantee.unit is not Unit.CLIENT:
         raise QueryRefused("the unit must be 'client': a privatised label protects whole clients")
     built: dict[int, Query] = {}
     queries: dict[int, tuple[int, Query]] = {}
     for member, number in record(QUERY).items():
-        asked = member_of(member)
+        asked_of = member_of(member)
         if type(number) is not int:
             raise QueryRefused("the predictor's query is not readable")
         if number not in built:
             built[number] = Query.from_config(record(f"{QUERY}.{number}"), domain.size)
-            if built[number].channel.epsilon > question.guarantee.epsilon:
+            if built[number].channel.epsilon > terms.guarantee.epsilon:
                 raise QueryRefused("the channel spends more than the server claims")
-        queries[asked] = number, built[number]
-    return question, queries
+        queries[asked_of] = number, built[number]
+    return terms, members, queries
 
 
 def _reply(message: Message, answer: Answer, symbols: ConfigRecord) -> Message:

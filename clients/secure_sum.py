@@ -20,17 +20,18 @@ from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.messages.question import (
+from flwr_kld.messages.envelopes import (
     ANSWER,
     IDENTITY_ACTION,
     PHASE,
+    ROSTER,
     SUM_ACTION,
     TERMS,
     Answer,
     Signers,
     member_of,
 )
-from flwr_kld.messages.sum_terms import SumTerms
+from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.sums.client import SumClient
 from flwr_kld.sums.errors import SecureSumError
 from flwr_kld.sums.identity import Identity, Roster
@@ -48,17 +49,17 @@ from flwr_kld.sums.session import Session
 
 logger = logging.getLogger("flwr_kld")
 
-_TERMS = "flwr_kld.sum.terms"
+_TERMS, _ROSTER = "flwr_kld.sum.terms", "flwr_kld.sum.roster"
 _MEMBER = "flwr_kld.sum.{}"
 _NO_PART = "this client is not in a secure sum"
 
-Contribution = Callable[[Context, int, SumTerms], SumVector]
+Contribution = Callable[[Context, int, Terms], SumVector]
 """One member's vector for the agreed terms, noise share included."""
 
 
 def answer_secure_sums(
     app: ClientApp,
-    agree: Callable[[SumTerms, Context], None],
+    agree: Callable[[Terms, Context], None],
     contribution: Contribution,
     hosted: Callable[[Context], frozenset[int]],
     members: SumMembers,
@@ -100,7 +101,8 @@ def answer_secure_sums(
             key = str(member)
             try:
                 if isinstance(opening, ConfigRecord):
-                    replies[key] = turn.open(member, payload, opening)
+                    offered = message.content.get(ROSTER)
+                    replies[key] = turn.open(member, payload, opening, offered)
                 else:
                     replies[key] = turn.go_on(member, payload)
             except (SecureSumError, DomainError, InvalidReply, QueryRefused) as error:
@@ -127,6 +129,14 @@ def _requests(content: RecordDict) -> dict[int, bytes]:
     return requests
 
 
+def _text_of(record: object) -> str:
+    """Return the server's list of clients, or its fingerprint."""
+    text = record.get(ROSTER) if isinstance(record, ConfigRecord) else None
+    if not isinstance(text, str):
+        raise QueryRefused("the server names no list of clients")
+    return text
+
+
 class _Turn:
     """One message's worth of answers."""
 
@@ -134,7 +144,7 @@ class _Turn:
         self,
         context: Context,
         members: SumMembers,
-        agree: Callable[[SumTerms, Context], None],
+        agree: Callable[[Terms, Context], None],
         contribution: Contribution,
         hosted: Callable[[Context], frozenset[int]],
     ) -> None:
@@ -142,39 +152,39 @@ class _Turn:
         self._agree, self._contribution = agree, contribution
         self._hosted = hosted
 
-    def open(self, member: int, payload: bytes, opening: ConfigRecord) -> bytes:
+    def open(self, member: int, payload: bytes, opening: ConfigRecord, offered: object) -> bytes:
         """Agree to the terms and the list of clients, reserve the spend; make keys.
 
         In a second sum those of the first are there, and the member's vector is the answer.
         """
-        terms = SumTerms.from_config(opening)
+        terms = Terms.from_config(opening)
+        listed = _text_of(offered)
         if member not in self._hosts:
             raise QueryRefused("this node does not host the client that is asked")
         self._agree(terms, self._context)
         session = Session.from_bytes(payload)
-        agreed, length, bits = terms.fingerprint, terms.length, terms.bits
-        if session.check != terms.question.check:
+        if session.check != terms.check:
             raise QueryRefused("the sum and the question belong to different checks")
-        if terms.noise is not None and session.min_clients < terms.noise.n_min:
+        if isinstance(terms.noise, NoiseShares) and session.min_clients < terms.noise.n_min:
             raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
-        roster = self._members.roster(self._context, terms.roster)
+        roster = self._members.roster(self._context, listed)
         self._policy.check(session)  # before anything is spent
-        check_question(session, roster, terms=agreed, length=length, bits=bits)
+        check_question(session, roster, terms=terms.fingerprint, length=terms.length)
         first = self._resumed(member, roster) if session.follows else None
         if first is not None:
             first.require_next(session)
-        admit(self._context, terms.question, member, terms.noise)
+        admit(self._context, terms, member)
         self._claim(member, session.check, session)
         if first is not None:  # its secrets are for one second sum, whatever that is called
             self._claim(member, session.follows.hex(), session)
-        self._begin(terms, again=first is not None)
+        self._begin(terms, listed, again=first is not None)
         reply: Advert | MaskedVector
         if first is None:
             client = SumClient(*self._signer(member), roster, self._policy)
-            reply = client.advertise(session, terms=agreed, length=length, bits=bits)
+            reply = client.advertise(session, terms=terms.fingerprint, length=terms.length)
         else:
             client, vector = first, self._contribution(self._context, member, terms)
-            reply = client.mask_again(session, vector, terms=agreed, length=length, bits=bits)
+            reply = client.mask_again(session, vector, terms=terms.fingerprint, length=terms.length)
         self._put_away(member, client)
         return reply.to_bytes()
 
@@ -183,12 +193,13 @@ class _Turn:
         opening = self._context.state.get(_TERMS)
         if not isinstance(opening, ConfigRecord):
             raise QueryRefused(_NO_PART)
-        terms = SumTerms.from_config(opening)
-        client = self._resumed(member, self._members.roster(self._context, terms.roster))
+        terms = Terms.from_config(opening)
+        listed = _text_of(self._context.state.get(_ROSTER))
+        client = self._resumed(member, self._members.roster(self._context, listed))
         request = decode(payload)
         # Two answers from copies of one state would show the client's vector: two vectors under the
         # same masks, or the shares of both its secrets.
-        self._claim(member, terms.question.check, request)
+        self._claim(member, terms.check, request)
         if isinstance(request, Adverts):
             reply = client.share(request).to_bytes()
         elif isinstance(request, Deliveries):
@@ -231,15 +242,16 @@ class _Turn:
     def _hosts(self) -> frozenset[int]:
         return self._hosted(self._context)
 
-    def _begin(self, terms: SumTerms, *, again: bool) -> None:
+    def _begin(self, terms: Terms, listed: str, *, again: bool) -> None:
         """Keep the terms; a sum under other terms is over, for its members answer by these.
 
         All but those go that wait for a second sum, if this is one.
         """
-        state, begun = self._context.state, ConfigRecord(terms.to_config())
-        if state.get(_TERMS) != begun:
+        state = self._context.state
+        begun = {_TERMS: ConfigRecord(terms.to_config()), _ROSTER: ConfigRecord({ROSTER: listed})}
+        if any(state.get(place) != record for place, record in begun.items()):
             self.end_all(but=Phase.AGAIN if again else None)
-            state[_TERMS] = begun
+            state.update(begun)
 
     def end(self, member: int) -> None:
         """End one member's part for good: its secrets go with it."""

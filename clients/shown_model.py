@@ -1,4 +1,4 @@
-"""The model that a server shows with a question, for columns that are its predictions.
+"""The model that a server shows with its terms, for columns that are its predictions.
 
 Whatever a server sends in its place, a record is counted once in each column: the promise does not
 depend on what the columns are. But it is a server's choice that the loader computes with: one that
@@ -10,13 +10,14 @@ from __future__ import annotations
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import MODEL, NO_MODEL, Question, model_fingerprint
+from flwr_kld.messages.envelopes import MODEL
+from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
 
 _SHOWN, _FINGERPRINT = "flwr_kld.model", "flwr_kld.model.fingerprint"
 
 
 def keep_model(content: RecordDict, context: Context) -> None:
-    """Keep the model of a question until the next one, in place of the last one's."""
+    """Keep the model of a check until the next one, in place of the last one's."""
     for place in (_SHOWN, _FINGERPRINT):
         context.state.pop(place, None)
     model = content.get(MODEL)
@@ -25,19 +26,19 @@ def keep_model(content: RecordDict, context: Context) -> None:
         context.state[_FINGERPRINT] = ConfigRecord({MODEL: model_fingerprint(model)})
 
 
-def hold_to_model(question: Question, context: Context) -> None:
-    """Refuse a question that says another model than the one that is kept.
+def hold_to_model(terms: Terms, context: Context) -> None:
+    """Refuse terms that say another model than the one that is kept.
 
     Clients of one sum hide among each other only if all of them count the same: a server that shows
     all but one a model that always answers alike would read that one.
     """
     kept = context.state.get(_FINGERPRINT)
-    if question.model != (kept[MODEL] if isinstance(kept, ConfigRecord) else NO_MODEL):
-        raise QueryRefused("the model that the server shows is not the one of its question")
+    if terms.model != (kept[MODEL] if isinstance(kept, ConfigRecord) else NO_MODEL):
+        raise QueryRefused("the model that the server shows is not the one of its terms")
 
 
 def model_of(context: Context) -> ArrayRecord:
-    """Return the model of the question that is being answered."""
+    """Return the model of the check that is being answered."""
     model = context.state.get(_SHOWN)
     if not isinstance(model, ArrayRecord):
         raise QueryRefused(

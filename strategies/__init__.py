@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from flwr_kld.strategies.secure_sum import SecureSum
     from flwr_kld.strategies.with_drift_checks import WithDriftChecks
     from flwr_kld.trust.distributed import Distributed
-    from flwr_kld.trust.trusted import Trusted
-    from flwr_kld.trust.trusted_aggregator import TrustedAggregator
-    from flwr_kld.trust.two_aggregators import TwoAggregators
+    from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
 
 __all__ = [
     "Adjacency",
@@ -59,8 +57,8 @@ __getattr__, __dir__ = on_request(
         "SealedSum": "strategies.sealed_sum",
         "SecureSum": "strategies.secure_sum",
         "Trusted": "trust.trusted",
-        "TrustedAggregator": "trust.trusted_aggregator",
-        "TwoAggregators": "trust.two_aggregators",
+        "TrustedAggregator": "trust.trusted",
+        "TwoAggregators": "trust.trusted",
         "UniformCohort": "cohort.cohort",
         "WithDriftChecks": "strategies.with_drift_checks",
     },

@@ -9,7 +9,6 @@ from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.arguments import instance
-from flwr_kld.messages.sum_terms import NoiseTerms
 from flwr_kld.strategies.exchange import Collected, Exchange
 from flwr_kld.strategies.plain_sum import PlainSum
 from flwr_kld.strategies.sealed_sum import SealedSum
@@ -52,7 +51,7 @@ class Aggregation(Protocol):
         """Find out, before anything is paid for, whether the cohort can be asked."""
         ...
 
-    def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
+    def collect(self, exchange: Exchange, least: int) -> Collected:
         """Ask the cohort; at least `least` clients must be in the sum."""
         ...
 
@@ -79,7 +78,7 @@ def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
             f"aggregation={type(aggregation).__name__}(…) needs trust={model}(…): "
             f"{mine} names no aggregator to seal counts to"
         )
-    if trust.noise_terms is not None and not aggregation.hides_parts:
+    if trust.source == "distributed" and not aggregation.hides_parts:
         raise ValueError(
             f"{mine} needs aggregation=SecureSum(): a single client's noise share does not hide "
             "that client's counts"

@@ -5,28 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, RecordDict
 
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.published import Published
-from flwr_kld.messages.question import ANSWER, PUBLISHED, Answer
-from flwr_kld.messages.split_terms import PartMessage
+from flwr_kld.messages.envelopes import (
+    AGGREGATE_ACTION,
+    ANSWER,
+    NUMBERS,
+    ORDER,
+    PUBLISHED,
+    TERMS,
+    Answer,
+    Order,
+    PartMessage,
+    Published,
+)
 from flwr_kld.strategies.exchange import NO_REPLY, Exchange, failure, refusal
 from flwr_kld.strategies.replies import replies
 
 _T = TypeVar("_T", Published, PartMessage)
 
 
+def order_of(exchange: Exchange, least: int, boxes: Mapping[Participant, bytes]) -> RecordDict:
+    """Return what an aggregator is sent: the terms, the fewest clients, and its boxes."""
+    return RecordDict(
+        {
+            TERMS: ConfigRecord(exchange.terms.to_config()),
+            ORDER: ConfigRecord(Order(least).to_config()),
+            NUMBERS: ConfigRecord({str(p): box for p, box in boxes.items()}),
+        }
+    )
+
+
 def ask_aggregators(
-    exchange: Exchange, action: str, orders: Mapping[int, RecordDict], answers: type[_T]
+    exchange: Exchange, orders: Mapping[int, RecordDict], answers: type[_T]
 ) -> list[_T]:
     """Hand aggregators their boxes at once, and wait for all of them."""
     who = "the aggregator" if len(orders) == 1 else "an aggregator"
-    messages = [
-        Message(content, node, f"query.{action}", ttl=exchange.timeout, group_id=exchange.group)
-        for node, content in orders.items()
-    ]
+    messages = [exchange.message(order, node, AGGREGATE_ACTION) for node, order in orders.items()]
     told: dict[int, _T] = {}
     for reply in replies(exchange.grid, messages, exchange.timeout):
         node = reply.metadata.src_node_id

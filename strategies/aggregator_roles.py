@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.question import ANSWER, QUESTION, ROLE_ACTION
+from flwr_kld.messages.envelopes import ANSWER, MEMBERS, ROLE_ACTION
 from flwr_kld.strategies.replies import replies
 
 
@@ -53,7 +53,7 @@ class Roles:
 
 def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str | None]:
     """Ask nodes for their role: an aggregator's public key, empty for another, None for errors."""
-    content = RecordDict({QUESTION: ConfigRecord()})
+    content = RecordDict({MEMBERS: ConfigRecord()})
     messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
     keys: dict[int, str | None] = {}
     for reply in replies(grid, messages, timeout):

@@ -7,19 +7,17 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.law import BitSource, SystemBits
-from flwr_kld.kernel.vector import ClearSum, ShareSum
-from flwr_kld.messages.question import MODEL, NO_MODEL, Answer, Question, model_fingerprint
-from flwr_kld.messages.release_terms import ReleaseTerms
-from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.query.noisy import ClientSums, NoisyCounts
+from flwr_kld.kernel.vector import ClearSum, Released, ShareSum
+from flwr_kld.messages.envelopes import MODEL, TERMS, Answer
+from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.trust import Trust
 
 
 @dataclass(frozen=True)
@@ -32,54 +30,35 @@ class Exchange:
     check: str  # Random id of the check, which replies repeat; Flower group id of its messages
     group: str
     clip: int  # Most records one participant may count; 0 for no limit
-    trust: str  # Who adds the noise, `Trust.noise_source`
-    guarantee: Guarantee  # What the check promises
+    trust: Trust  # Who adds the noise, and how much
     timeout: float  # Seconds to wait for the replies to each message
-    # What an aggregator, or two, are to do with the sum, where there are any
-    release: ReleaseTerms | SplitTerms | None = None
-    model: ArrayRecord | None = None  # Shown to clients beside the question
+    model: ArrayRecord | None = None  # Shown to clients beside the terms
     again: bool = False  # Whether the same cohort is asked once more in this check
     follows: str = ""  # `check` of the exchange that was said to come again, if this is that one
     # For samples of what a client counts too much
     bits: BitSource = field(default_factory=SystemBits)
 
-    def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:
-        """Return what a client is first sent: the records, and the model if it is shown one."""
-        shown = {} if self.model is None else {MODEL: self.model}
-        return RecordDict({**records, **shown})
-
-    def question(self, members: list[int]) -> Question:
-        """Return the question for some members of a node."""
-        reference = self.plan.reference
-        return Question(
-            check=self.check,
-            domain=reference.domain.fingerprint,
-            reference=reference.fingerprint,
-            plan=self.plan.fingerprint,
-            cells=self.plan.cells,
-            selection=self.plan.selection,
-            wire=self.plan.wire,
-            members=members,
-            trust=self.trust,
-            guarantee=self.guarantee,
-            asked=len(self.chosen),
-            clip=self.clip,
-            score_wire=self.plan.score_wire,
-            columns=len(self.plan.parts),
-            model=self._shown,
+    @cached_property
+    def terms(self) -> Terms:
+        """What all clients are told."""
+        shown = NO_MODEL if self.model is None else model_fingerprint(self.model)
+        asked = len(self.chosen)
+        return self.trust.terms(
+            self.plan, check=self.check, asked=asked, clip=self.clip, model=shown
         )
 
+    def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:
+        """Return what a client is first sent: the terms, other records, and the model if any."""
+        shown = {} if self.model is None else {MODEL: self.model}
+        return RecordDict({TERMS: self._terms, **records, **shown})
+
+    def message(self, content: RecordDict, node: int, action: str) -> Message:
+        """Return a message of this exchange."""
+        return Message(content, node, f"query.{action}", ttl=self.timeout, group_id=self.group)
+
     @cached_property
-    def _shown(self) -> str:
-        return NO_MODEL if self.model is None else model_fingerprint(self.model)
-
-
-@dataclass(frozen=True)
-class NoisySum:
-    """Public: a sum that reached the server with its noise."""
-
-    clients: int  # Number of clients in the sum
-    published: NoisyCounts | ClientSums  # What an aggregator published
+    def _terms(self) -> ConfigRecord:  # one record for all nodes, as in Flower's own strategies
+        return ConfigRecord(self.terms.to_config())
 
 
 @dataclass(frozen=True)
@@ -87,7 +66,7 @@ class Collected:
     """What came back from a cohort."""
 
     # Sum over the survivors: private until the trust model publishes it, or noised already
-    total: ClearSum | ShareSum | NoisySum
+    total: ClearSum | ShareSum | Released
     left_out: dict[Participant, str]  # Why each participant that is not in the sum is not
     bytes_down: float  # Payload for each participant asked, mean
     bytes_up: float

@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.question import ANSWER, HOSTED_ACTION, QUESTION, Hosted
+from flwr_kld.messages.envelopes import ANSWER, HOSTED_ACTION, MEMBERS, Hosted
 from flwr_kld.strategies.exchange import NO_REPLY, failure
 from flwr_kld.strategies.replies import replies
 
@@ -85,7 +85,7 @@ class HostedClients:
     def _ask(self, grid: Grid, nodes: list[int], timeout: float) -> dict[int, tuple[int, ...]]:
         """Learn from each node; the first reply of a node stands."""
         hosted: dict[int, tuple[int, ...]] = {}
-        content = RecordDict({QUESTION: ConfigRecord()})
+        content = RecordDict({MEMBERS: ConfigRecord()})
         asked = [Message(content, node, f"query.{HOSTED_ACTION}", ttl=timeout) for node in nodes]
         silent = set(nodes)
         for reply in replies(grid, asked, timeout):

@@ -11,15 +11,17 @@ from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.question import (
+from flwr_kld.messages.envelopes import (
     ANSWER,
+    MEMBERS,
     PHASE,
     PREDICT_ACTION,
     QUERY,
-    QUESTION,
+    TERMS,
     Answer,
-    Question,
+    Members,
 )
+from flwr_kld.messages.terms import Terms
 from flwr_kld.predictors.bayes_mixture import BayesMixture
 from flwr_kld.predictors.intake import Intake, Rejection
 from flwr_kld.predictors.local_report import LocalReport
@@ -84,22 +86,22 @@ class PredictorExchange:
         }
         return RecordDict(
             {
-                QUESTION: ConfigRecord(self._question(members, asked).to_config()),
+                TERMS: ConfigRecord(self._terms(asked).to_config()),
+                MEMBERS: ConfigRecord(Members([p.member for p in members]).to_config()),
                 QUERY: ConfigRecord({**which}),
                 **queries,
             }
         )
 
-    def _question(self, members: list[Participant], asked: int) -> Question:
+    def _terms(self, asked: int) -> Terms:
         names = "\n".join(self._predictor.hypotheses.names)
-        return Question(
+        return Terms(
             check=self._check,
             domain=self._domain,
             reference=hashlib.sha256(names.encode()).hexdigest(),
             plan="predictor",
-            cells=1,
+            cells=[1],
             wire=b"",
-            members=[p.member for p in members],
             trust=LOCAL,
             guarantee=self._predictor.guarantee,
             asked=asked,

@@ -21,11 +21,11 @@ from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import BitSource
-from flwr_kld.kernel.vector import ClearSum, ShareSum
+from flwr_kld.kernel.vector import ClearSum, Released, ShareSum
 from flwr_kld.query.noisy import ClientSums, NoisyCounts, noisy
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.strategies.aggregation import Aggregation
-from flwr_kld.strategies.exchange import Exchange, NoisySum, by_reason
+from flwr_kld.strategies.exchange import Exchange, by_reason
 from flwr_kld.trust import Trust
 
 logger = logging.getLogger("flwr_kld")
@@ -57,7 +57,6 @@ class Publisher:
         follows: str = "",
     ) -> Exchanged:
         """Ask a cohort once and publish its noised counts."""
-        trust = self.trust
         require_clients(len(chosen), self.least, "were drawn into the cohort")
         exchange = Exchange(
             grid=grid,
@@ -66,17 +65,15 @@ class Publisher:
             check=check,
             group=group,
             clip=plan.scores[0].most_records if plan.scores else self._limit,
-            trust=trust.noise_source,
-            guarantee=trust.guarantee,
+            trust=self.trust,
             timeout=timeout,
-            release=trust.release_of(plan),
             model=model,
             again=again,
             follows=follows,
             bits=self.bits,
         )
         with phase("publish", asked=len(chosen)):
-            collected = self.aggregation.collect(exchange, trust.terms_of(plan), self.least)
+            collected = self.aggregation.collect(exchange, self.least)
         why = by_reason(collected.left_out)
         require_clients(collected.total.clients, self.least, "answered", why)
         limit = collected.limit
@@ -187,10 +184,10 @@ class Publisher:
         return min(limit, MOST_RECORDS)
 
     def _released(
-        self, total: ClearSum | ShareSum | NoisySum, plan: QueryPlan
+        self, total: ClearSum | ShareSum | Released, plan: QueryPlan
     ) -> NoisyCounts | ClientSums:
-        if isinstance(total, NoisySum):
-            return total.published
+        if isinstance(total, Released):
+            return noisy(total, plan)
         if self._counts_nothing(total):
             raise CheckFailed("the cohort holds no records: nothing to compare")
         return noisy(self.trust.publish(total, plan, self.bits), plan)

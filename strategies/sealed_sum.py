@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import whole
-from flwr_kld.messages.plan_wire import PlanMessage
-from flwr_kld.messages.published import Published
-from flwr_kld.messages.question import AGGREGATE_ACTION, PLAN, QUESTION, SEALED, TERMS
-from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
-from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.strategies.aggregator_replies import ask_aggregators
+from flwr_kld.messages.envelopes import Published
+from flwr_kld.strategies.aggregator_replies import ask_aggregators, order_of
 from flwr_kld.strategies.aggregator_roles import Roles
-from flwr_kld.strategies.exchange import Collected, Exchange, NoisySum, by_reason, plain
-from flwr_kld.strategies.sealed_replies import ask_for_boxes
-from flwr_kld.trust.trusted_aggregator import trusted_of
+from flwr_kld.strategies.cohort_replies import CohortReplies
+from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
 
 
 @dataclass
@@ -64,7 +58,7 @@ class SealedSum:
         elif self.node not in set(grid.get_node_ids()):
             raise CheckFailed(f"the aggregator, node {self.node}, is not connected")
 
-    def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
+    def collect(self, exchange: Exchange, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes.
 
         Raises
@@ -73,43 +67,33 @@ class SealedSum:
             If fewer than `least` clients sealed their counts, or the aggregator does not answer,
             or refuses.
         """
-        terms = exchange.release
-        if not isinstance(terms, ReleaseTerms):
-            raise CheckFailed("counts can be sealed for a TrustedAggregator only")
-        node = self._aggregator(exchange, terms)
-        boxes = ask_for_boxes(exchange, terms)
-        people = len(exchange.chosen)
-        require_clients(len(boxes.sealed), least, "answered", by_reason(boxes.left_out))
-        order = RecordDict(
-            {
-                QUESTION: ConfigRecord(exchange.question([0]).to_config()),
-                TERMS: ConfigRecord(ReleaseOrder(terms.to_json(), least).to_config()),
-                PLAN: ConfigRecord(PlanMessage.of(exchange.plan).to_config()),
-                SEALED: ConfigRecord({str(p): box for p, box in boxes.sealed.items()}),
-            }
-        )
-        [told] = ask_aggregators(exchange, AGGREGATE_ACTION, {node: order}, Published)
+        node, terms = self._aggregator(exchange), exchange.terms
+        cohort = CohortReplies(exchange)
+        boxes = {participant: box.into(bytes) for participant, box in cohort.read()}
+        left_out = cohort.left_out(boxes)
+        require_clients(len(boxes), least, "answered", by_reason(left_out))
+        order = order_of(exchange, least, boxes)
+        [told] = ask_aggregators(exchange, {node: order}, Published)
         rejected = {
             participant: f"rejected by the aggregator: {plain(told.rejected[str(participant)])}"
-            for participant in boxes.sealed
+            for participant in boxes
             if str(participant) in told.rejected
         }
-        left = len(boxes.sealed) - len(rejected)
+        left = len(boxes) - len(rejected)
         if (told.clients, len(told.rejected)) != (left, len(rejected)):
             raise CheckFailed("the aggregator's numbers of clients do not add up")
         try:
-            published = trusted_of(terms).restore(told, exchange.plan)
+            release = exchange.trust.event_of(exchange.plan, told.clients)
+            released = told.released(release, terms.numbers, scored=terms.adds_scores)
         except ValueError as error:
             raise CheckFailed(f"the aggregator's answer cannot be used: {error}") from None
-        return Collected(
-            NoisySum(told.clients, published),
-            boxes.left_out | rejected,
-            bytes_down=boxes.bytes_down / people,
-            bytes_up=boxes.bytes_up / people,
-            limit=told.limit,
-        )
+        down, up = cohort.traffic
+        out = left_out | rejected
+        return Collected(released, out, bytes_down=down, bytes_up=up, limit=told.limit)
 
-    def _aggregator(self, exchange: Exchange, terms: ReleaseTerms) -> int:
+    def _aggregator(self, exchange: Exchange) -> int:
+        if len(exchange.terms.aggregators) != 1:
+            raise CheckFailed("counts can be sealed for a TrustedAggregator only")
         if self.node is not None:
             return self.node
-        return self._roles.holder(exchange.grid, terms.aggregator)
+        return self._roles.holder(exchange.grid, exchange.terms.aggregators[0])

@@ -15,8 +15,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.channels import check_bits
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import ClearSum, ShareSum
-from flwr_kld.messages.question import ANSWER, IDENTITY_ACTION, QUESTION, Signers
-from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
+from flwr_kld.messages.envelopes import ANSWER, IDENTITY_ACTION, MEMBERS, Signers
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, missing, refusal
 from flwr_kld.strategies.replies import replies
 from flwr_kld.strategies.sum_run import SumRun
@@ -104,7 +103,7 @@ class SecureSum:
         able = len(signs) - len(strangers)
         require_clients(able, max(least, 2), "can take part in a secure sum", by_reason(why))
 
-    def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
+    def collect(self, exchange: Exchange, least: int) -> Collected:
         """Run one sum over the cohort.
 
         Raises
@@ -115,9 +114,10 @@ class SecureSum:
         ValueError
             If the sum could leave the ring; nothing has been sent.
         """
-        cells, cohort = exchange.plan.length, len(exchange.chosen)
-        if noise is not None:
-            share = noise.event()
+        terms, cohort = exchange.terms, len(exchange.chosen)
+        share = terms.share()
+        if share is not None:
+            cells = exchange.plan.length
             check_ring(
                 ring_bits_needed(share.share, cohort, _MOST_RECORDS, cells, grid=share.grid),
                 self.bits,
@@ -134,11 +134,8 @@ class SecureSum:
         strangers = people.keys() - set(roster.names)
         for name in strangers:
             refused[people.pop(name)] = _STRANGER
-        counts = exchange.plan.scores is None
-        counted = counts and noise is not None and noise.guarantee.total_is_public
         # A pinned list is known to clients: some 100 bytes a client are not sent to each of them.
         shown = roster.to_json() if self.roster is None else roster.fingerprint.hex()
-        terms = SumTerms(exchange.question([0]), noise, counted, self.bits, shown)
         run = SumRun(exchange, people)
         run.heard.update(refused)
         require_clients(
@@ -161,18 +158,17 @@ class SecureSum:
                     sums=2 if exchange.again else 1,
                 )
                 server = SumServer(session, roster)
-            result = run.sum(server, terms)
+            result = run.sum(server, shown)
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
         layout, clients, bits = exchange.plan.layout, len(result.survivors), self.bits
         total: ClearSum | ShareSum
-        if noise is None:
+        if share is None:
             total = ClearSum.of_ring(result.total, layout, clients=clients, bits=bits)
         else:
-            share = noise.event()
             total = ShareSum(
-                result.total, layout, share, clients=clients, bits=bits, counted=counted
+                result.total, layout, share, clients=clients, bits=bits, counted=terms.counted
             )
         in_the_sum = {people[name] for name in result.survivors}
         left_out = missing(exchange.chosen, in_the_sum, run.heard)
@@ -217,7 +213,7 @@ def _signers(
     asked: dict[int, list[Participant]] = defaultdict(list)
     for participant in unknown:
         asked[participant.node].append(participant)
-    content = RecordDict({QUESTION: ConfigRecord()})
+    content = RecordDict({MEMBERS: ConfigRecord()})
     messages = [
         Message(content, node, f"query.{IDENTITY_ACTION}", ttl=timeout) for node in sorted(asked)
     ]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -14,15 +13,14 @@ from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.question import PART_ACTION, SEALED, SPLIT_ACTION, TERMS
-from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
-from flwr_kld.messages.sum_terms import NoiseTerms
-from flwr_kld.strategies.aggregator_replies import ask_aggregators
+from flwr_kld.kernel.vector import Released
+from flwr_kld.messages.envelopes import PartMessage
+from flwr_kld.messages.terms import Terms
+from flwr_kld.strategies.aggregator_replies import ask_aggregators, order_of
 from flwr_kld.strategies.aggregator_roles import Roles
-from flwr_kld.strategies.exchange import Collected, Exchange, NoisySum, by_reason, plain
-from flwr_kld.strategies.sealed_replies import ask_for_boxes
-from flwr_kld.sums.two_aggregators import Parcel
-from flwr_kld.trust.two_aggregators import restored
+from flwr_kld.strategies.cohort_replies import CohortReplies
+from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
+from flwr_kld.sums.two_aggregators import Parcel, split_bits, split_length
 
 
 @dataclass
@@ -52,63 +50,55 @@ class SplitSum:
         """Refuse a check of which an aggregator is not there."""
         self._roles.require(grid, keys)
 
-    def collect(self, exchange: Exchange, noise: NoiseTerms | None, least: int) -> Collected:
+    def collect(self, exchange: Exchange, least: int) -> Collected:
         """Ask the cohort for parcels, hand each aggregator its part, and add up their answers."""
-        terms = exchange.release
-        if not isinstance(terms, SplitTerms):
+        terms = exchange.terms
+        if len(terms.aggregators) != 2:
             raise CheckFailed("counts can be split for TwoAggregators only")
-        nodes = [self._roles.holder(exchange.grid, key) for key in (terms.seeds, terms.vectors)]
-        boxes = ask_for_boxes(exchange, terms, SPLIT_ACTION)
-        left_out, portions = boxes.left_out, dict[Participant, tuple[bytes, bytes]]()
-        for participant, raw in boxes.sealed.items():
+        nodes = [self._roles.holder(exchange.grid, key) for key in terms.aggregators]
+        cohort, portions = CohortReplies(exchange), dict[Participant, tuple[bytes, bytes]]()
+        for participant, parcel in cohort.read():
             try:
-                portions[participant] = Parcel.from_bytes(raw).portions()
+                portions[participant] = parcel.into(Parcel.from_bytes).portions()
             except InvalidReply as error:
-                left_out[participant] = f"invalid reply: {error}"
+                cohort.refuse(participant, f"invalid reply: {error}")
+        left_out = cohort.left_out(portions)
         require_clients(len(portions), least, "answered", by_reason(left_out))
-        orders = _orders(exchange, terms, nodes, portions, least)
-        first, second = ask_aggregators(exchange, PART_ACTION, orders, PartMessage)
+        orders = {
+            node: order_of(exchange, least, {p: both[i] for p, both in portions.items()})
+            for i, node in enumerate(nodes)
+        }
+        first, second = ask_aggregators(exchange, orders, PartMessage)
         for told in (second, first):  # who is left out by both, by the first one's reason
             for participant in portions:
                 if (why := told.rejected.get(str(participant))) is not None:
                     left_out[participant] = f"rejected by the aggregators: {plain(why)}"
-        people = len(exchange.chosen)
+        clients = len(exchange.chosen) - len(left_out)
         total = _added(terms, first, second)
-        clients = people - len(left_out)
         if {first.clients, second.clients} != {clients}:
             raise CheckFailed("the aggregators' numbers of clients do not add up")
-        try:
-            published = restored(terms, total, clients, exchange.plan)
-        except ValueError as error:
-            raise CheckFailed(str(error)) from None
-        return Collected(
-            NoisySum(clients, published),
-            left_out,
-            bytes_down=boxes.bytes_down / people,
-            bytes_up=boxes.bytes_up / people,
+        down, up = cohort.traffic
+        released = _released(exchange, total, clients)
+        return Collected(released, left_out, bytes_down=down, bytes_up=up)
+
+
+def _released(exchange: Exchange, total: NDArray[np.int64], clients: int) -> Released:
+    """Read the sum of both answers: noised numbers, the records if they are counted, clients."""
+    if total[-1] != clients:
+        raise CheckFailed(
+            f"the two parts add up to {total[-1]} clients where {clients} took part: a client's "
+            "seed and vector do not belong together"
         )
+    terms = exchange.terms
+    noised, records = total[: terms.numbers], None
+    if not terms.adds_scores:
+        counted = total[-2] if terms.counted else noised.sum() / terms.columns
+        records = max(float(counted), 1.0)
+    release = exchange.trust.event_of(exchange.plan, clients)
+    return Released(noised, records, clients, release, private=True)
 
 
-def _orders(
-    exchange: Exchange,
-    terms: SplitTerms,
-    nodes: list[int],
-    portions: Mapping[Participant, tuple[bytes, bytes]],
-    least: int,
-) -> dict[int, RecordDict]:
-    """Return what each of the two is sent: the order, and every client's box for it."""
-    asked = exchange.question([])
-    order = PartOrder(exchange.check, asked.reference, asked.fingerprint, terms.to_json(), least)
-    told = ConfigRecord(order.to_config())
-    return {
-        node: RecordDict(
-            {TERMS: told, SEALED: ConfigRecord({str(p): both[i] for p, both in portions.items()})}
-        )
-        for i, node in enumerate(nodes)
-    }
-
-
-def _added(terms: SplitTerms, first: PartMessage, second: PartMessage) -> NDArray[np.int64]:
+def _added(terms: Terms, first: PartMessage, second: PartMessage) -> NDArray[np.int64]:
     """Return the noised sum: each answer's mask takes the other's off, if they fit together."""
     if first.transcript != second.transcript:
         one_only = first.rejected.keys() ^ second.rejected.keys()
@@ -122,7 +112,9 @@ def _added(terms: SplitTerms, first: PartMessage, second: PartMessage) -> NDArra
         raise CheckFailed(
             f"the two aggregators did not add up the same clients, so nothing can be read: {said}"
         )
+    bits, length = split_bits(terms), split_length(terms)
     try:
-        return from_ring(first.words(terms) + second.words(terms), terms.bits)
+        words = [part.words(bits, length) for part in (first, second)]
+        return from_ring(words[0] + words[1], bits)
     except InvalidReply as error:
         raise CheckFailed(f"the aggregators' answers cannot be used: {error}") from None

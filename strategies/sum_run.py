@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, RecordDict
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.question import ANSWER, PHASE, SUM_ACTION, TERMS, Answer
-from flwr_kld.messages.sum_terms import SumTerms
+from flwr_kld.messages.envelopes import ANSWER, PHASE, ROSTER, SUM_ACTION, Answer
 from flwr_kld.strategies.exchange import Exchange, failure, refusals
 from flwr_kld.strategies.replies import replies
 from flwr_kld.sums.errors import SecureSumError
 from flwr_kld.sums.messages import Advert, MaskedVector, Reveal, SealedShares, decode
 from flwr_kld.sums.server import SumResult, SumServer
-
-_TYPE = f"query.{SUM_ACTION}"
 
 
 class SumRun:
@@ -29,9 +26,9 @@ class SumRun:
         """What first went wrong with a participant; whether it is in the sum, the result says."""
         self.bytes_down = self.bytes_up = 0
 
-    def sum(self, server: SumServer, terms: SumTerms) -> SumResult:
-        """Run all phases that the server has before it."""
-        opening: ConfigRecord | None = ConfigRecord(terms.to_config())
+    def sum(self, server: SumServer, roster: str) -> SumResult:
+        """Run all phases that the server has before it, over clients of a roster."""
+        opening: ConfigRecord | None = ConfigRecord({ROSTER: roster})
         requests = dict.fromkeys(server.asked_first, server.session.to_bytes())
         while requests:
             asked = {self._people[server.name(i)]: (i, text) for i, text in requests.items()}
@@ -60,14 +57,9 @@ class SumRun:
             payloads = ConfigRecord({str(p.member): asked[p][1] for p in members})
             content = RecordDict({PHASE: payloads})
             if opening is not None:
-                content = self._exchange.opening({PHASE: payloads, TERMS: opening})
+                content = self._exchange.opening({PHASE: payloads, ROSTER: opening})
             self.bytes_down += sum(record.count_bytes() for record in content.values())
-            messages.append(
-                Message(
-                    content, node, _TYPE,
-                    ttl=self._exchange.timeout, group_id=self._exchange.group,
-                )
-            )  # fmt: skip
+            messages.append(self._exchange.message(content, node, SUM_ACTION))
         timeout = self._exchange.timeout
         for reply in replies(self._exchange.grid, messages, timeout):
             node = reply.metadata.src_node_id

@@ -51,7 +51,7 @@ class WatchedGrid(InProcessGrid):
             box
             for message in self.received
             if message.has_content()
-            for box in record_of(message.content, "sealed").values()
+            for box in record_of(message.content, "numbers").values()
         ]
 
     def requests(self) -> list[Message]:

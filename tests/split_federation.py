@@ -67,7 +67,7 @@ def monitor(epsilon: float = 3.0, trust: dict | None = None, **options) -> KLDri
 
 def parts(grid: WatchedGrid) -> list[Message]:
     """What the aggregators were asked."""
-    return [m for m in grid.sent if m.metadata.message_type == "query.drift_part"]
+    return [m for m in grid.sent if m.metadata.message_type == "query.drift_aggregate"]
 
 
 def on_part(change: Callable[[RecordDict], None], *nodes: int) -> Callable[[Message], None]:
@@ -75,7 +75,7 @@ def on_part(change: Callable[[RecordDict], None], *nodes: int) -> Callable[[Mess
 
     def meddle(message: Message) -> None:
         asked = message.metadata
-        if asked.message_type == "query.drift_part" and asked.dst_node_id in nodes:
+        if asked.message_type == "query.drift_aggregate" and asked.dst_node_id in nodes:
             change(message.content)
 
     return meddle

@@ -1,5 +1,6 @@
 """Clients, two aggregators and a server of a split sum, each an actor, without Flower."""
 
+import struct
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,23 +10,24 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.messages.sealing import AggregatorKey, SealContext
-from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.messages.sealing import AggregatorKey
+from flwr_kld.messages.terms import AggregatorNoise, Terms
 from flwr_kld.sums import Identity, Roster
-from flwr_kld.sums.two_aggregators import Addition, Parcel, split
-from flwr_kld.trust.two_aggregators import central_of
+from flwr_kld.sums.two_aggregators import Addition, Parcel, split, split_bits
 
 CELLS = 20
-CONTEXT = SealContext(7, "check", "reference", "plan", "", "")
+RUN = 7
+SCORED = {"score_wire": struct.pack("<BIB", 0, 100, 0), "clip": 100}
+"""That clients add up scores, of at most 100 records each."""
 
 
-def terms_of(keys, **options) -> SplitTerms:
-    usual = {
-        "guarantee": Guarantee(1.0), "noise": "least", "clip": None, "columns": 1,
-        "numbers": CELLS, "scored": False,
-    }  # fmt: skip
-    seeds, vectors = (key.public.hex() for key in keys)
-    return SplitTerms(seeds=seeds, vectors=vectors, **usual | options)
+def terms_of(keys, *, law="least", check="check", **options) -> Terms:
+    told = Terms(
+        check=check, domain="d" * 64, reference="r" * 64, plan="p" * 64, cells=[CELLS], wire=b"",
+        trust="two-aggregators", guarantee=Guarantee(1.0), asked=6,
+        noise=AggregatorNoise(tuple(key.public.hex() for key in keys), law),
+    )  # fmt: skip
+    return replace(told, **options)
 
 
 @dataclass
@@ -40,15 +42,13 @@ class Actors:
         self.who = {f"client-{i}": Identity.generate() for i in range(self.clients)}
         self.roster = Roster({name: one.public for name, one in self.who.items()})
         self.terms = terms_of(self.keys, **self.options)
-        self.context = replace(CONTEXT, terms=self.terms.to_json())
         rng = np.random.default_rng(1)
-        size = self.terms.length - 1
+        size = self.terms.length
         self.rows = {name: rng.integers(0, 1000, size) for name in self.who}
 
-    def parcel(self, name, *, terms=None, context=None, row=None, key=None) -> Parcel:
+    def parcel(self, name, *, terms=None, row=None, key=None, run=RUN) -> Parcel:
         terms, row = terms or self.terms, self.rows[name] if row is None else row
-        context = replace(context or self.context, sender=name)
-        return split(SumVector(row), terms, key or self.who[name], context)
+        return split(SumVector(row), terms, key or self.who[name], name, run)
 
     def portions(self, parcels=None) -> tuple[dict, dict]:
         """What the server hands to either aggregator, by sender."""
@@ -57,25 +57,23 @@ class Actors:
         first, second = ({s: parts[i] for s, parts in both.items()} for i in range(2))
         return first, second
 
-    def addition(self, place, portions, *, terms=None, context=None) -> Addition:
-        terms = terms or self.terms
-        context = context or replace(self.context, terms=terms.to_json())
-        made = Addition(self.keys[place], terms, context, self.roster)
+    def addition(self, place, portions, *, terms=None, run=RUN) -> Addition:
+        made = Addition(self.keys[place], terms or self.terms, run, self.roster)
         made.take(portions)
         return made
 
     def answer(self, place, addition, terms=None) -> bytes:
-        return addition.answer(central_of(terms or self.terms), SeededBits(place))
+        return addition.answer((terms or self.terms).central(), SeededBits(place))
 
     def noise(self, place) -> np.ndarray:
         """What that aggregator's seeded bits make it add."""
-        return sample(central_of(self.terms).table, self.terms.numbers, SeededBits(place))
+        return sample(self.terms.central().table, self.terms.numbers, SeededBits(place))
 
     def words(self, answer) -> np.ndarray:
-        return np.frombuffer(answer, f"<u{self.terms.bits // 8}")
+        return np.frombuffer(answer, f"<u{split_bits(self.terms) // 8}")
 
     def together(self, first: bytes, second: bytes) -> np.ndarray:
-        return from_ring(self.words(first) + self.words(second), self.terms.bits)
+        return from_ring(self.words(first) + self.words(second), split_bits(self.terms))
 
     def total(self, names=None) -> np.ndarray:
         return sum(np.append(self.rows[name], 1) for name in names or self.who)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flwr_kld import reference
 from flwr_kld.accounting import schema
-from flwr_kld.messages import question, sealing
+from flwr_kld.messages import sealing, terms
 from flwr_kld.report import envelope
 from flwr_kld.sums import wire
 
@@ -19,7 +19,7 @@ def test_the_stated_versions_are_the_codes():
     stated = dict(re.findall(r"^\| ([\w ]+) \| (\w+) \|", TEXT, re.MULTILINE))
     del stated["what"]
     assert stated == {
-        "messages of a check": str(question.VERSION),
+        "messages of a check": str(terms.VERSION),
         "secure sum": wire.MAGIC.decode(),
         "sealed counts": sealing._MAGIC.decode().rstrip("\0").rpartition(" ")[2],
         "ledger": schema.REVISION,

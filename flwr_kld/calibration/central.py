@@ -10,9 +10,10 @@ from functools import lru_cache
 import numpy as np
 
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.kernel.count import sums_move
 from flwr_kld.kernel.delta import ORDERS, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable
-from flwr_kld.kernel.promise import Ball, Box, Guarantee, check_shifts
+from flwr_kld.kernel.promise import Ball, Box, Clip, Guarantee, check_shifts
 from flwr_kld.kernel.release import Release
 
 Law = Callable[[float], NoiseTable]
@@ -131,6 +132,45 @@ def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
                 return Release("discrete-gaussian", table, ball, guarantee)
     laplace = pure_laplace(guarantee, ball.l1)
     return replace(laplace, moves=ball, guarantee=guarantee)
+
+
+def central_release(
+    guarantee: Guarantee, law: str, clip: int | None, columns: int, *, scored: bool = False
+) -> Release:
+    """Return the release of noise that one party adds to the whole sum of a check.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What is promised.
+    law : {"least", "laplace", "gaussian"}
+        Law of the noise of counts; "least" takes whichever has the smaller variance. Sums of
+        scores always take that.
+    clip : int or None
+        Most records of a client, where whole clients are hidden.
+    columns : int
+        Symbols that a record has.
+    scored : bool
+        Whether the numbers are sums of scores.
+
+    Raises
+    ------
+    ValueError
+        If no noise serves.
+    """
+    if scored:
+        return box_event(guarantee, sums_move(columns).corner)
+    if clip is None:
+        calibrated = {"laplace": calibrated_laplace, "gaussian": calibrated_gaussian}
+        shifts = guarantee.adjacency.table_shifts(columns)
+        return calibrated.get(law, least_noise)(guarantee, shifts=shifts)
+    if law == "gaussian":
+        raise ValueError(
+            "client-level counts are protected by pure discrete Laplace noise, or by Gaussian "
+            "noise where that is less: leave noise='least'"
+        )
+    ball = Clip(clip).moves(guarantee.adjacency, columns)
+    return pure_laplace(guarantee, ball.l1) if law == "laplace" else ball_event(guarantee, ball)
 
 
 def pure_laplace(guarantee: Guarantee, norm: int) -> Release:

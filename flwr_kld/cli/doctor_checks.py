@@ -25,7 +25,7 @@ from flwr_kld.cli.new_app import SAMPLE, SIMULATED
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
-from flwr_kld.messages.question import VERSION
+from flwr_kld.messages.terms import VERSION
 from flwr_kld.operate.schedule import Schedule
 from flwr_kld.reference import Reference
 

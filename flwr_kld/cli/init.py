@@ -12,7 +12,7 @@ import typer
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.errors import NoBudget
 from flwr_kld.cli.into_app import checks_into
-from flwr_kld.cli.new_app import SIMULATED, Terms, app_files
+from flwr_kld.cli.new_app import SIMULATED, Proposal, app_files
 from flwr_kld.cli.output import results, say
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
@@ -90,20 +90,20 @@ def init(
     )
     if rows.made_up and into is not None:
         raise ValueError("--into needs public rows: a schema alone gives no reference to check")
-    terms = Terms(clients, most_in_window(Cron(at), days), budget, threshold, rows.made_up)
+    proposal = Proposal(clients, most_in_window(Cron(at), days), budget, threshold, rows.made_up)
     folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
         _require_new(folder)
     ledger = ledger or f"sqlite:///{folder / 'drift.db'}"
     public = rows.file or folder / "public.csv"
-    waits_for = None if out is None else terms.nodes
+    waits_for = None if out is None else proposal.nodes
     scheduled = schedule_files(
         schedule, at, check_command(folder, connection, at, waits_for), ledger=ledger,
         name=folder.name,
     )  # fmt: skip
     if into is not None:
         written = checks_into(
-            folder, terms, ledger=ledger, sample=public, identifier=identifier, wheel=wheel,
+            folder, proposal, ledger=ledger, sample=public, identifier=identifier, wheel=wheel,
             index=index, scheduled=scheduled, yes=yes,
         )  # fmt: skip
         if not written:
@@ -111,7 +111,7 @@ def init(
         package = written
     else:
         files = app_files(
-            folder.name, rows.reference, terms, ledger=ledger, sample=public,
+            folder.name, rows.reference, proposal, ledger=ledger, sample=public,
             identifier=identifier, wheel=wheel, index=index,
         )  # fmt: skip
         _write(folder, files | scheduled)
@@ -120,7 +120,7 @@ def init(
     if rows.file is None:
         rows.save_rows(public)
     _open(ledger, budget)
-    _tell(rows, terms, folder, ledger)
+    _tell(rows, proposal, folder, ledger)
 
 
 def _require_new(folder: Path) -> None:
@@ -162,9 +162,9 @@ def _made_of_clients(rows: Sample, folder: Path, ledger: str) -> Iterator[tuple[
         )
 
 
-def _tell(rows: Sample, terms: Terms, folder: Path, ledger: str) -> None:
+def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str) -> None:
     """Say what was chosen, and what comes next."""
-    table, rotation = rows.table, terms.rotation
+    table, rotation = rows.table, proposal.rotation
     if rows.made_up:
         say(
             f"{rows.place} is a schema: public.csv and the reference are made up, even over what "
@@ -179,13 +179,13 @@ def _tell(rows: Sample, terms: Terms, folder: Path, ledger: str) -> None:
     for name, reason in table.left_out.items():
         say(f"left out: {name}: {reason}")
     if rotation.clients is not None:
-        say(f"each check asks {rotation.clients} of {terms.clients:,} clients, in rotation")
+        say(f"each check asks {rotation.clients} of {proposal.clients:,} clients, in rotation")
     elif rotation.buckets > 1:
         say(
-            f"each check asks all {terms.clients} clients for one of {rotation.buckets} parts of "
-            "their rows, in rotation"
+            f"each check asks all {proposal.clients} clients for one of {rotation.buckets} parts "
+            "of their rows, in rotation"
         )
-    say(f"budget: {terms.pace}")
+    say(f"budget: {proposal.pace}")
     results.print("next:", markup=False)
     for command, why in (
         (

@@ -23,7 +23,7 @@ from flwr_kld.cli.app_source import (
     run_config,
 )
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
-from flwr_kld.cli.new_app import LEDGER, SAMPLE, Terms, index_of, requirement
+from flwr_kld.cli.new_app import LEDGER, SAMPLE, Proposal, index_of, requirement
 from flwr_kld.cli.output import results, say
 from flwr_kld.cli.templates import fill, quoted
 
@@ -34,7 +34,7 @@ _CALL = "answer_drift_queries"
 
 def checks_into(
     app: Path,
-    terms: Terms,
+    proposal: Proposal,
     *,
     ledger: str,
     sample: Path,
@@ -56,7 +56,7 @@ def checks_into(
         raise ValueError(f"{app} already has drift checks: flwr-kld doctor {app} inspects them")
     changed = {
         client.file: _client(client, package, identifier),
-        server.file: _server(server, package, terms),
+        server.file: _server(server, package, proposal),
         app / "pyproject.toml": _project(app, project, ledger, sample, wheel, index),
         drift: fill("drift.py.txt"),
     }
@@ -109,7 +109,7 @@ def _client(client: Component, package: str, identifier: str | None) -> str:
     return _written(source, {_after_imports(source): added}, call)
 
 
-def _server(server: Component, package: str, terms: Terms) -> str:
+def _server(server: Component, package: str, proposal: Proposal) -> str:
     """Return the ServerApp's file with a monitor, and what runs it."""
     source = server.source
     _assigned(source, server.name)
@@ -117,13 +117,13 @@ def _server(server: Component, package: str, terms: Terms) -> str:
     grid, context = (argument.arg for argument in main.args.args[:2])
     config = f"{context}.run_config"
     names = {name: _free(name, source) for name in ("monitor", "simulated", "reference")}
-    code = terms.monitor(config)
+    code = proposal.monitor(config)
     for name, free in names.items():
         code = re.sub(rf"(?<![\w\"]){name}(?![\w\"])", free, code)
     starts = _starts(main)
     if len(starts) > 1:
         raise ValueError(f"{server.file} starts more than one strategy{BY_HAND}")
-    imported = terms.names()
+    imported = proposal.names()
     if starts:
         place, strategy, rounds = _training(source, starts[0], server.file)
         imported += ", WithDriftChecks"

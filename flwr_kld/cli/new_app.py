@@ -27,7 +27,7 @@ _FLOWER = "flwr>=1.41,<1.43"
 
 
 @dataclass(frozen=True)
-class Terms:
+class Proposal:
     """What checks cost, and whom they ask."""
 
     clients: int  # Of the deployment
@@ -151,7 +151,7 @@ def requirement(wheel: str) -> str:
 def app_files(
     name: str,
     reference: Reference,
-    terms: Terms,
+    proposal: Proposal,
     *,
     ledger: str,
     sample: Path,
@@ -170,7 +170,7 @@ def app_files(
         package=package,
         records="node_records",
         ids=ids if identifier else "",
-        pinned="" if terms.made_up else ", reference=reference",
+        pinned="" if proposal.made_up else ", reference=reference",
     )
     if identifier:  # as the formatter would break the line
         call = call.replace(
@@ -184,8 +184,8 @@ def app_files(
         f"{package}/server_app.py": fill(
             "server_app.py.txt",
             package=package,
-            strategies=_imported("flwr_kld.strategies", terms.names()),
-            monitor=indent(terms.monitor(), "    ").rstrip(),
+            strategies=_imported("flwr_kld.strategies", proposal.names()),
+            monitor=indent(proposal.monitor(), "    ").rstrip(),
         ),
         "pyproject.toml": fill(
             "pyproject.toml.txt",
@@ -193,13 +193,13 @@ def app_files(
             package=package,
             publisher="flwr-kld",
             dependencies=f"{'' if wheel else told}dependencies = [{listed}]",
-            made=_MADE if terms.made_up else "",
+            made=_MADE if proposal.made_up else "",
             ledger=quoted(ledger),
             sample=quoted(str(sample)),
             index="" if index is None else index_of(index),
         ).rstrip()
         + "\n",
-        "deploy/guard.toml": terms.guard(reference),
+        "deploy/guard.toml": proposal.guard(reference),
         ".gitignore": "drift.db*\n",
     }
 

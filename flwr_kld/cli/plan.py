@@ -122,9 +122,7 @@ def _trust(name: str, epsilon: float, adjacency: Adjacency, clients: int) -> Tru
     """Return the model of that name, for this many clients in an exchange."""
     from flwr_kld.messages.sealing import AggregatorKey
     from flwr_kld.trust.distributed import Distributed
-    from flwr_kld.trust.trusted import Trusted
-    from flwr_kld.trust.trusted_aggregator import TrustedAggregator
-    from flwr_kld.trust.two_aggregators import TwoAggregators
+    from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
 
     if name == "distributed":
         return Distributed(epsilon, max(int(_RELIED_ON * clients), 2), adjacency=adjacency)

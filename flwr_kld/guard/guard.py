@@ -16,8 +16,7 @@ from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import Unfit
-from flwr_kld.messages.question import Question
-from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.sums.policy import ClientPolicy
 
 logger = logging.getLogger("flwr_kld")
@@ -64,24 +63,24 @@ class Guard:
         """
         return hmac.digest(node_secret(self.limits.key), b"flwr-kld record ids 1", "sha256")
 
-    def judge(self, question: Question) -> None:
-        """Refuse a question beyond the limits; spends nothing.
+    def judge(self, terms: Terms) -> None:
+        """Refuse terms beyond the limits; spends nothing.
 
         Raises
         ------
         QueryRefused
             Which limit, with both numbers.
         """
-        limits, promised = self.limits, question.guarantee
+        limits, promised = self.limits, terms.guarantee
         hidden, protects = promised.hidden, limits.protects
-        if question.trust not in limits.trust:
+        if terms.trust not in limits.trust:
             raise QueryRefused(
-                f"trust model {question.trust!r}; this client answers "
+                f"trust model {terms.trust!r}; this client answers "
                 f"{', '.join(sorted(limits.trust))} only"
             )
-        if limits.domains is not None and question.domain not in limits.domains:
+        if limits.domains is not None and terms.domain not in limits.domains:
             raise QueryRefused("the domain is not one that this client's operator allows")
-        if limits.references is not None and question.reference not in limits.references:
+        if limits.references is not None and terms.reference not in limits.references:
             raise QueryRefused("the reference is not one that this client's operator allows")
         if hidden not in limits.hides:
             allowed = " or ".join(f'"{one}"' for one in sorted(limits.hides))
@@ -89,32 +88,30 @@ class Guard:
                 f'a check that hides "{hidden}"; this client answers those that hide {allowed} only'
             )
         epsilon, delta = in_steps(*_asked(promised), hidden.steps(protects))
-        terms = "" if hidden == protects else f' ({promised}, counted as "{protects}")'
+        counted = "" if hidden == protects else f' ({promised}, counted as "{protects}")'
         for name, asked, most, digits in (
             ("epsilon", epsilon, limits.epsilon, NANO),
             ("delta", delta, limits.delta, ATTO),
         ):
             if asked > most:
                 raise QueryRefused(
-                    f"{name} {shown(asked, digits)}{terms}; this client's limit for a check is "
+                    f"{name} {shown(asked, digits)}{counted}; this client's limit for a check is "
                     f"{shown(most, digits)}"
                 )
-        if question.asked < limits.min_asked:
+        if terms.asked < limits.min_asked:
             raise QueryRefused(
-                f"a cohort of {question.asked}; this client's minimum is {limits.min_asked}"
+                f"a cohort of {terms.asked}; this client's minimum is {limits.min_asked}"
             )
 
-    def admit(self, question: Question, account: str, noise: NoiseTerms | None = None) -> Receipt:
-        """Judge a question and reserve what it spends, before anything is counted.
+    def admit(self, terms: Terms, account: str) -> Receipt:
+        """Judge terms and reserve what they spend, before anything is counted.
 
         Parameters
         ----------
-        question : Question
+        terms : Terms
             What is asked, and what it claims to cost.
         account : str
             Which of the node's clients is asked.
-        noise : NoiseTerms or None
-            The share that the client adds, with its clip of the vector.
 
         Returns
         -------
@@ -128,25 +125,26 @@ class Guard:
         GuardFileError
             If the node's key file cannot be used.
         """
-        self.judge(question)
-        limits, selection, promised = self.limits, question.selection, question.guarantee
+        self.judge(terms)
+        limits, selection, promised = self.limits, terms.selection, terms.guarantee
+        bound = terms.noise.bound if isinstance(terms.noise, NoiseShares) else 0
         # A whole client is in every bucket of its records: no bucket is charged apart.
         apart = promised.unit is Unit.RECORD and not selection.takes_all
         residues = ",".join(map(str, selection.residues)) if apart else ""
         epsilon, delta = _asked(promised)
         spend = Claim(
-            check=question.check,
+            check=terms.check,
             account=account,
-            domain=question.domain,
-            reference=question.reference,
-            plan=question.plan,
-            model=question.model,
-            trust=question.trust,
+            domain=terms.domain,
+            reference=terms.reference,
+            terms=terms.fingerprint,
+            model=terms.model,
+            trust=terms.trust,
             epsilon=epsilon,
             delta=delta,
             unit=str(promised.unit),
             adjacency=str(promised.adjacency),
-            clip=noise.clip if noise and noise.clip else question.clip,
+            clip=bound or terms.clip,
             partition=selection.partition if apart else "",
             residues=residues,
         )

@@ -16,7 +16,7 @@ from flwr_kld.codec.model import Model, Unmet, must
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.kernel.promise import Adjacency, Hidden
-from flwr_kld.messages.question import TRUST_MODELS
+from flwr_kld.messages.terms import TRUST_MODELS
 from flwr_kld.sums.graph import Collusion
 from flwr_kld.sums.policy import ClientPolicy
 

@@ -25,7 +25,7 @@ SCHEMA = Schema(
     [
         """CREATE TABLE receipts (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
-    account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, plan TEXT NOT NULL,
+    account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, terms TEXT NOT NULL,
     model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
     unit TEXT NOT NULL, adjacency TEXT NOT NULL, clip INTEGER NOT NULL, partition TEXT NOT NULL,
     residues TEXT NOT NULL,
@@ -48,7 +48,7 @@ class Claim:
     account: str  # Which of the node's clients: each has a budget of its own
     domain: str  # Fingerprints
     reference: str
-    plan: str
+    terms: str
     model: str  # SHA-256 (hex) of the model that the client computed predictions with, or ``none``
     trust: str  # Trust model
     epsilon: int  # In 10**-9 nats and in 10**-18, of what the check itself hides
@@ -73,7 +73,7 @@ class Receipt:
     account: str
     domain: str
     reference: str
-    plan: str
+    terms: str
     model: str
     trust: str
     epsilon: int

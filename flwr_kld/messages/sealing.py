@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -20,17 +19,16 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from flwr_kld.kernel.channels import HPKE
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Private
-from flwr_kld.messages.question import Question
 
 PUBLIC = 32
 OVERHEAD = PUBLIC + 16
 """Bytes of a box beside its content: the one-use public key and the tag."""
-_MAGIC = b"flwr-kld sealed counts 2\0"
+_MAGIC = b"flwr-kld sealed counts 1\0"
 _SHARED = b"flwr-kld two aggregators 1\0"
 
 
 class NotOpened(InvalidReply):
-    """A box was changed, or sealed for another key, check, plan, guarantee or sender."""
+    """A box was changed, or sealed for another key, other terms, or another sender."""
 
 
 @dataclass(frozen=True)
@@ -38,25 +36,12 @@ class SealContext:
     """What a box is for. Both sides state it; it does not travel in the box."""
 
     run: int  # Number of the Flower run
-    check: str  # Random id of the check
-    reference: str  # Fingerprints of the reference and of all that clients are asked
-    question: str
-    terms: str  # What the aggregator will do with the sum, `ReleaseTerms.to_json`
-    sender: str  # Whose counts they are
-
-    @classmethod
-    def of(cls, question: Question, terms: str, run: int, sender: str) -> SealContext:
-        """Return that of one client's box for a question."""
-        return cls(run, question.check, question.reference, question.fingerprint, terms, sender)
+    terms: str  # ``Terms.fingerprint``: what is counted, and what becomes of the sum
+    sender: str  # Whose numbers they are
 
     def to_bytes(self) -> bytes:
         """Return HPKE's ``info``: every part with its length, so that no two are alike."""
-        return self._bytes
-
-    @cached_property
-    def _bytes(self) -> bytes:  # signed and sealed for more than once
-        parts = (str(self.run), self.check, self.reference, self.question, self.terms, self.sender)
-        texts = [part.encode() for part in parts]
+        texts = [part.encode() for part in (str(self.run), self.terms, self.sender)]
         return _MAGIC + b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 
 
@@ -127,6 +112,16 @@ def check_public(public: bytes) -> bytes:
     except ValueError:
         raise ValueError("that public key is a low-order point and protects nothing") from None
     return public
+
+
+def check_pair(aggregators: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Return two public keys that counts can be split between."""
+    if not isinstance(aggregators, tuple | list) or len(aggregators) != 2:
+        raise ValueError("aggregators must be two public keys: (first.public, second.public)")
+    first, second = map(check_public, aggregators)
+    if first == second:
+        raise ValueError("the aggregators need two different keys: one key opens every count")
+    return first, second
 
 
 def open_sealed(key: AggregatorKey, box: bytes, context: SealContext) -> bytes:

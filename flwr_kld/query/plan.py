@@ -214,18 +214,19 @@ def plan_fingerprint(
 def cells_from_wire(
     wire: bytes,
     sizes: tuple[int, ...],
-    cells: int,
+    cells: tuple[int, ...],
     reference: str,
     fingerprint: str,
     selection: Selection,
     score_wire: bytes = NO_SCORES,
 ) -> NDArray[np.int32]:
-    """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint."""
-    domain_size = sum(sizes)
-    if cells > domain_size:  # counting would take memory for cells that are empty
+    """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint.
+
+    `cells` are the cells of each column, of as many as `sizes`.
+    """
+    domain_size, total = sum(sizes), sum(cells)
+    if total > domain_size:  # counting would take memory for cells that are empty
         raise ValueError("the query plan has more cells than the domain has symbols")
-    if cells > LONGEST:
-        raise ValueError(f"the query asks for more than {LONGEST} counts")
     inflater = zlib.decompressobj()
     try:
         raw = inflater.decompress(wire, 4 * domain_size)  # never inflate more than the domain holds
@@ -236,10 +237,12 @@ def cells_from_wire(
     if not inflater.eof or inflater.unused_data:  # its check sum is missing, or bytes follow it
         raise ValueError("the query plan's cells are not readable")
     cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
-    if cell_of.min() < 0 or cell_of.max() >= cells:
+    if cell_of.min() < 0 or cell_of.max() >= total:
         raise ValueError("the query plan names a cell that it does not have")
-    scores = scores_from_wire(score_wire, len(sizes), cells)
-    Layout(cells_of_columns(cell_of, sizes, cells), scores)
+    if cells_of_columns(cell_of, sizes, total) != cells:
+        raise ValueError("the query plan has another number of cells in a column than it says")
+    scores = scores_from_wire(score_wire, len(sizes), total)
+    Layout(cells, scores)
     if plan_fingerprint(reference, cell_of, selection, scores) != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)

@@ -262,13 +262,13 @@ class SumClient(OneProcess):
 
     # -- the four answers ---------------------------------------------------------------------
 
-    def advertise(self, session: Session, *, terms: str, length: int, bits: int = 32) -> Advert:
+    def advertise(self, session: Session, *, terms: str, length: int) -> Advert:
         """Phase 0: check the session against the question and the policy; sign one-use keys."""
         self._stay_here()
         if self._state.phase != Phase.ADVERTISE:
             raise errors.KeyReused("this client's keys are for one session, and have been used")
         with self._final_refusal():
-            check_question(session, self._roster, terms=terms, length=length, bits=bits)
+            check_question(session, self._roster, terms=terms, length=length)
             self._policy.check(session)
             if self._position not in session.cohort:
                 raise errors.NotInvited("this client is not in the cohort")
@@ -360,11 +360,10 @@ class SumClient(OneProcess):
         *,
         terms: str,
         length: int,
-        bits: int = 32,
     ) -> MaskedVector:
         """Send the vector of a second sum over the first's survivors, under masks of its own."""
         with self._answering(Phase.AGAIN, session.follows[:SESSION_TAG]):
-            check_question(session, self._roster, terms=terms, length=length, bits=bits)
+            check_question(session, self._roster, terms=terms, length=length)
             self.require_next(session)
             state = self._state
             self._seat = seat = Seat.of(session, state.index, self._identity)

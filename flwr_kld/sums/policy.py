@@ -84,11 +84,11 @@ class ClientPolicy:
         require_secure(n, session.shape, self.tolerance)
 
 
-def check_question(session: Session, roster: Roster, *, terms: str, length: int, bits: int) -> None:
+def check_question(session: Session, roster: Roster, *, terms: str, length: int) -> None:
     """Refuse a session that is not about what the client was asked."""
     if session.terms != terms:
         raise WrongSession("the sum and the question have different terms")
-    if session.length != length or session.bits != bits:
-        raise WrongSession("the sum's length or ring is not the question's")
+    if session.length != length:
+        raise WrongSession("the sum's length is not the question's")
     if session.roster != roster.fingerprint or session.listed != len(roster):
         raise RosterMismatch("the server's roster is not the pinned one")

@@ -22,7 +22,7 @@ from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import PartialSum, Private, SumVector
 from flwr_kld.messages.sealing import OVERHEAD, AggregatorKey, NotOpened, SealContext, open_sealed
-from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.errors import BadSignature, Malformed, NotInvited
 from flwr_kld.sums.identity import SIGNATURE, Identity, Roster
 from flwr_kld.sums.wire import Reader, text
@@ -89,12 +89,28 @@ class Portion:
             raise InvalidReply(f"this is not a part of a parcel: {error}") from None
 
 
-def split(vector: SumVector, terms: SplitTerms, identity: Identity, context: SealContext) -> Parcel:
-    """Split a vector in two parts, each uniformly random by itself, and seal them."""
-    seeds, vectors = bytes.fromhex(terms.seeds), bytes.fromhex(terms.vectors)
-    boxes = vector.split(seeds, vectors, context.to_bytes(), terms.bits)
+def split_bits(terms: Terms) -> int:
+    """Return 32, or 64: squares of scores are few, and need more."""
+    return 64 if terms.adds_scores else 32
+
+
+def split_length(terms: Terms) -> int:
+    """Return how many numbers are split: a client's, and a 1 for the client itself."""
+    return terms.length + 1
+
+
+def split_size(terms: Terms) -> int:
+    """Return the bytes of these numbers."""
+    return split_length(terms) * split_bits(terms) // 8
+
+
+def split(vector: SumVector, terms: Terms, identity: Identity, name: str, run: int) -> Parcel:
+    """Split a client's vector in two parts, each uniformly random by itself, and seal them."""
+    context = SealContext(run, terms.fingerprint, name)
+    seeds, vectors = map(bytes.fromhex, terms.aggregators)
+    boxes = vector.split(seeds, vectors, context.to_bytes(), split_bits(terms))
     digests = (sha256(box).digest() for box in boxes)
-    return Parcel(context.sender, identity.sign(signed_text(context, *digests)), *boxes)
+    return Parcel(name, identity.sign(signed_text(context, *digests)), *boxes)
 
 
 def _reader(raw: object) -> Reader:
@@ -119,8 +135,10 @@ class Addition(Private):
     """One aggregator's part of one sum. Private: with the other's part it is the exact sum."""
 
     __slots__ = (
+        "_adds_seeds",
         "_context",
         "_key",
+        "_other",
         "_part",
         "_roster",
         "_terms",
@@ -129,13 +147,15 @@ class Addition(Private):
         "rejected",
     )  # fmt: skip
 
-    def __init__(
-        self, key: AggregatorKey, terms: SplitTerms, context: SealContext, roster: Roster
-    ) -> None:
-        if key.public.hex() not in (terms.seeds, terms.vectors):
+    def __init__(self, key: AggregatorKey, terms: Terms, run: int, roster: Roster) -> None:
+        if key.public.hex() not in terms.aggregators or len(terms.aggregators) != 2:
             raise QueryRefused("WrongAggregator: the sum is for the keys of other aggregators")
-        self._key, self._terms, self._context, self._roster = key, terms, context, roster
-        self._part = PartialSum(terms.length, terms.bits)
+        self._key, self._terms, self._roster = key, terms, roster
+        self._context = SealContext(run, terms.fingerprint, "")
+        seeds, vectors = terms.aggregators
+        self._adds_seeds = key.public.hex() == seeds
+        self._other = bytes.fromhex(vectors if self._adds_seeds else seeds)
+        self._part = PartialSum(split_length(terms), split_bits(terms))
         self._transcript = sha256(_ANSWER)
         self.clients = 0
         """Number of clients in the sum. Public."""
@@ -176,18 +196,13 @@ class Addition(Private):
         added, removed = (mask, []) if self._adds_seeds else ([], mask)
         return self._part.answer(event, self._terms.numbers, bits, added=added, removed=removed)
 
-    @property
-    def _adds_seeds(self) -> bool:
-        return self._key.public.hex() == self._terms.seeds
-
     def _mask(self) -> bytes:
         """Return the key of a mask that one aggregator adds and the other takes off.
 
         Only the two can make it, for one check and one list of clients.
         """
-        other = self._terms.vectors if self._adds_seeds else self._terms.seeds
         about = _ANSWER + sha256(self._of("").to_bytes()).digest() + self.transcript
-        return self._key.shared(bytes.fromhex(other), about)
+        return self._key.shared(self._other, about)
 
     def _of(self, sender: str) -> SealContext:
         return replace(self._context, sender=sender)
@@ -214,7 +229,6 @@ class Addition(Private):
     def _opened(self, box: bytes, context: SealContext) -> bytes:
         """Return a seed, or a masked vector."""
         opened = open_sealed(self._key, box, context)
-        terms = self._terms
-        if len(opened) != (KEY if self._adds_seeds else terms.length * terms.bits // 8):
+        if len(opened) != (KEY if self._adds_seeds else split_size(self._terms)):
             raise InvalidReply("a part of a client's numbers has the wrong length")
         return opened

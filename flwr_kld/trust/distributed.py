@@ -12,8 +12,7 @@ from flwr_kld.kernel.arguments import choice, keep, whole
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid
 from flwr_kld.kernel.promise import Adjacency, Clip
 from flwr_kld.kernel.release import Release, ShareRelease
-from flwr_kld.messages.question import MOST_COLUMNS
-from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.messages.terms import MOST_COLUMNS, NoiseShares
 from flwr_kld.trust.trust_model import Trust
 
 
@@ -82,36 +81,29 @@ class Distributed(Trust):
         )
         if self.clip is not None and not isinstance(self.clip, Clip):
             raise ValueError(f"clip must be a Clip, got {self.clip!r}: write Clip(…)")
-        self.noise_terms.event()  # verified now: a bad pair fails before anything is asked
+        self.share()  # verified now: a bad pair fails before anything is asked
 
-    @property
-    def noise_terms(self) -> NoiseTerms:
-        """From which clients compute their share."""
-        clip = self.clip
-        return NoiseTerms(
-            guarantee=self.guarantee,
-            n_min=self._honest,
-            mechanism=self.noise,
-            clip=0 if clip is None else clip.bound,
-            norm=1 if clip is None else clip.norm,
-            columns=self.columns,
-        )
+    def noise_before(self, scored: bool) -> NoiseShares:
+        """Return the noise that clients share; for sums of scores, Laplace where that is less."""
+        if not scored:
+            if self.clip is None:
+                return NoiseShares(self._honest, self.noise)
+            return NoiseShares(self._honest, self.noise, self.clip.bound, self.clip.norm)
+        laws = dict.fromkeys((self.noise, "discrete-laplace"))
+        shares = [NoiseShares(self._honest, law) for law in laws]
+        return min(shares, key=lambda one: self._share(one, scored=True).variance)
+
+    def share(self, scored: bool = False) -> ShareRelease:
+        """Return the verified law of one client's share."""
+        return self._share(self.noise_before(scored), scored=scored)
+
+    def _share(self, noise: NoiseShares, *, scored: bool) -> ShareRelease:
+        return noise.release(self.guarantee, self.columns, scored=scored)
 
     @property
     def _honest(self) -> int:
         """Clients of the smallest sum whose noise is counted on."""
         return self.min_clients - self.corrupted
-
-    @property
-    def sums_terms(self) -> NoiseTerms:
-        """From which clients compute their share for sums of scores: of `noise`, or Laplace."""
-        terms = NoiseTerms(
-            self.guarantee, self._honest, "discrete-laplace", sums=True, columns=self.columns
-        )
-        if self.noise == "discrete-laplace":
-            return terms
-        others = replace(terms, mechanism=self.noise)
-        return min(terms, others, key=lambda one: one.event().variance)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -121,11 +113,11 @@ class Distributed(Trust):
 
     def event(self, clients: int) -> Release:
         """Return what the noise shares of this many clients add up to."""
-        return self._event(self.noise_terms.event(), clients)
+        return self._event(self.share(), clients)
 
     def sums_event(self, clients: int) -> Release:
         """Return what their shares for sums of scores add up to."""
-        return self._event(self.sums_terms.event(), clients)
+        return self._event(self.share(scored=True), clients)
 
     def _event(self, share: ShareRelease, clients: int) -> Release:
         def law(clients: int) -> NoiseTable:
@@ -148,11 +140,11 @@ class Distributed(Trust):
         They are rounded down to an eighth of the fewest: more noise is post-processing, and a
         ledger composes checks of a few kinds better than of one kind for each number of survivors.
         """
-        return self._cost(self.noise_terms.event(), survivors)
+        return self._cost(self.share(), survivors)
 
     def sums_cost(self, survivors: int | None = None) -> Cost:
         """Return what one release of sums of scores costs, as `cost` does."""
-        return self._cost(self.sums_terms.event(), survivors)
+        return self._cost(self.share(scored=True), survivors)
 
     def _cost(self, share: ShareRelease, survivors: int | None) -> Cost:
         least = self.min_clients

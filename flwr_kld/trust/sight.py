@@ -105,3 +105,12 @@ AGGREGATORS_SEE_SHARES = Sight(
     ),
 )
 """Two nodes each receive one part of every client's counts, and each adds noise that suffices."""
+
+
+SIGHTS = {
+    "trusted": SERVER_SEES_PARTS,
+    "distributed": CLIENTS_ADD_NOISE,
+    "trusted-aggregator": AGGREGATOR_SEES_PARTS,
+    "two-aggregators": AGGREGATORS_SEE_SHARES,
+}
+"""By who adds the noise."""

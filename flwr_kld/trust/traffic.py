@@ -13,18 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flwr_kld.kernel.channels import KEY
-from flwr_kld.messages.question import ANSWER, TERMS, Answer, Question
-from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.envelopes import ANSWER, ROSTER, Answer, Members
 from flwr_kld.messages.sealing import OVERHEAD
-from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
+from flwr_kld.messages.terms import Terms
 from flwr_kld.sums import messages
 from flwr_kld.sums.graph import Tolerance, choose_shape
 from flwr_kld.sums.identity import SIGNATURE, Roster
 from flwr_kld.sums.keys import PUBLIC, SEAL_OVERHEAD
 from flwr_kld.sums.session import Session
 from flwr_kld.sums.shamir import SHARE
-from flwr_kld.sums.two_aggregators import Parcel
+from flwr_kld.sums.two_aggregators import Parcel, split_size
 from flwr_kld.sums.wire import Slots
 
 _WORD = 4
@@ -42,46 +40,36 @@ class Traffic(NamedTuple):
     up: int
 
 
-def plain_traffic(question: Question) -> Traffic:
-    """Return what a sum in the clear takes."""
-    answer = Answer(question.check, question.plan, [0], []).to_config()
-    return Traffic(_payload(question.to_config()), _WORD * question.length + len(answer[ANSWER]))
+def traffic_of(terms: Terms) -> Traffic:
+    """Return what a client is sent and answers with, in the clear, sealed or split."""
+    sent = [terms.to_config(), Members([0]).to_config()]
+    answer = len(Answer(terms.check, terms.plan, [0], []).to_config()[ANSWER])
+    box = _WORD * terms.numbers
+    if terms.trust == "trusted-aggregator":
+        box += OVERHEAD
+    elif terms.trust == "two-aggregators":
+        seed, vector = bytes(KEY + OVERHEAD), bytes(split_size(terms) + OVERHEAD)
+        box = len(Parcel("0" * _NAME, bytes(SIGNATURE), seed, vector).to_bytes())
+    return Traffic(sum(map(_payload, sent)), answer + box)
 
 
-def sealed_traffic(question: Question, terms: ReleaseTerms) -> Traffic:
-    """Return what a sum takes that clients seal to an aggregator."""
-    down = _payload(question.to_config()) + _payload({TERMS: terms.to_json()})
-    return Traffic(down, _WORD * question.length + OVERHEAD)
-
-
-def split_traffic(question: Question, terms: SplitTerms) -> Traffic:
-    """Return what a sum takes that clients split between two aggregators."""
-    down = _payload(question.to_config()) + _payload({TERMS: terms.to_json()})
-    seed, vector = bytes(KEY + OVERHEAD), bytes(terms.bits // 8 * terms.length + OVERHEAD)
-    return Traffic(down, len(Parcel("0" * _NAME, bytes(SIGNATURE), seed, vector).to_bytes()))
-
-
-def secure_traffic(
-    question: Question, noise: NoiseTerms | None, clients: int, known: int, twice: bool
-) -> Traffic:
+def secure_traffic(terms: Terms, clients: int, known: int, twice: bool) -> Traffic:
     """Return what a secure sum of `clients` takes, of those whose keys are `known`.
 
     Where they are asked `twice`, keys are set up for both sums along with the first.
     """
     roster = Roster({f"{i:0{_NAME}d}": i.to_bytes(32, "little") for i in range(known)})
-    counts = question.scores is None
-    counted = counts and noise is not None and noise.guarantee.total_is_public
-    terms = SumTerms(question, noise, counted, 8 * _WORD, roster.to_json())
     down, up = payload_of_sum(
         roster,
-        check=question.check,
-        plan=question.plan,
+        check=terms.check,
+        plan=terms.fingerprint,
         clients=clients,
         length=terms.length,
         word=_WORD,
-        sums=(2 if counts else 0) if twice else 1,
+        sums=(0 if terms.adds_scores else 2) if twice else 1,
     )
-    return Traffic(_payload(terms.to_config()) + sum(size + _MEMBER for size in down), sum(up))
+    opening = _payload(terms.to_config()) + _payload({ROSTER: roster.to_json()})
+    return Traffic(opening + sum(size + _MEMBER for size in down), sum(up))
 
 
 def _payload(config: Mapping[str, Any]) -> int:

@@ -17,28 +17,26 @@ from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import ClearSum, Released, ShareSum
-from flwr_kld.messages.question import Question
-from flwr_kld.messages.release_terms import ReleaseTerms
-from flwr_kld.messages.split_terms import SplitTerms
-from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.messages.terms import NO_MODEL, AggregatorNoise, Noise, Terms, trust_of
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.trust.sight import (
-    AGGREGATOR_SEES_PARTS,
-    CLIENTS_ADD_NOISE,
-    SERVER_SEES_PARTS,
-    SERVER_SEES_SUM,
-    Sight,
-)
-from flwr_kld.trust.traffic import Traffic, plain_traffic, sealed_traffic, secure_traffic
+from flwr_kld.trust.sight import SERVER_SEES_SUM, SIGHTS, Sight
+from flwr_kld.trust.traffic import Traffic, secure_traffic, traffic_of
+
+_AGGREGATIONS = {
+    "trusted": ("plain-sum", "secure-sum"),
+    "distributed": ("secure-sum",),
+    "trusted-aggregator": ("sealed-sum",),
+    "two-aggregators": ("split-sum",),
+}
 
 
 class Trust(ABC):
     """Who adds the noise, and how much.
 
     A model in which the server adds the noise says three things: its `name`, its `guarantee`, and
-    the `event` of a release. One in which others do also has `noise_terms` or `release_terms`, from
-    which the messages of a check follow, and what these weigh. One that serves tables has
-    `columns`, on which its event depends, and `over`.
+    the `event` of a release. One in which others do also has `noise_before`, from which the
+    messages of a check follow, and what these weigh. One that serves tables has `columns`, on which
+    its event depends, and `over`.
     """
 
     columns: int = 1
@@ -103,33 +101,15 @@ class Trust(ABC):
         """Return the release of what a plan asks; the errors are those of `event`."""
         return self.event(clients) if plan.scores is None else self.sums_event(clients)
 
-    @property
-    def noise_terms(self) -> NoiseTerms | None:
-        """Noise that clients add to counts; None if they add none."""
+    def noise_before(self, scored: bool) -> Noise:
+        """Return the noise that is added before the server sees a number; None if none is.
+
+        Parameters
+        ----------
+        scored : bool
+            Whether it is that of sums of scores, not of counts.
+        """
         return None
-
-    @property
-    def sums_terms(self) -> NoiseTerms | None:
-        """Noise that clients add to sums of scores; None if they add none."""
-        return None
-
-    def terms_of(self, plan: QueryPlan) -> NoiseTerms | None:
-        """Return the noise that clients add to what a plan asks; None if they add none."""
-        return self.noise_terms if plan.scores is None else self.sums_terms
-
-    @property
-    def release_terms(self) -> ReleaseTerms | None:
-        """What an aggregator is to do; None where there is none."""
-        return None
-
-    def release_of(self, plan: QueryPlan) -> ReleaseTerms | SplitTerms | None:
-        """Return what aggregators are to do with the sum of what a plan asks, if there are any."""
-        return self.release_terms
-
-    @property
-    def aggregator_keys(self) -> tuple[str, ...]:
-        """Public keys of the aggregators, hexadecimal; none where there are none."""
-        return ()
 
     @property
     def most_records(self) -> int:
@@ -137,18 +117,20 @@ class Trust(ABC):
         return 0
 
     @property
-    def noise_source(self) -> str:
-        """Who adds the noise, as clients are told: they hold the question and its way to it."""
-        if self.release_terms is not None:
-            return "trusted-aggregator"
-        return "trusted" if self.noise_terms is None else "distributed"
+    def source(self) -> str:
+        """Which of `TRUST_MODELS` says who adds the noise, as clients are told."""
+        return trust_of(self.noise_before(scored=False))
+
+    @property
+    def aggregator_keys(self) -> tuple[str, ...]:
+        """Public keys of the aggregators, hexadecimal; none where there are none."""
+        noise = self.noise_before(scored=False)
+        return noise.keys if isinstance(noise, AggregatorNoise) else ()
 
     @property
     def aggregations(self) -> tuple[str, ...]:
         """Names of the aggregations under which the promise holds, the usual one first."""
-        if self.release_terms is not None:
-            return ("sealed-sum",)
-        return ("plain-sum", "secure-sum") if self.noise_terms is None else ("secure-sum",)
+        return _AGGREGATIONS[self.source]
 
     def sight(self, hides_parts: bool) -> Sight:
         """Say who sees what of a check.
@@ -158,11 +140,7 @@ class Trust(ABC):
         hides_parts : bool
             Whether the aggregation shows the server sums only.
         """
-        if self.release_terms is not None:
-            return AGGREGATOR_SEES_PARTS
-        if self.noise_terms is not None:
-            return CLIENTS_ADD_NOISE
-        return SERVER_SEES_SUM if hides_parts else SERVER_SEES_PARTS
+        return SERVER_SEES_SUM if self.source == "trusted" and hides_parts else SIGHTS[self.source]
 
     def traffic(
         self,
@@ -187,30 +165,38 @@ class Trust(ABC):
             Whether these clients are asked in both halves of a check: first for counts, then for
             sums of scores. A secure sum sets up its keys for both along with the first.
         """
-        question = self._question(plan, clients)
-        if self.release_terms is not None:
-            return sealed_traffic(question, self.release_terms)
+        terms = self.terms(plan, check="0" * 16, asked=clients)
         if aggregation == "secure-sum":
-            return secure_traffic(question, self.terms_of(plan), clients, known, twice)
-        return plain_traffic(question)
+            return secure_traffic(terms, clients, known, twice)
+        return traffic_of(terms)
 
-    def _question(self, plan: QueryPlan, clients: int) -> Question:
-        """Return what one of so many clients is asked."""
-        return Question(
-            check="0" * 16,
+    def terms(
+        self,
+        plan: QueryPlan,
+        *,
+        check: str,
+        asked: int,
+        clip: int | None = None,
+        model: str = NO_MODEL,
+    ) -> Terms:
+        """Return what all clients of a check are told; `clip` is by default this model's."""
+        if clip is None:
+            clip = self.most_records if plan.scores is None else plan.scores[0].most_records
+        return Terms(
+            check=check,
             domain=plan.reference.domain.fingerprint,
             reference=plan.reference.fingerprint,
             plan=plan.fingerprint,
-            cells=plan.cells,
+            cells=list(plan.layout.cells),
             wire=plan.wire,
-            members=[0],
-            trust=self.noise_source,
+            trust=self.source,
             guarantee=self.guarantee,
-            clip=self.most_records if plan.scores is None else plan.scores[0].most_records,
-            asked=clients,
-            columns=self.columns,
+            asked=asked,
             selection=plan.selection,
+            clip=clip,
             score_wire=plan.score_wire,
+            model=model,
+            noise=self.noise_before(plan.scores is not None),
         )
 
     def cost(self, survivors: int | None = None) -> Cost:

@@ -1,23 +1,71 @@
-"""The Trusted model: the server sees exact counts, what it publishes is private."""
+"""Central noise: the server adds it, or an aggregator, or each of two."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 from flwr_kld.accounting import Cost
-from flwr_kld.calibration.central import (
-    ball_event,
-    calibrated_gaussian,
-    calibrated_laplace,
-    least_noise,
-    pure_laplace,
-)
-from flwr_kld.kernel.promise import Clip
+from flwr_kld.calibration.central import central_release
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.arguments import choice, keep, whole
+from flwr_kld.kernel.law import noise_sum
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release
-from flwr_kld.messages.published import Published
-from flwr_kld.query.noisy import ClientSums, NoisyCounts
-from flwr_kld.query.plan import QueryPlan
-from flwr_kld.trust.central_noise import CentralNoise
+from flwr_kld.messages.sealing import check_pair, check_public
+from flwr_kld.messages.terms import MOST_COLUMNS, AggregatorNoise
+from flwr_kld.trust.trust_model import Trust
+
+
+@dataclass(frozen=True)
+class CentralNoise(Trust):
+    """Noise that one party adds to a whole sum. Parameters and errors are those of `Trusted`."""
+
+    epsilon: float
+    delta: float = 0.0
+    noise: Literal["least", "laplace", "gaussian"] = "least"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    clip: int | None = None
+    columns: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        guarantee = self.guarantee
+        keep(
+            self,
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
+            noise=choice("noise", self.noise, ("least", "laplace", "gaussian")),
+            adjacency=guarantee.adjacency,
+            columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS),
+        )
+        if self.clip is not None:
+            keep(self, clip=whole("clip", self.clip, least=1, unit="records"))
+            if self.adjacency is not Adjacency.ADD_REMOVE:
+                raise ValueError("client-level privacy (clip=…) needs Adjacency.ADD_REMOVE")
+        self.event(1)  # calibrated now: a bad pair fails before anything is asked
+
+    def over(self, columns: int) -> Self:
+        """Return this model for a table."""
+        return replace(self, columns=columns)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each check promises."""
+        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
+        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
+
+    @property
+    def most_records(self) -> int:
+        """Records a client may count; 0 for no limit."""
+        return self.clip or 0
+
+    def event(self, clients: int) -> Release:
+        """Return the release of counts; how many clients there are changes nothing."""
+        return central_release(self.guarantee, self.noise, self.clip, self.columns)
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs; how many survive changes nothing."""
+        return Cost.of(self.event(1))
 
 
 @dataclass(frozen=True)
@@ -51,40 +99,98 @@ class Trusted(CentralNoise):
 
     name = "trusted"
 
+
+@dataclass(frozen=True)
+class TrustedAggregator(CentralNoise):
+    """Central noise, added once by a separate node that clients trust instead of the server.
+
+    Clients seal their counts to the aggregator's public key, which they pinned; the server relays
+    boxes that it cannot open, and receives noised numbers. The noise is the aggregator's: a
+    strategy's `seed` does not reach it.
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0, for each check.
+    aggregator : bytes
+        The aggregator's 32-byte public key, ``AggregatorKey.public``.
+    delta, noise, adjacency, clip, columns
+        As in `Trusted`.
+
+    Raises
+    ------
+    ValueError
+        If the arguments contradict each other, before anything is asked or spent.
+    """
+
+    aggregator: bytes = field(kw_only=True)
+
+    name = "trusted-aggregator"
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.event(1)  # calibrated now: a bad pair fails before anything is asked
+        check_public(self.aggregator)
 
-    def cost(self, survivors: int | None = None) -> Cost:
-        """Return what one release costs; how many survive changes nothing."""
-        return Cost.of(self.event(1))
+    def noise_before(self, scored: bool) -> AggregatorNoise:
+        """Return the noise that the aggregator adds."""
+        return AggregatorNoise((self.aggregator.hex(),), self.noise)
 
-    def restore(self, told: Published, plan: QueryPlan) -> NoisyCounts | ClientSums:
-        """Rebuild what `publish` returned at an aggregator from the numbers that travelled.
 
-        Raises
-        ------
-        InvalidReply
-            If they are not such numbers.
-        """
-        counts = told.counts(plan.length)
-        if plan.scores is not None:
-            event = self.sums_event(told.clients)
-            return ClientSums(counts, told.clients, event, plan, told.private)
-        return NoisyCounts(counts, told.records, self.event(told.clients), plan, told.private)
+@dataclass(frozen=True)
+class TwoAggregators(CentralNoise):
+    """Central noise, added twice, by two nodes neither of which sees a count.
+
+    Every client splits its counts in two parts, each random by itself, and seals one to each
+    aggregator's public key, which it pinned; the server relays boxes that it cannot open, and can
+    read the two answers only together. Each aggregator's noise keeps the guarantee by itself, so
+    the promise holds unless both aggregators collude; the variance is twice that of
+    `TrustedAggregator`. Clients sign, and both aggregators know them from a pinned list.
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0, for each check, against the server together with one of the aggregators.
+    aggregators : tuple[bytes, bytes]
+        The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 250
+        bytes a client, and the second masked counts.
+    delta, noise, adjacency, clip, columns
+        As in `Trusted`.
+
+    Raises
+    ------
+    ValueError
+        If the arguments contradict each other, before anything is asked or spent.
+    """
+
+    aggregators: tuple[bytes, bytes] = field(kw_only=True)
+
+    name = "two-aggregators"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_pair(self.aggregators)
+
+    def noise_before(self, scored: bool) -> AggregatorNoise:
+        """Return the noise that either aggregator adds."""
+        return AggregatorNoise(tuple(key.hex() for key in self.aggregators), self.noise)
 
     def event(self, clients: int) -> Release:
-        """Return the release of counts; how many clients there are changes nothing."""
-        if self.clip is None:
-            calibrated = {"laplace": calibrated_laplace, "gaussian": calibrated_gaussian}
-            shifts = self.adjacency.table_shifts(self.columns)
-            return calibrated.get(self.noise, least_noise)(self.guarantee, shifts=shifts)
-        if self.noise == "gaussian":
-            raise ValueError(
-                "client-level counts are protected by pure discrete Laplace noise, or by Gaussian "
-                "noise where that is less: leave noise='least'"
-            )
-        ball = Clip(self.clip).moves(self.adjacency, self.columns)
-        if self.noise == "laplace":
-            return pure_laplace(self.guarantee, ball.l1)
-        return ball_event(self.guarantee, ball)
+        """Return the release of counts: the noise of both, of which one has to suffice."""
+        return _twice(super().event(clients))
+
+    def sums_event(self, clients: int) -> Release:
+        """Return the release of sums of scores, as `event` does."""
+        return _twice(super().sums_event(clients))
+
+    def cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release costs by one aggregator's noise."""
+        return Cost.of(super().event(1))
+
+    def sums_cost(self, survivors: int | None = None) -> Cost:
+        """Return what one release of sums of scores costs by one aggregator's noise."""
+        return Cost.of(super().sums_event(1))
+
+
+def _twice(one: Release) -> Release:
+    """Return a release with two draws of its noise, which promises what one of them keeps."""
+    return replace(one, mechanism=f"twice {one.mechanism}", added=noise_sum(one.table, 2))

@@ -15,7 +15,6 @@ import argparse
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -30,11 +29,10 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.messages.sealing import AggregatorKey, SealContext
-from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.messages.sealing import AggregatorKey
+from flwr_kld.messages.terms import AggregatorNoise, Terms
 from flwr_kld.sums import Identity, Roster
 from flwr_kld.sums.two_aggregators import Addition, Parcel, split
-from flwr_kld.trust.two_aggregators import central_of
 
 _RANDOM = np.random.default_rng(0)
 _NOISE = 60.0
@@ -48,20 +46,24 @@ class Federation:
         self.keys = AggregatorKey.generate(), AggregatorKey.generate()
         self.who = {f"client-{i:05d}": Identity.generate() for i in range(clients)}
         self.roster = Roster({name: key.public for name, key in self.who.items()})
-        seeds, vectors = (key.public.hex() for key in self.keys)
-        guarantee = Guarantee(_NOISE)
-        self.terms = SplitTerms(seeds, vectors, guarantee, "laplace", None, 1, cells, False)
-        self.event = central_of(self.terms)
+        self.keys_of_terms = tuple(key.public.hex() for key in self.keys)
+        self.cells = cells
+
+    def terms(self, check: str) -> Terms:
+        """Return what clients are told."""
+        return Terms(
+            check, "d" * 64, "r" * 64, "p" * 64, [self.cells], b"", "two-aggregators",
+            Guarantee(_NOISE), len(self.who),
+            noise=AggregatorNoise(self.keys_of_terms, "laplace"),
+        )  # fmt: skip
 
     def run(self, rows: NDArray[np.uint32], check: str) -> tuple[list[float], int]:
         """Return CPU milliseconds a client of clients, server and aggregators, and bytes sent."""
-        terms, clock = self.terms, time.process_time
-        asked = SealContext(1, check, "r" * 64, "p" * 64, terms.to_json(), "")
+        terms, clock = self.terms(check), time.process_time
         began = clock()
         sent = []
         for (name, identity), row in zip(self.who.items(), rows, strict=True):
-            sealed_for = replace(asked, sender=name)
-            sent.append(split(SumVector(row), terms, identity, sealed_for).to_bytes())
+            sent.append(split(SumVector(row), terms, identity, name, run=1).to_bytes())
         clients = clock()
         portions = [Parcel.from_bytes(raw).portions() for raw in sent]
         first, second = ({n: both[i] for n, both in zip(self.who, portions, strict=True)}
@@ -69,12 +71,12 @@ class Federation:
         server = clock()
         answers = []
         for key, boxes in zip(self.keys, (first, second), strict=True):
-            addition = Addition(key, terms, asked, self.roster)
+            addition = Addition(key, terms, 1, self.roster)
             addition.take(boxes)
-            answers.append(addition.answer(self.event, SystemBits()))
+            answers.append(addition.answer(terms.central(), SystemBits()))
         aggregators = clock()
         total = from_ring(sum(np.frombuffer(answer, "<u4") for answer in answers))
-        if (total != rows.sum(0)).any():
+        if (total[:-1] != rows.sum(0)).any():
             raise RuntimeError("a sum is wrong")
         times = np.diff([began, clients, server, aggregators])
         return (1e3 * times / len(rows)).tolist(), len(sent[0])
@@ -106,7 +108,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
 
     for size in (20, 40) if quick else (100, 1_000, 10_000):
         some = Federation(size, cells)
-        counts = _RANDOM.integers(0, 1000, (size, some.terms.length), dtype=np.uint32)
+        counts = _RANDOM.integers(0, 1000, (size, some.terms("0").length), dtype=np.uint32)
         if size == 100:
             whole, nobody = counts[:, :cells], np.zeros(size, dtype=bool)
             peers = {
@@ -134,7 +136,7 @@ def main() -> None:
     given = parser.parse_args()
     console = Console()
     federation = Federation(given.clients, given.cells)
-    rows = _RANDOM.integers(0, 1000, (given.clients, federation.terms.length), dtype=np.uint32)
+    rows = _RANDOM.integers(0, 1000, (given.clients, federation.terms("0").length), dtype=np.uint32)
     federation.run(rows, "warm")
     ours, floors, ratios, sent = [], [], [], 0
     for i in range(given.repeats):

@@ -24,8 +24,7 @@ from flwr_kld.simulations.studies.hands import OTHER_HAND, Hands, Writers
 from flwr_kld.simulations.studies.runner import generator
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed
-from flwr_kld.trust.trusted import Trusted
-from flwr_kld.trust.trusted_aggregator import TrustedAggregator
+from flwr_kld.trust.trusted import Trusted, TrustedAggregator
 
 _WRITERS, _PAST, _POOL = range(800), range(1_000_000, 1_001_500), 150
 """Virtual writers who are clients, those who make the reference, and images of each."""

@@ -34,8 +34,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, _units, numbers_of
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.messages.question import Question
-from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
+from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.strategies import (
     Clip,
     Distributed,
@@ -110,8 +109,8 @@ NODES = 12
 class Watch:
     """What the client really did while it answered one message."""
 
-    admitted: list[Question] = field(default_factory=list)
-    counted: list[Question] = field(default_factory=list)
+    admitted: list[Terms] = field(default_factory=list)
+    counted: list[Terms] = field(default_factory=list)
 
 
 @contextmanager
@@ -123,7 +122,7 @@ def watching() -> Iterator[Watch]:
         seen.counted.append(question)
         return count(own, context, member, question, cell_of, **limits)
 
-    def admitting(context, question, member, *noise):
+    def admitting(context, question, member):
         seen.admitted.append(question)
 
     with ExitStack() as stack:
@@ -200,48 +199,46 @@ class LyingServer:
         assert not [word for word in FRUIT.names if word in said]
         assert all(question.columns == self._columns for question in seen.counted)
         for question in seen.admitted:
-            hold(question, *agreed(lie))
+            hold(question, session_of(lie))
         assert all(question in seen.admitted or of_sum(context, question)
                    for question in seen.counted)  # fmt: skip
         return len(seen.admitted)
 
 
 def asks(message) -> bool:
-    """Whether a message carries a question, or the terms of a sum."""
-    return "question" in message.content or "terms" in message.content
+    """Whether a message carries terms."""
+    return "terms" in message.content
 
 
-def agreed(lie) -> tuple[SumTerms | None, Session | None]:
-    """What a client that opened a sum has agreed to: it will count and noise just that."""
-    if "terms" not in lie.content or "phase" not in lie.content:
-        return None, None
-    return SumTerms.from_config(lie.content["terms"]), Session.from_bytes(lie.content["phase"]["0"])
+def session_of(lie) -> Session | None:
+    """The session of a sum that a message opens."""
+    opens = "terms" in lie.content and "phase" in lie.content
+    return Session.from_bytes(lie.content["phase"]["0"]) if opens else None
 
 
-def of_sum(context, question: Question) -> bool:
-    """Whether a question is that of the sum which the client agreed to before."""
+def of_sum(context, question: Terms) -> bool:
+    """Whether these are the terms of the sum which the client agreed to before."""
     terms = context.state.get("flwr_kld.sum.terms")
-    return isinstance(terms, ConfigRecord) and SumTerms.from_config(terms).question == question
+    return isinstance(terms, ConfigRecord) and Terms.from_config(terms) == question
 
 
-def hold(question: Question, terms: SumTerms | None, session: Session | None) -> None:
+def hold(question: Terms, session: Session | None) -> None:
     """What a client admits costs what it claims, and shows a server no few clients."""
-    noise, asked = terms.noise if terms else None, question.guarantee
+    asked = question.guarantee
+    noise = question.noise if isinstance(question.noise, NoiseShares) else None
     if question.trust == "trusted" and session is not None:
         assert session.size >= 3
     if noise is not None:
         assert session.min_clients >= noise.n_min
-        assert not (terms.count_records and (asked.unit, asked.adjacency)
-                    != ("record", "replace-one"))  # fmt: skip
+    if question.counted:
+        assert (asked.unit, asked.adjacency) == ("record", "replace-one")
+        assert question.scores is None
     if question.scores is not None:
-        assert terms is None or not terms.count_records
         delta = sums_delta(question.scores, asked, noise)
     else:
         delta = exact_delta(
-            asked.unit,
-            asked.adjacency,
+            asked,
             question.clip,
-            asked.epsilon,
             noise,
             question.columns,
             row_moves(question.wire) if question.columns > 1 else 1,
@@ -250,11 +247,11 @@ def hold(question: Question, terms: SumTerms | None, session: Session | None) ->
 
 
 @lru_cache(maxsize=1000)
-def sums_delta(columns: tuple[Scores, ...], asked: Guarantee, noise: NoiseTerms | None) -> float:
+def sums_delta(columns: tuple[Scores, ...], asked: Guarantee, noise: NoiseShares | None) -> float:
     """Delta at the claimed epsilon of sums of scores: their farthest move, by trying moves."""
     steps = tuple(move for scores in columns for move in farthest(scores, asked) if move)
     if noise is not None:
-        event = noise.event()
+        event = noise.release(asked, len(columns), scored=True)
         table, shifts = event.noise(noise.n_min), tuple(event.grid * move for move in steps)
         return float(hockey_stick(table, shifts, asked.epsilon)) if shifts else 0.0
     try:
@@ -312,37 +309,31 @@ def row_moves(wire: bytes) -> int:
 
 @lru_cache(maxsize=1000)
 def exact_delta(
-    unit: str,
-    adjacency: str,
-    clip: int,
-    epsilon: float,
-    noise: NoiseTerms | None,
-    columns: int,
-    moved: int,
+    asked: Guarantee, clip: int, noise: NoiseShares | None, columns: int, moved: int
 ) -> float:
     """Delta at the claimed epsilon of the table that noises what is counted, by its own move.
 
     Where the noise is another's it is what the claim makes a trusted server or aggregator add.
     A row moves at most `moved` cells up and as many down, each by 1: columns share none.
     """
+    unit, adjacency, epsilon = asked.unit, asked.adjacency, asked.epsilon
     if unit == "record":
         sampled = clip > 0  # a sampled record that leaves makes room for another
         shifts = ((1,) if adjacency == "add-remove" and not sampled else (1, -1)) * moved
     else:
-        most = noise.clip if noise else clip
+        most = noise.bound if noise else clip
         if not most:
             return math.inf  # nothing bounds a client's vector
         shifts = ((most,) if adjacency == "add-remove" else (most, -most)) * moved
     if noise is not None:
-        event = noise.event()
+        event = noise.release(asked, columns)
         table = event.noise(noise.n_min)
         return float(hockey_stick(table, tuple(event.grid * s for s in shifts), epsilon))
-    relation = Adjacency(adjacency)
-    claimed = relation.table_shifts(columns) if unit == "record" else (clip * columns,)
+    claimed = adjacency.table_shifts(columns) if unit == "record" else (clip * columns,)
     if unit == "client" and adjacency == "add-remove" and clip > 100:
         return 0.0  # it hides just this move: large tables take seconds to build
     try:
-        central = calibrated_laplace(Guarantee(epsilon, 0.0, relation), shifts=claimed)
+        central = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency), shifts=claimed)
     except ValueError:  # a claim that nobody can keep: a trusted party releases nothing
         return 0.0
     return float(hockey_stick(central.table, shifts, epsilon))

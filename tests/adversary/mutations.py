@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
-from flwr_kld.messages.sum_terms import SumTerms
+from flwr_kld.messages.terms import Terms
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire
 from flwr_kld.sums.session import Session
@@ -41,28 +41,19 @@ def mutate(message: Message, others: list[Message], rng: random.Random) -> None:
 def _make_consistent(content: RecordDict, rng: random.Random) -> None:
     """Let a liar's fingerprints and sessions fit what it changed, as far as that can be."""
     try:
-        asked = content["terms" if "phase" in content else "question"]
+        asked = content["terms"]
         cell_of = np.frombuffer(zlib.decompress(asked["wire"]), dtype="<i4").astype(np.int32)
+        cells = asked["cells"]
         if rng.random() < 0.8:
             asked["check"] = f"{rng.randrange(2**64):016x}"  # what was asked before is refused
         named = SimpleNamespace(to_json=partial(str, asked["selection"]))  # also what is none
         if asked["score_wire"] != NO_SCORES and rng.random() < 0.4:
-            asked["score_wire"] = _scores(asked["score_wire"], asked["columns"], rng)
-        scores = scores_from_wire(asked["score_wire"], asked["columns"], int(cell_of.max()) + 1)
+            asked["score_wire"] = _scores(asked["score_wire"], len(cells), rng)
+        scores = scores_from_wire(asked["score_wire"], len(cells), int(cell_of.max()) + 1)
         if scores and rng.random() < 0.7:
             asked["clip"] = scores[0].most_records
         asked["plan"] = plan_fingerprint(asked["reference"], cell_of, named, scores)
-        if "phase" not in content:
-            sealed_for = json.loads(content["terms"]["terms"])
-            claims = {name: asked[name] for name in ("epsilon", "delta", "adjacency", "unit")}
-            sealed_for.update(claims, clip=asked["clip"] or None, columns=asked["columns"])
-            if "scored" in sealed_for:
-                columns = len(scores or ())
-                numbers = 5 * columns or asked["cells"]
-                sealed_for.update(scored=columns > 0, numbers=numbers)
-            text = json.dumps(sealed_for, sort_keys=True, separators=(",", ":"))
-            content["terms"]["terms"] = text
-        else:
+        if "phase" in content:
             fit_sessions(content)
     except Exception:  # what is not readable stays as it is
         return
@@ -76,11 +67,11 @@ def fit_sessions(content: RecordDict) -> None:
     ValueError
         If these are not readable.
     """
-    terms = SumTerms.from_config(content["terms"])
+    terms = Terms.from_config(content["terms"])
     for member, payload in content["phase"].items():
         session = replace(
-            Session.from_bytes(payload), check=terms.question.check, terms=terms.fingerprint,
-            length=terms.length, bits=terms.bits,
+            Session.from_bytes(payload), check=terms.check, terms=terms.fingerprint,
+            length=terms.length,
         )  # fmt: skip
         content["phase"][member] = session.to_bytes()
 

@@ -6,7 +6,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from flwr_kld.clients import FirstUse
 from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.question import member_of
+from flwr_kld.messages.envelopes import member_of
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum
 from flwr_kld.sums.errors import SecureSumError
 from flwr_kld.sums.messages import Survivors, decode

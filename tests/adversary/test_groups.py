@@ -42,7 +42,7 @@ def test_a_question_that_asks_for_groups_is_refused_before_anything_is_counted(n
     app = app_of(secure_sum=FirstUse(), aggregator=KEY.public)
 
     def client(message, context):
-        record = "question" if "question" in message.content else "terms"
+        record = "terms"
         asked = message.content.get(record, {})
         if "selection" in asked:
             text = in_groups(asked["selection"], groups)
@@ -51,7 +51,7 @@ def test_a_question_that_asks_for_groups_is_refused_before_anything_is_counted(n
             asked["plan"] = plan_fingerprint(REFERENCE.fingerprint, PLAN.cell_of, named, None)
         return app(message, context)
 
-    grid = federation(client) if trust.release_terms is not None else grid_of(client, 12)
+    grid = federation(client) if trust.aggregator_keys else grid_of(client, 12)
     with watching() as seen, pytest.raises(CheckFailed, match="a field that is not known"):
         KLDrift(REFERENCE, trust, aggregation=kind and kind()).check(grid)
     assert not seen.admitted

@@ -11,17 +11,15 @@ from sealed_federation import monitor as sealing
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.clients import FirstUse
+from flwr_kld.clients import FirstUse, drift_queries
 from flwr_kld.clients.own_records import OwnRecords
-from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits, sample
 from flwr_kld.kernel.vector import ClientCounts, SumVector
-from flwr_kld.messages.release_terms import ReleaseTerms
 from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.partition import Partition
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.strategies import (
     Adjacency,
@@ -31,7 +29,6 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
-from flwr_kld.strategies.exchange import Exchange
 
 LIAR = 1000
 MOST = 2**31 - 1
@@ -171,8 +168,8 @@ def test_an_aggregator_goes_on_without_clients_whose_boxes_are_none(box, liars):
 
     def app(message, context):
         reply = honest(message, context)
-        if context.node_id < LIAR + liars and "sealed" in reply.content:
-            reply.content["sealed"]["0"] = box
+        if context.node_id < LIAR + liars and "numbers" in reply.content:
+            reply.content["numbers"]["0"] = box
         return reply
 
     grid = federation(app)
@@ -240,21 +237,22 @@ def test_limits_that_would_show_something_or_are_none(trust, most, why):
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_an_aggregator_takes_no_limit_that_would_show_hidden_presence(adjacency):
+def test_an_aggregator_takes_no_limit_that_would_show_hidden_presence(adjacency, monkeypatch):
     """A server could otherwise learn, without noise, who holds more than a number of its choice."""
-    terms = TrustedAggregator(1.0, aggregator=KEY.public, adjacency=adjacency).release_terms
-    assert isinstance(terms, ReleaseTerms)
-    plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
-    promised = Guarantee(1.0, 0.0, adjacency)
-    exchange = Exchange(
-        None, [], plan, "check", "1", 100, "trusted-aggregator", promised, timeout=9.0
-    )
-    question = exchange.question([0])
+    honest = TrustedAggregator.terms
+
+    def limiting(trust, plan, **told):
+        return honest(trust, plan, **{**told, "clip": 100})
+
+    monkeypatch.setattr(TrustedAggregator, "terms", limiting)
+    monkeypatch.setattr(drift_queries, "hold_to_claim", lambda terms, *trusts: None)  # accomplices
+    trust = TrustedAggregator(1.0, aggregator=KEY.public, adjacency=adjacency)
+    check = KLDrift(REFERENCE, trust).check
     if adjacency is Adjacency.REPLACE_ONE:
-        terms.hold_to(question)
+        check(federation(app_of(aggregator=KEY.public)))
         return
-    with pytest.raises(QueryRefused, match="another guarantee"):
-        terms.hold_to(question)
+    with pytest.raises(CheckFailed, match="moves further than the claimed noise hides"):
+        check(federation(app_of(aggregator=KEY.public)))
 
 
 def test_a_contradiction_is_no_evidence_for_later_checks(lie, tmp_path):

@@ -157,7 +157,7 @@ def test_both_halves_are_held_to_one_limit(nodes, least, most):
     clips = set()
 
     def watch(message):
-        question = message.content["question"]
+        question = message.content["terms"]
         if question["check"].endswith("-2"):
             clips.add(question["clip"])
         return False

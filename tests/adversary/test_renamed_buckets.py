@@ -60,7 +60,7 @@ def test_no_record_loses_more_than_its_guard_allows(seed, tmp_path, monkeypatch)
     monkeypatch.setenv("FLWR_KLD_GUARD", str(guard))
     monkeypatch.setattr(Selection, "selected", counting)
     message, context = met[-1]
-    asked = message.content["question"]
+    asked = message.content["terms"]
     cell_of = np.arange(len(REFERENCE.probabilities), dtype=np.int32)
     for number in range(QUESTIONS):
         claimed = rng.choice([1.0, 0.5, 0.125])

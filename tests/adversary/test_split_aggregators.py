@@ -7,8 +7,9 @@ import pytest
 from adversary.mutations import mutate
 from split_federation import FIRST, KEYS, NODES, SECOND, aggregators, federation, monitor, people
 
-from flwr_kld.clients import split_aggregator
-from flwr_kld.messages.split_terms import PartMessage, SplitTerms
+from flwr_kld.clients import aggregator
+from flwr_kld.messages.envelopes import PartMessage
+from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.two_aggregators import Addition
 
 LIES = 150
@@ -23,7 +24,7 @@ def met():
 
     def keep(app):
         def handle(message, context):
-            if message.metadata.message_type == "query.drift_part":
+            if message.metadata.message_type == "query.drift_aggregate":
                 kept.append((app, pickle.dumps(message), pickle.dumps(context)))
             return app(message, context)
 
@@ -40,7 +41,7 @@ def test_it_answers_what_clients_sealed_for_and_with_noise_for_it(met, node, mon
     """Or in words without a value; noise and clients are looked at where they are used."""
     noised, rng = [], random.Random(node)
     honest = [pickle.loads(message) for _, message, _ in met]  # noqa: S301
-    agreed = [SplitTerms.from_json(message.content["terms"]["terms"]) for message in honest]
+    agreed = [Terms.from_config(message.content["terms"]) for message in honest]
     answer = Addition.answer
 
     def answering(addition, event, bits):
@@ -49,7 +50,7 @@ def test_it_answers_what_clients_sealed_for_and_with_noise_for_it(met, node, mon
 
     monkeypatch.setattr(Addition, "answer", answering)
     # Each lie meets an aggregator that has answered nothing yet.
-    monkeypatch.setattr(split_aggregator, "use_once", lambda *claim: None)
+    monkeypatch.setattr(aggregator, "use_once", lambda *claim: None)
     answered = 0
     for _ in range(LIES):
         app, message, context = rng.choice([one for one in met if of_node(one, node)])
@@ -62,7 +63,7 @@ def test_it_answers_what_clients_sealed_for_and_with_noise_for_it(met, node, mon
         part = PartMessage.from_config(content["published"])
         ((terms, event, clients),) = noised
         assert terms in agreed
-        assert event == split_aggregator.central_of(agreed[agreed.index(terms)])
+        assert event == agreed[agreed.index(terms)].central()
         assert 3 <= clients == part.clients <= NODES
         answered += 1
     assert 0 < answered < LIES

@@ -18,7 +18,7 @@ from flwr_kld.accounting import Ledger
 from flwr_kld.cli import node_versions
 from flwr_kld.cli.flower_run import FlowerRun
 from flwr_kld.cli.node_versions import Installed, _Heard
-from flwr_kld.messages.question import VERSION
+from flwr_kld.messages.terms import VERSION
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 OWN = {"flwr": version("flwr"), "flwr_kld": version("flwr-kld"), "messages": VERSION}

@@ -38,13 +38,13 @@ from flwr_kld.sums.session import Session
 
 NODES, AGGREGATOR = 6, 1006
 KEY = AggregatorKey.generate()
-ONCE = ("query.drift_sum", "query.drift_seal", "query.drift_aggregate", "query.drift_predict")
+ONCE = ("query.drift_sum", "query.drift", "query.drift_aggregate", "query.drift_predict")
 
 
 def answered(reply: Message) -> bool:
     """Whether a reply gives anything away."""
     content = reply.content
-    return "published" in content or any(content.get("phase") or content.get("sealed") or ())
+    return "published" in content or any(content.get("phase") or content.get("numbers") or ())
 
 
 class Repeating(InProcessGrid):
@@ -136,7 +136,7 @@ def sealed(grid):
 CHECKS = [
     (summed, {"query.drift_sum": 4 * NODES}),
     (decided, {"query.drift_sum": 6 * NODES}),
-    (sealed, {"query.drift_seal": NODES, "query.drift_aggregate": 1}),
+    (sealed, {"query.drift": NODES, "query.drift_aggregate": 1}),
     (predicted, {"query.drift_predict": NODES}),
 ]
 checks = pytest.mark.parametrize(("check", "messages"), CHECKS)

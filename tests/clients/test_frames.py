@@ -203,8 +203,8 @@ STEPS = [
     *(f"{SUMMING}.client.ClientState.{name}" for name in ("masked", "next")),
     *(f"{SUMMING}.{name}" for name in ("session.Seat.signed", "keys.mask_key")),
     "flwr_kld.clients.aggregator.open_sealed",
-    "flwr_kld.clients.split_counts.split",
-    "flwr_kld.messages.sealing.SealContext.of",
+    "flwr_kld.clients.channels.split",
+    "flwr_kld.messages.sealing.SealContext.to_bytes",
     "flwr_kld.sums.two_aggregators.signed_text",
     "flwr_kld.sums.two_aggregators.open_sealed",
 ]

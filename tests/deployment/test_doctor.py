@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.cli.app import app as flwr_kld
-from flwr_kld.messages.question import VERSION
+from flwr_kld.messages.terms import VERSION
 
 pytestmark = pytest.mark.slow
 

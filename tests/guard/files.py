@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.messages.question import Question
+from flwr_kld.messages.terms import Terms, trust_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
 DOMAIN, REFERENCE = "d" * 64, "e" * 64
@@ -49,15 +49,14 @@ def protecting(hidden: str) -> tuple[str, str]:
     return 'key = "node.key"', f'key = "node.key"\nprotects = "{hidden}"'
 
 
-def question(check: str = "c1", **changes: object) -> Question:
+def question(check: str = "c1", **changes: object) -> Terms:
     values = {
         "check": check,
         "domain": DOMAIN,
         "reference": REFERENCE,
         "plan": "f" * 64,
-        "cells": 4,
+        "cells": [4],
         "wire": b"",
-        "members": [0],
         "trust": "trusted",
         "asked": 20,
     }
@@ -67,4 +66,7 @@ def question(check: str = "c1", **changes: object) -> Question:
         Adjacency(changes.pop("adjacency", "replace-one")),
         Unit(changes.pop("unit", "record")),
     )
-    return Question(**{**values, **changes}, guarantee=promised)
+    values |= changes
+    if "noise" in values:
+        values["trust"] = trust_of(values["noise"])
+    return Terms(**values, guarantee=promised)

@@ -14,6 +14,7 @@ from patience import HANGS
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, verify
 from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.messages.terms import AggregatorNoise
 from flwr_kld.query.selection import Selection
 from flwr_kld.sums.policy import ClientPolicy
 
@@ -24,12 +25,14 @@ def guard(tmp_path):
 
 
 def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
-    receipt = guard.admit(question(epsilon=0.1, delta=1e-9, unit="client"), "3:0")
+    asked = question(epsilon=0.1, delta=1e-9, unit="client")
+    receipt = guard.admit(asked, "3:0")
     assert verify(tmp_path / "receipts.db").receipts == (receipt,)
     assert (receipt.epsilon, receipt.delta) == (10**8, 10**9)
     assert (receipt.check, receipt.account, receipt.time) == ("c1", "3:0", 5000)
     assert (receipt.trust, receipt.unit) == ("trusted", "client")
-    assert (receipt.domain, receipt.reference, receipt.plan) == (DOMAIN, REFERENCE, "f" * 64)
+    assert (receipt.domain, receipt.reference) == (DOMAIN, REFERENCE)
+    assert receipt.terms == asked.fingerprint
 
 
 @pytest.mark.parametrize(("unit", "partition"), [("record", "4:k"), ("client", "")])
@@ -42,7 +45,10 @@ def test_a_whole_client_is_in_every_bucket_of_its_records(guard, unit, partition
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"trust": "trusted-aggregator"}, "this client answers distributed, trusted only"),
+        (
+            {"noise": AggregatorNoise(("a" * 64,), "least")},
+            "this client answers distributed, trusted only",
+        ),
         ({"epsilon": 1.0000001}, r"epsilon 1.0000001; this client's limit for a check is 1$"),
         ({"delta": 1e-5}, r"delta 1e-05; this client's limit for a check is 1e-06$"),
         ({"asked": 4}, "a cohort of 4; this client's minimum is 5"),

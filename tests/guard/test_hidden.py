@@ -14,8 +14,7 @@ from examples import examples
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import Guard, verify
 from flwr_kld.guard.limits import GuardFileError
-from flwr_kld.kernel.promise import Guarantee
-from flwr_kld.messages.sum_terms import NoiseTerms
+from flwr_kld.messages.terms import NoiseShares
 
 RECORDS, CLIENTS = "record, replace-one", "client, replace-one"
 RECORDS_THERE, CLIENTS_THERE = "record, add-remove", "client, add-remove"
@@ -146,8 +145,7 @@ def test_a_receipt_names_all_that_shaped_the_answer(tmp_path, hidden):
 
 
 def test_the_receipt_names_the_clip_of_the_clients_own_noise(tmp_path):
-    promised = Guarantee(1.0, 1e-6, "add-remove", "client")
-    noise = NoiseTerms(promised, n_min=10, mechanism="discrete-laplace", clip=3)
+    noise = NoiseShares(n_min=10, mechanism="discrete-laplace", bound=3)
     guard = guard_of(tmp_path, protecting(CLIENTS_THERE))
-    receipt = guard.admit(asked("1", CLIENTS_THERE, delta=1e-6), "0", noise)
+    receipt = guard.admit(asked("1", CLIENTS_THERE, delta=1e-6, noise=noise), "0")
     assert receipt.clip == 3

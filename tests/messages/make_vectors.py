@@ -5,24 +5,26 @@ python tests/messages/make_vectors.py
 
 import json
 import math
-import struct
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from messages.vector_forms import GONE, Kind
 
-from flwr_kld.domain.labels import Labels
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.messages.plan_wire import PlanMessage
-from flwr_kld.messages.published import Published
-from flwr_kld.messages.question import Answer, Hosted, Question, Signers
-from flwr_kld.messages.release_terms import ReleaseOrder, ReleaseTerms
-from flwr_kld.messages.split_terms import PartMessage, PartOrder, SplitTerms
-from flwr_kld.messages.sum_terms import NoiseTerms, SumTerms
+from flwr_kld.messages.envelopes import (
+    Answer,
+    Hosted,
+    Members,
+    Order,
+    PartMessage,
+    Published,
+    Signers,
+)
+from flwr_kld.messages.terms import AggregatorNoise, NoiseShares, Terms
 from flwr_kld.query.selection import Selection
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
@@ -35,40 +37,35 @@ SCORES = bytes.fromhex(
 
 CLIENTS = Guarantee(1.0, 1e-9, Adjacency.ADD_REMOVE, Unit.CLIENT)
 SELECTION = Selection(key="2026-11", modulus=4, residues=(0, 2))
-QUESTION = Question(
-    check="00f1e2d3c4b5a697", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
-    wire=WIRE, members=[0, 3], trust="trusted", guarantee=Guarantee(0.5), asked=20,
+TERMS = Terms(
+    check="00f1e2d3c4b5a697", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=[4],
+    wire=WIRE, trust="trusted", guarantee=Guarantee(0.5), asked=20,
 )  # fmt: skip
-OF_CLIENTS = Question(
-    check="00f1e2d3c4b5a698", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
-    wire=WIRE, members=[0], trust="distributed", guarantee=CLIENTS, asked=20,
-    selection=SELECTION, clip=100,
+OF_CLIENTS = replace(
+    TERMS, check="00f1e2d3c4b5a698", trust="distributed", guarantee=CLIENTS, selection=SELECTION,
+    noise=NoiseShares(5, "skellam", 100, 2),
 )  # fmt: skip
-OF_SUMS = Question(
-    check="00f1e2d3c4b5a699", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4,
-    wire=WIRE, members=[0], trust="trusted", guarantee=Guarantee(0.5), asked=20, clip=100,
-    score_wire=SCORES,
-)  # fmt: skip
-SPLIT = SplitTerms(KEY, "ab" * 32, Guarantee(0.5), "laplace", None, 1, 4, False)
-NOISE = NoiseTerms(Guarantee(0.5), 5, "discrete-laplace")
-
-PLAN = PlanMessage(
-    domain=Labels(["a", "b"]).spec(),
-    probabilities=struct.pack("<4d", 0.25, 0.75, 0.0, 0.0),
-    weight=struct.pack("<4d", 0.25, 0.0, 0.0, 0.0),
+OF_SUMS = replace(TERMS, check="00f1e2d3c4b5a699", clip=100, score_wire=SCORES)
+OF_SHARES = replace(TERMS, trust="distributed", noise=NoiseShares(5, "discrete-laplace"))
+SEALED = replace(TERMS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "laplace"))
+SPLIT = replace(
+    TERMS, trust="two-aggregators", noise=AggregatorNoise((KEY, "ab" * 32), "least"), cells=[2, 2]
 )
 KINDS = {
-    "question": Kind(
-        Question,
+    "terms": Kind(
+        Terms,
         {
-            "every record; two clients of a node": QUESTION,
-            "half of the records; whole clients are hidden": OF_CLIENTS,
+            "every record": TERMS,
+            "half of the records; whole clients are hidden by noise that they add": OF_CLIENTS,
             "sums of scores": OF_SUMS,
+            "clients add the noise": OF_SHARES,
+            "an aggregator adds the noise": SEALED,
+            "each of two aggregators adds the noise, to a table of two columns": SPLIT,
         },
         {
-            "another version": {"version": 4},
+            "another version": {"version": 2},
             "no version": {"version": GONE},
-            "the version is a real number": {"version": 6.0},
+            "the version is a real number": {"version": 1.0},
             "a field too many": {"more": 1},
             "a field too few, though it has a usual value": {"clip": GONE},
             "epsilon is a whole number": {"epsilon": 1},
@@ -79,10 +76,10 @@ KINDS = {
             "a unit that nobody hides": {"unit": "household"},
             "a relation that nobody knows": {"adjacency": "swap"},
             "a trust model that nobody knows": {"trust": "everybody"},
-            "no cells": {"cells": 0},
-            "more cells than 32 bits count": {"cells": 2**31},
-            "a member twice": {"members": [0, 0]},
-            "a member that is a truth value": {"members": [True]},
+            "another who adds the noise": {"trust": "distributed"},
+            "no cells": {"cells": [0]},
+            "cells as a number": {"cells": 4},
+            "more cells than a client counts": {"cells": [2**24, 1]},
             "an id with a line break": {"check": "a\nb"},
             "an id that is too long": {"check": "0" * 65},
             "cells as text": {"wire": "text"},
@@ -97,8 +94,27 @@ KINDS = {
             "scores that are twice deflated": {"score_wire": bytes(5) + b"\x02"},
             "scores over more records than are counted": {"score_wire": b"\0\2" + bytes(4)},
             "a selection that is not JSON": {"selection": "[" * 50},
-            "no column": {"columns": 0},
-            "more columns than a table may have": {"columns": 4097},
+            "more columns than a table may have": {"cells": [1] * 4097},
+            "noise that nobody is to add": {"noise": "{}"},
+            "noise with a space": {"noise": " null"},
+            "noise that is missing": {"noise": GONE},
+            "shares for nobody": {
+                "trust": "distributed",
+                "noise": '{"bound":0,"mechanism":"skellam","n_min":0,"norm":1}',
+            },
+            "shares with a bound for single records": {
+                "trust": "distributed",
+                "noise": '{"bound":3,"mechanism":"skellam","n_min":5,"norm":1}',
+            },
+            "a law that nobody draws from": {
+                "trust": "trusted-aggregator", "noise": f'{{"keys":["{KEY}"],"law":"uniform"}}'
+            },
+            "a key that is too short": {
+                "trust": "trusted-aggregator", "noise": '{"keys":["00"],"law":"least"}'
+            },
+            "one key for both aggregators": {
+                "trust": "two-aggregators", "noise": f'{{"keys":["{KEY}","{KEY}"],"law":"least"}}'
+            },
         },
     ),
     "answer": Kind(
@@ -107,10 +123,10 @@ KINDS = {
             "one member answered, one did not": Answer(
                 "00f1e2d3c4b5a697", "f" * 64, [0], ["this node does not host the client"]
             ),
-            "the question was refused": Answer("", "", [], ["the question: käse ✓"]),
+            "the terms were refused": Answer("", "", [], ["the terms of the check: käse ✓"]),
         },
         {
-            "another version": {"version": 4},
+            "another version": {"version": 2},
             "a field too many": {"more": 1},
             "a field too few": {"reasons": GONE},
             "a member that is no number": {"answered": ["0"]},
@@ -140,89 +156,29 @@ KINDS = {
             ),
         },
     ),
-    "release-terms": Kind(
-        ReleaseTerms,
+    "members": Kind(
+        Members,
+        {"two clients of a node": Members([0, 3])},
         {
-            "noised counts": ReleaseTerms(KEY, Guarantee(0.5), "laplace", None),
-            "whole clients are hidden": ReleaseTerms(KEY, CLIENTS, "gaussian", 100),
-        },
-        {
-            "epsilon is written as a whole number": {"epsilon": 1},
-            "epsilon is negative": {"epsilon": -0.5},
-            "a law that nobody draws from": {"noise": "uniform"},
-            "a key that is too short": {"aggregator": "00"},
-            "whole clients without a bound": {"unit": "client"},
-            "a bound for single records": {"clip": 100},
-            "another way to write a real number": lambda text: text.replace("0.5", "5e-1"),
+            "a member twice": {"members": [0, 0]},
+            "a member that is a truth value": {"members": [True]},
+            "a member below zero": {"members": [-1]},
+            "a field too many": {"more": 1},
         },
     ),
-    "release-order": Kind(
-        ReleaseOrder,
-        {
-            "of three clients at least": ReleaseOrder(
-                ReleaseTerms(KEY, Guarantee(0.5), "laplace", None).to_json(), 3
-            )
-        },
+    "order": Kind(
+        Order,
+        {"of three clients at least": Order(3)},
         {
             "a minimum as text": {"least": "3"},
             "a minimum below zero": {"least": -1},
             "no minimum": {"least": GONE},
         },
     ),
-    "split-terms": Kind(
-        SplitTerms,
-        {"four noised counts": SPLIT},
-        {
-            "one key for both": {"vectors": KEY},
-            "no numbers": {"numbers": 0},
-            "a truth value as a number": {"scored": 0},
-            "whole clients without a bound": {"unit": "client"},
-        },
-    ),
-    "part-order": Kind(
-        PartOrder,
-        {"of three clients at least": PartOrder("c", "r", "p", SPLIT.to_json(), 3)},
-        {"a minimum below zero": {"least": -1}, "no check": {"check": ""}},
-    ),
     "part": Kind(
         PartMessage,
         {"one number of three clients": PartMessage("c", 3, bytes(32), b"\x01\0\0\0", {})},
         {"numbers as text": {"values": "1"}, "no clients": {"clients": GONE}},
-    ),
-    "sum-terms": Kind(
-        SumTerms,
-        {
-            "clients add the noise": SumTerms(
-                Question(**{**vars(QUESTION), "trust": "distributed"}), NOISE, True, 32, "ab" * 32
-            ),
-            "the server adds the noise": SumTerms(QUESTION, None, False, 64, "ab" * 32),
-            "whole clients are hidden": SumTerms(
-                OF_CLIENTS, NoiseTerms(CLIENTS, 5, "skellam", 100, 2), False, 64, "ab" * 32
-            ),
-        },
-        {
-            "a ring that nobody sums in": {"bits": 16},
-            "a truth value as a number": {"count_records": 1},
-            "noise without a claim": {"noise": "{}"},
-            "noise for whole clients without a bound": {
-                "noise": '{"adjacency":"replace-one","clip":0,"delta":0.0,"epsilon":0.5,'
-                '"mechanism":"discrete-laplace","n_min":5,"norm":1,"unit":"client"}'
-            },
-            "noise with a space": {"noise": " null"},
-            "noise that is missing": {"noise": GONE},
-            "the list of clients as bytes": {"roster": b"\xab" * 32},
-            "a question that is not one": {"asked": 0},
-        },
-    ),
-    "plan": Kind(
-        PlanMessage,
-        {"two labels, of which one is scored": PLAN},
-        {
-            "a domain with a space": {"domain": '{"kind": "labels"}'},
-            "a domain that is a list": {"domain": "[]"},
-            "weights as numbers": {"weight": [0.25, 0.75]},
-            "probabilities that are missing": {"probabilities": GONE},
-        },
     ),
     "hosted": Kind(
         Hosted,
@@ -258,7 +214,7 @@ KINDS = {
                 ClientLimit(400, 400, 31_800, {"3:0": 30_000}),
             ),
             "sums of scores, of which no limit is told": Published(
-                "00f1e2d3c4b5a697", 19, 1900.0,
+                "00f1e2d3c4b5a697", 19, 0.0,
                 b"".join(n.to_bytes(8, "little", signed=True) for n in (9, 20, 1900, 0, 0)),
                 {}, True, None,
             ),
@@ -267,7 +223,7 @@ KINDS = {
             "fewer than no clients": {"clients": -1},
             "clients as a truth value": {"clients": True},
             "records that are no number": {"records": math.nan},
-            "half a record": {"records": 0.5},
+            "fewer than no records": {"records": -0.5},
             "reasons as a list": {"rejected": "[]"},
             "a reason that is a number": {"rejected": '{"why":-3}'},
             "counts as a list": {"values": [190, 381, -2, 1331]},

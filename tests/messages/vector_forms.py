@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flwr_kld.codec.model import Model
-from flwr_kld.messages.question import Answer
-from flwr_kld.messages.release_terms import ReleaseTerms
-from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.messages.envelopes import Answer
 from flwr_kld.query.selection import Selection
 
 GONE = object()
@@ -29,7 +27,7 @@ class Kind:
 
     @property
     def is_text(self) -> bool:
-        return self.model in (Answer, ReleaseTerms, Selection, SplitTerms)
+        return self.model in (Answer, Selection)
 
     def write(self, value: Model) -> Any:
         return value.to_json() if self.is_text else typed(value.to_config())

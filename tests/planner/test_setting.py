@@ -9,8 +9,7 @@ from flwr_kld.planner import Setting
 from flwr_kld.planner.forecast import checks_per_person, epsilon_per_year
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.trust.distributed import Distributed
-from flwr_kld.trust.trusted import Trusted
-from flwr_kld.trust.trusted_aggregator import TrustedAggregator
+from flwr_kld.trust.trusted import Trusted, TrustedAggregator
 
 RELIED = Distributed(1.0, min_clients=80)
 

@@ -6,7 +6,7 @@ The test puts it in the place of the drift app's own `client_app.py`.
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from flwr_kld.messages.question import ANSWER, PHASE, PREDICT_ACTION
+from flwr_kld.messages.envelopes import ANSWER, PHASE, PREDICT_ACTION
 from flwr_kld.simulations.virtual_clients import virtual_clients
 
 honest = virtual_clients()

@@ -18,7 +18,7 @@ from flwr_kld.clients import (
     AggregatorKey,
 )
 from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.release_terms import ReleaseTerms
+from flwr_kld.messages.terms import AggregatorNoise
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -33,7 +33,7 @@ from flwr_kld.strategies import (
 def test_one_app_serves_both_roles_by_node_config(key_file):
     report = monitor().check(grid := deployed(shared_app(), {"drift-key": key_file}))
     assert (report.cohort.asked, report.cohort.survivors) == (20, 20)
-    asked = {m.metadata.dst_node_id for m in grid.sent if "seal" in m.metadata.message_type}
+    asked = {m.metadata.dst_node_id for m in grid.sent if m.metadata.message_type == "query.drift"}
     assert asked == set(range(1000, 1020))
 
 
@@ -111,63 +111,55 @@ def test_a_client_seals_to_no_other_key_than_the_pinned_one():
 
 def test_an_aggregator_opens_nothing_for_another_key():
     def change(content: RecordDict) -> None:
-        terms = json.loads(content["terms"]["terms"])
-        terms["aggregator"] = AggregatorKey.generate().public.hex()
-        content["terms"]["terms"] = json.dumps(terms, sort_keys=True, separators=(",", ":"))
+        told = AggregatorNoise((AggregatorKey.generate().public.hex(),), "least")
+        content["terms"]["noise"] = told.to_json()
 
     with pytest.raises(CheckFailed, match="refused: WrongAggregator: the counts are sealed for an"):
         monitor().check(federation(meddle=on_request(change)))
 
 
 def test_clients_that_pinned_nobody_seal_nothing():
-    with pytest.raises(
-        CheckFailed, match=r"0 clients answered and 2 are needed \(20: client error"
-    ):
+    with pytest.raises(CheckFailed, match="claims trust model 'trusted-aggregator'"):
         monitor().check(federation(app_of()))
 
 
 @pytest.mark.parametrize(("name", "value"), [("epsilon", 0.01), ("adjacency", "add-remove")])
-def test_a_client_refuses_a_question_that_claims_less_than_the_terms_spend(name, value):
-    def meddle(message: Message) -> None:
-        if message.metadata.message_type == "query.drift_seal":
-            message.content["question"][name] = value
+def test_a_box_for_another_claim_does_not_open(name, value):
+    """Clients are told another guarantee than the aggregator, which noises for its own."""
 
-    with pytest.raises(CheckFailed, match="claims another guarantee than the aggregator's terms"):
+    def meddle(message: Message) -> None:
+        if message.metadata.message_type == "query.drift":
+            message.content["terms"][name] = value
+
+    with pytest.raises(CheckFailed, match="0 clients are left, 20: NotOpened"):
         monitor().check(federation(meddle=meddle))
 
 
 @pytest.mark.parametrize(
-    "terms",
-    ["", "[]", "{}", "nonsense", '{"release":"counts"}', "[" * 10000, '{"release":{"lam":1e300}}'],
-)
-def test_terms_that_cannot_be_read_are_refused_on_both_sides(terms):
-    for asked in ("query.drift_seal", "query.drift_aggregate"):
+    "noise",
+    ["", "[]", "{}", "nonsense", '{"law":"least"}', "[" * 10000, '{"keys":[],"law":"least"}',
+     '{"keys": ["' + "a" * 64 + '"],"law":"least"}'],
+)  # fmt: skip
+def test_terms_that_cannot_be_read_are_refused_on_both_sides(noise):
+    for asked in ("query.drift", "query.drift_aggregate"):
 
         def meddle(message: Message, asked: str = asked) -> None:
             if message.metadata.message_type == asked:
-                message.content["terms"]["terms"] = terms
+                message.content["terms"]["noise"] = noise
 
-        with pytest.raises(CheckFailed, match="refused: the terms of the release"):
+        with pytest.raises(CheckFailed, match="refused: the terms of the check: noise"):
             monitor().check(federation(meddle=meddle))
-
-
-def test_terms_have_one_form():
-    terms = TrustedAggregator(1, aggregator=KEY.public).release_terms
-    assert ReleaseTerms.from_json(terms.to_json()) == terms
-    spaced = json.dumps(json.loads(terms.to_json()))
-    for text in (spaced, terms.to_json().replace("1.0", "1", 1)):
-        with pytest.raises(ValueError, match="the terms of the release: not in the one form"):
-            ReleaseTerms.from_json(text)
 
 
 def test_a_client_is_asked_for_one_box_a_check():
     """However often a server asks, and by whatever number of a member."""
     monitor().check(grid := federation())
-    first = next(m for m in grid.sent if m.metadata.message_type == "query.drift_seal")
+    first = next(m for m in grid.sent if m.metadata.message_type == "query.drift")
     reply = grid.again(first)
     assert "AnsweredAlready" in reply["answer"]["answer"]
-    assert not reply["sealed"]
-    first.content["question"].update({"check": "anew", "members": [0, 1, 2]})
+    assert not reply["numbers"]
+    first.content["terms"]["check"] = "anew"
+    first.content["members"]["members"] = [0, 1, 2]
     reply = grid.again(first)
-    assert list(reply["sealed"]) == ["0"]
+    assert list(reply["numbers"]) == ["0"]
     assert json.loads(reply["answer"]["answer"])["answered"] == [0]

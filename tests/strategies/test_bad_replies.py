@@ -5,13 +5,13 @@ import logging
 import numpy as np
 import pytest
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import ConfigRecord, MetricRecord
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.question import COUNTS_FORMAT, Answer
+from flwr_kld.messages.envelopes import Answer
 from flwr_kld.strategies import (
     KLDrift,
     Trusted,
@@ -152,12 +152,9 @@ def tampering(change):
     return grid_of(app)
 
 
-def put_counts(values, dtype="int32", shape=None, form=COUNTS_FORMAT):
-    data = np.asarray(values, dtype=dtype)
-
+def put_counts(values, dtype="<i4"):
     def change(content):
-        array = Array(dtype, shape or data.shape, form, data.tobytes())
-        content["counts"] = ArrayRecord({"counts": array})
+        content["numbers"]["0"] = np.asarray(values, dtype=dtype).tobytes()
 
     return change
 
@@ -171,17 +168,19 @@ NONSENSE = Answer(1, "", 0, [])
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (put_counts([[1, 2, -3, 4, 0, 0]]), "counts must not be negative"),
-        (put_counts([[2**31 - 1] * 6]), "counts exceed the most records"),
-        (put_counts([[1, 2, 3, 4, 0, 0]], "int64"), "wrong dtype"),
-        (put_counts([[1, 2, 3, 4, 0, 0]], "float32"), "wrong dtype"),
-        (put_counts([[1, 2, 3, 4, 0, 0]], form="numpy.ndarray"), "wrong dtype"),
-        (put_counts([[1, 2, 3]]), "wrong shape"),
-        (put_counts([1, 2, 3, 4, 0, 0]), "wrong shape"),
+        (put_counts([1, 2, -3, 4, 0, 0]), "counts must not be negative"),
+        (put_counts([2**31 - 1] * 6), "counts exceed the most records"),
+        (put_counts([1, 2, 3, 4, 0, 0], "<i8"), "wrong shape"),
+        (put_counts([1, 2, 3]), "wrong shape"),
         (put_counts([[1, 2, 3, 4, 0, 0]] * 2), "wrong shape"),
-        (put_counts([[1, 2, 3]], shape=(1, 6)), "wrong shape"),
-        (lambda content: content.pop("counts"), "carries no counts"),
-        (lambda content: content.update(counts=MetricRecord({"a": 1})), "carries no counts"),
+        (lambda content: content["numbers"].update({"0": "text"}), "carries no numbers"),
+        (
+            lambda content: content["numbers"].update({"0": [1, 2, 3, 4, 0, 0]}),
+            "carries no numbers",
+        ),
+        (lambda content: content["numbers"].pop("0"), "carries no numbers"),
+        (lambda content: content.pop("numbers"), "carries no numbers"),
+        (lambda content: content.update(numbers=MetricRecord({"a": 1})), "carries no numbers"),
         (lambda content: content.pop("answer"), "the answer"),
         (lambda content: content.update(answer=ConfigRecord({"answer": []})), "the answer"),
         (lambda content: content.update(answer=ConfigRecord({"answer": "[1]"})), "the answer"),
@@ -233,7 +232,8 @@ def test_a_reply_cannot_count_twice_or_for_others():
             answer = Answer.from_config(reply.content["answer"])
             answer.answered[:] = [0, 0, 1]
             reply.content["answer"] = ConfigRecord(answer.to_config())
-            put_counts([[10, 20, 30, 40, 0, 0]] * 3)(reply.content)
+            counts = np.array([10, 20, 30, 40, 0, 0], "<i4").tobytes()
+            reply.content["numbers"] = ConfigRecord(dict.fromkeys(["0", "1", "00"], counts))
         return reply
 
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(greedy))

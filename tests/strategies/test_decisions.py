@@ -264,7 +264,7 @@ def test_a_second_half_that_fails_leaves_the_estimate(ledger):
     asked = []
 
     def lose(message):
-        check = message.content["question"]["check"]
+        check = message.content["terms"]["check"]
         asked.append(check)
         return check.endswith("-2")
 

@@ -73,9 +73,9 @@ def test_who_is_rejected_in_one_half_is_left_out_once():
     """The aggregator cannot open one box in the first half and two in the second."""
 
     def spoil(content):
-        check = content["question"]["check"]
+        check = content["terms"]["check"]
         for name in ("1004:0", "1005:0")[: 1 + check.endswith("-2")]:
-            content["sealed"][name] = b"junk " + name.encode()
+            content["numbers"][name] = b"junk " + name.encode()
 
     report = sealing(threshold=0.05).check(federation(meddle=on_request(spoil)))
     adds_up(report)
@@ -102,7 +102,7 @@ def test_different_clients_missing_in_the_two_halves_are_all_left_out():
     """Two of ten miss the first half, three others the second."""
 
     def lose(message):
-        second = message.content["question"]["check"].endswith("-2")
+        second = message.content["terms"]["check"].endswith("-2")
         return message.metadata.dst_node_id in ({1000, 1001, 1002} if second else {1003, 1004})
 
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of(nodes=10, lose=lose))
@@ -113,7 +113,7 @@ def test_different_clients_missing_in_the_two_halves_are_all_left_out():
 @pytest.mark.parametrize("nodes", [10, 60])
 def test_a_second_half_that_fails_leaves_out_whom_only_it_asked(nodes):
     def lose(message):
-        return message.content["question"]["check"].endswith("-2")
+        return message.content["terms"]["check"].endswith("-2")
 
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of(nodes=nodes, lose=lose))
     adds_up(report)

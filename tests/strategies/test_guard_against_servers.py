@@ -19,15 +19,12 @@ from flwr_kld.clients import (
 )
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel import Unit
+from flwr_kld.messages.terms import NoiseShares
 from flwr_kld.strategies import (
-    Adjacency,
-    Clip,
     Distributed,
     HostedClients,
     KLDrift,
     SealedSum,
-    Trusted,
     TrustedAggregator,
 )
 
@@ -86,118 +83,50 @@ def test_neither_message_nor_run_config_names_the_file(limits, receipts, tmp_pat
         plain().check(grid)
 
 
-class Lying(Distributed):
-    """Tells clients of other noise than the release that it states."""
+class Thinning(Distributed):
+    """Tells clients of noise for many clients, and would open the sum of a few."""
 
     def event(self, clients):
-        honest = Distributed(self.epsilon, self.min_clients).event(self.min_clients)
-        return replace(honest, guarantee=self.guarantee)
+        return Distributed(self.epsilon, self.min_clients).event(self.min_clients)
 
     def cost(self, survivors=None):
         return Cost.of(self.event(self.min_clients))
 
-
-class Understating(Lying):
-    """Tells the guard a smaller epsilon than the noise delivers."""
-
-    @property
-    def noise_terms(self):
-        return replace(super().noise_terms, guarantee=replace(self.guarantee, epsilon=20.0))
+    def noise_before(self, scored):
+        return replace(super().noise_before(scored), n_min=18)
 
 
-class Misjudging(Lying):
-    """Hides whether a record is there, and claims to hide what it is: twice the epsilon."""
-
-    @property
-    def noise_terms(self):
-        hidden = replace(self.guarantee, adjacency=Adjacency.ADD_REMOVE)
-        return replace(super().noise_terms, guarantee=hidden)
-
-
-class Posing(Trusted):
-    """Asks for plain counts and calls it distributed."""
-
-    noise_source = "distributed"
-
-
-class Thinning(Lying):
-    """Tells clients of noise for many clients, and would open the sum of a few."""
-
-    @property
-    def noise_terms(self):
-        return replace(super().noise_terms, n_min=18)
-
-
-class Misnaming(Lying):
-    """Protects records and claims to protect clients."""
-
-    @property
-    def guarantee(self):
-        return replace(super().guarantee, unit=Unit.CLIENT)
-
-    @property
-    def noise_terms(self):
-        return Distributed(self.epsilon, self.min_clients).noise_terms
-
-
-class NotClipping(Trusted):
-    """Claims to protect clients and clips nobody's records."""
-
-    @property
-    def guarantee(self):
-        return replace(super().guarantee, unit=Unit.CLIENT)
+SHARES = NoiseShares(10, "discrete-laplace").to_json()
 
 
 @pytest.mark.parametrize("guarded", [True, False])
 @pytest.mark.parametrize(
-    ("monitor", "message"),
+    ("monitor", "lie", "message"),
     [
-        (
-            summed(Understating(epsilon=1.0, min_clients=10)),
-            "claims ε = 1, .*but the noise delivers ε = 20,",
-        ),
-        (
-            summed(Misjudging(epsilon=1.0, min_clients=10)),
-            r"\(replace-one\), but the noise delivers .*\(add-remove\)",
-        ),
-        (
-            plain(Posing(epsilon=1.0)),
-            "claims trust model 'distributed', but its question fits only trusted",
-        ),
-        (
-            summed(Posing(epsilon=1.0)),
-            "claims trust model 'distributed', but its question fits only trusted",
-        ),
-        (summed(Thinning(epsilon=1.0, min_clients=3)), "fewer clients than the noise needs"),
-        (
-            summed(Misnaming(epsilon=1.0, min_clients=10)),
-            "per client .*, but the noise delivers .* per record",
-        ),
-        (plain(NotClipping(epsilon=1.0)), "clips nobody's records"),
+        (plain(), {"trust": "distributed"}, "trust is out of range"),
+        (plain(), {"trust": "distributed", "noise": SHARES}, "its terms fit only trusted"),
+        (plain(), {"unit": "client"}, "clips nobody's records"),
+        (summed(), {"trust": "trusted"}, "trust is out of range"),
+        (summed(), {"noise": "null"}, "trust is out of range"),
+        (summed(), {"unit": "client"}, "bound is out of range"),
+        (summed(Thinning(1.0, min_clients=3)), {}, "fewer clients than the noise needs"),
     ],
 )
-def test_claims_are_held_against_what_really_happens(limits, receipts, monitor, message, guarded):
+def test_claims_are_held_against_what_really_happens(
+    limits, receipts, monitor, lie, message, guarded
+):
     if guarded:
         limits()
-    with pytest.raises(CheckFailed, match=message):
-        monitor.check(grid_of(summing()))
-    assert receipts() == ()
-
-
-@pytest.mark.parametrize(
-    "hides", [{"adjacency": Adjacency.ADD_REMOVE}, {"epsilon": 20.0, "clip": Clip(100)}]
-)
-def test_an_exact_number_of_records_is_given_to_nobody_from_whom_it_is_hidden(receipts, hides):
     app = summing()
 
-    def ask_for_it(message, context):
+    def told(message, context):
         if "terms" in message.content:
-            message.content["terms"]["count_records"] = True
+            message.content["terms"].update(lie)
         return app(message, context)
 
-    trust = Distributed(**{"epsilon": 1.0, "min_clients": 10, **hides})
-    with pytest.raises(CheckFailed, match="the number of records, which has to be hidden"):
-        summed(trust).check(grid_of(ask_for_it))
+    with pytest.raises(CheckFailed, match=message):
+        monitor.check(grid_of(told))
+    assert receipts() == ()
 
 
 @pytest.mark.parametrize("ask", ["plain", "sealed"])

@@ -283,15 +283,15 @@ def test_a_client_cannot_be_asked_under_several_numbers(limits, receipts, member
     app, replies = app_of(), []
 
     def greedy(message, context):
-        if "question" in message.content:
-            message.content["question"]["members"] = members
+        if "members" in message.content:
+            message.content["members"]["members"] = members
         replies.append(app(message, context))
         return replies[-1]
 
     if answered:
         assert plain().check(grid_of(greedy)).cohort.survivors == 20
     else:
-        with pytest.raises(CheckFailed, match="question: members is out of range"):
+        with pytest.raises(CheckFailed, match="members: members is out of range"):
             plain().check(grid_of(greedy))
     assert len(receipts()) == 20 * len(answered)
     assert all(f'"answered":{answered}' in str(reply.content["answer"]) for reply in replies)

@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 from flwr_kld.clients import host_drift_queries
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.question import ANSWER, Hosted
+from flwr_kld.messages.envelopes import ANSWER, Hosted
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import HostedClients, KLDrift, Trusted
 
@@ -60,7 +60,7 @@ LIES = {
     "another record": saying(RecordDict({"told": ConfigRecord(TOLD)})),
     "an error": lambda message, _: Message(Error(1, "Mrs Smith is 17"), reply_to=message),
     "no version": record(version=None),
-    "another version": record(version=1),
+    "another version": record(version=2),
     "a field more": record(more="x"),
     "no members": record(members=None),
     "a list of Flower's": record(members=[0, 7]),

@@ -20,8 +20,8 @@ from flwr_kld.clients import (
 )
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.channels import seal
-from flwr_kld.messages.question import Question
 from flwr_kld.messages.sealing import SealContext
+from flwr_kld.messages.terms import Terms
 from flwr_kld.strategies import (
     Adjacency,
 )
@@ -40,9 +40,9 @@ DUPLICATED = "rejected by the aggregator: Duplicated: the same sealed counts und
 
 def test_a_tampered_box_is_left_out_by_reason():
     def change(content: RecordDict) -> None:
-        box = bytearray(content["sealed"]["1003:0"])
+        box = bytearray(content["numbers"]["1003:0"])
         box[40] ^= 1
-        content["sealed"]["1003:0"] = bytes(box)
+        content["numbers"]["1003:0"] = bytes(box)
 
     report = monitor().check(federation(meddle=on_request(change)))
     assert (report.cohort.survivors, report.reading.records, report.cohort.dropouts) == (
@@ -54,7 +54,7 @@ def test_a_tampered_box_is_left_out_by_reason():
 
 def test_a_cut_box_is_left_out_by_reason():
     report = monitor().check(
-        federation(meddle=on_request(lambda c: c["sealed"].update({"1003:0": b"junk"})))
+        federation(meddle=on_request(lambda c: c["numbers"].update({"1003:0": b"junk"})))
     )
     assert report.cohort.dropouts == {
         "rejected by the aggregator: NotOpened: the sealed counts are cut short": 1
@@ -66,14 +66,14 @@ def test_a_box_of_an_earlier_check_does_not_open():
     monitor().check(grid)
     (earlier,) = grid.requests()
     grid.meddle = on_request(
-        lambda c: c["sealed"].update({"1003:0": earlier.content["sealed"]["1003:0"]})
+        lambda c: c["numbers"].update({"1003:0": earlier.content["numbers"]["1003:0"]})
     )
     assert monitor().check(grid).cohort.dropouts == {NOT_OPENED: 1}
 
 
 def test_a_box_does_not_open_for_another_sender():
     def swap(content: RecordDict) -> None:
-        sealed = content["sealed"]
+        sealed = content["numbers"]
         sealed["1003:0"], sealed["1004:0"] = sealed["1004:0"], sealed["1003:0"]
 
     report = monitor().check(federation(meddle=on_request(swap)))
@@ -83,7 +83,7 @@ def test_a_box_does_not_open_for_another_sender():
 @pytest.mark.parametrize("name", ["1003:1", "1004:0"])
 def test_a_box_under_two_names_is_left_out_under_both(name):
     def double(content: RecordDict) -> None:
-        content["sealed"][name] = content["sealed"]["1003:0"]
+        content["numbers"][name] = content["numbers"]["1003:0"]
 
     grid = federation(meddle=on_request(double))
     if name == "1004:0":
@@ -97,9 +97,7 @@ def test_a_box_under_two_names_is_left_out_under_both(name):
 
 def test_a_server_cannot_have_the_boxes_opened_for_a_larger_epsilon():
     def raise_epsilon(content: RecordDict) -> None:
-        terms = json.loads(content["terms"]["terms"]) | {"epsilon": 20.0}
-        content["terms"]["terms"] = json.dumps(terms, sort_keys=True, separators=(",", ":"))
-        content["question"]["epsilon"] = 20.0
+        content["terms"]["epsilon"] = 20.0
 
     with pytest.raises(CheckFailed, match="CohortTooSmall: 0 clients are left, 20: NotOpened"):
         monitor().check(federation(meddle=on_request(raise_epsilon)))
@@ -108,18 +106,17 @@ def test_a_server_cannot_have_the_boxes_opened_for_a_larger_epsilon():
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
-        ("question", "epsilon", 9.0, "another guarantee than the aggregator's terms"),
-        ("question", "trust", "trusted", "another guarantee than the aggregator's terms"),
-        ("question", "reference", "x", "the aggregator cannot read the query plan"),
-        ("plan", "domain", "{}", "the aggregator cannot read the query plan"),
-        ("plan", "domain", "[" * 10000, "the query plan: domain is out of range"),
-        ("plan", "weight", b"", "the query plan's weights are out of range"),
-        ("plan", "weight", np.full(4, np.nan).tobytes(), "weights are out of range"),
-        ("plan", "weight", np.full(4, 1e300).tobytes(), "weights are out of range"),
-        ("plan", "weight", np.full(4, -0.5).tobytes(), "weights are out of range"),
-        ("plan", "probabilities", np.full(4, 0.25).tobytes(), "another reference than the clients"),
-        ("terms", "least", "many", "the order of a release: least is not of its type"),
-        ("sealed", "1003:0", "text", "sealed counts are bytes"),
+        ("terms", "epsilon", 9.0, "CohortTooSmall: 0 clients are left, 20: NotOpened"),
+        ("terms", "trust", "trusted", "the terms of the check: trust is out of range"),
+        ("terms", "reference", "x", "CohortTooSmall: 0 clients are left, 20: NotOpened"),
+        ("terms", "cells", [5], "CohortTooSmall: 0 clients are left, 20: NotOpened"),
+        ("terms", "cells", [0], "the terms of the check: cells is out of range"),
+        ("terms", "cells", [2**24] * 2, "the terms of the check: cells is out of range"),
+        ("terms", "noise", "null", "the terms of the check: trust is out of range"),
+        ("terms", "noise", "[" * 10000, "the terms of the check: noise is out of range"),
+        ("terms", "score_wire", bytes(6), "the aggregator cannot read the terms"),
+        ("order", "least", "many", "the order to an aggregator: least is not of its type"),
+        ("numbers", "1003:0", "text", "sealed counts are bytes"),
     ],
 )
 def test_a_server_that_changes_the_request_is_refused(name, key, value, message):
@@ -134,12 +131,11 @@ def lying(values, dtype="<i4", **trust):
 
     def app(message: Message, context):
         reply = honest(message, context)
-        if context.node_id == 1000 and "sealed" in reply.content:
-            question, terms = message.content["question"], message.content["terms"]["terms"]
-            asked = Question.from_config(question)
-            context_of = SealContext.of(asked, terms, context.run_id, "1000:0")
+        if context.node_id == 1000 and "numbers" in reply.content:
+            terms = Terms.from_config(message.content["terms"])
+            context_of = SealContext(context.run_id, terms.fingerprint, "1000:0")
             raw = np.asarray(values).astype(dtype).tobytes()
-            reply.content["sealed"]["0"] = seal(KEY.public, raw, context_of.to_bytes())
+            reply.content["numbers"]["0"] = seal(KEY.public, raw, context_of.to_bytes())
         return reply
 
     return monitor(20.0, trust).check(federation(app))
@@ -171,8 +167,8 @@ def test_a_check_is_answered_once_whatever_is_changed_in_the_second_request():
     monitor(0.1).check(grid := federation())
     (request,) = grid.requests()
     for drop in range(3):
-        sealed = dict(list(request.content["sealed"].items())[drop:])
-        request.content["sealed"] = ConfigRecord(dict(reversed(sealed.items())))
+        sealed = dict(list(request.content["numbers"].items())[drop:])
+        request.content["numbers"] = ConfigRecord(dict(reversed(sealed.items())))
         reply = grid.again(request)
         assert "AnsweredAlready" in reply["answer"]["answer"]
         assert "published" not in reply

@@ -315,7 +315,7 @@ def test_clients_that_pin_no_list_take_no_part_under_one():
 
 def test_what_survivors_cost_is_never_too_little_and_of_few_kinds():
     trust = Distributed(1.0, min_clients=16)
-    exact = [Cost.of_shares(trust.noise_terms.event(), n) for n in range(16, 33)]
+    exact = [Cost.of_shares(trust.share(), n) for n in range(16, 33)]
     booked = [trust.cost(n) for n in range(16, 33)]
     assert booked[0] == trust.cost() == exact[0]
     assert all(b.epsilon >= e.epsilon for b, e in zip(booked, exact, strict=True))

@@ -18,8 +18,8 @@ from sealed_federation import (
 from flwr_kld.clients import (
     AggregatorKey,
 )
-from flwr_kld.messages.question import Question
 from flwr_kld.messages.sealing import NotOpened, SealContext, open_sealed
+from flwr_kld.messages.terms import Terms
 from flwr_kld.strategies import (
     Adjacency,
     KLDrift,
@@ -65,13 +65,12 @@ def test_no_exact_counts_pass_the_server_in_any_usual_form():
 def test_nothing_that_the_server_handles_opens_a_box():
     monitor().check(grid := federation())
     (request,) = grid.requests()
-    question, terms = request.content["question"], request.content["terms"]["terms"]
+    terms = Terms.from_config(request.content["terms"]).fingerprint
     handled = [v for v in grid.handled() if isinstance(v, bytes)]
     pieces = {v[i : i + 32] for v in handled for i in (0, len(v) - 32) if len(v) >= 32}
     guesses = [AggregatorKey(piece) for piece in pieces | {KEY.public, bytes(32)}]
-    for sender, box in list(request.content["sealed"].items())[:5]:
-        asked = Question.from_config(question)
-        context = SealContext.of(asked, terms, grid.run.run_id, sender)
+    for sender, box in list(request.content["numbers"].items())[:5]:
+        context = SealContext(grid.run.run_id, terms, sender)
         assert open_sealed(KEY, box, context) == np.array(ROW, "<i4").tobytes()
         for guess in guesses:
             with pytest.raises(NotOpened):

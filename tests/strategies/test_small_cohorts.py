@@ -110,7 +110,7 @@ def test_nobody_is_counted_in_the_population_who_was_not():
     lost = {1001, 1002, 1003}
 
     def lose(message):
-        second = message.content["question"]["check"].endswith("-2")
+        second = message.content["terms"]["check"].endswith("-2")
         return second and message.metadata.dst_node_id in lost
 
     assert monitor().check(grid_of(nodes=10, lose=lose)).verdict.population == "these 7 clients"

@@ -26,7 +26,7 @@ from flwr_kld.clients import (
 )
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.messages.question import Answer
+from flwr_kld.messages.envelopes import Answer
 from flwr_kld.strategies import (
     Adjacency,
     KLDrift,
@@ -76,8 +76,10 @@ def test_a_plan_that_does_not_ask_everything():
 
 
 def test_bytes_are_those_of_a_box():
-    report = monitor().check(federation())
-    assert report.cost.bytes_up == 4 * report.compared.cells + 48
+    report = monitor().check(grid := federation())
+    replies = [m.content for m in grid.received if m.has_content() and "numbers" in m.content]
+    (answer,) = {str(content["answer"]["answer"]) for content in replies}
+    assert report.cost.bytes_up == 4 * report.compared.cells + 48 + len(answer)
     assert 300 < report.cost.bytes_down < 1500
 
 
@@ -110,7 +112,7 @@ def test_rounds_with_a_rotating_cohort():
     assert all("kld.estimate" in m for m in result.evaluate_metrics_clientapp.values())
     asked = [m.metadata.message_type for m in grid.sent]
     assert asked.count("query.drift_role") == 21  # once
-    assert asked.count("query.drift_seal") == 20
+    assert asked.count("query.drift") == 20
     assert asked.count("query.drift_aggregate") == 4
 
 
@@ -124,7 +126,7 @@ def test_the_server_cannot_lower_the_aggregators_minimum():
 
 def test_rejected_boxes_do_not_count_towards_the_minimum():
     def spoil(content: RecordDict) -> None:
-        content["sealed"].update({f"{1000 + i}:0": bytes([i]) * 64 for i in range(6)})
+        content["numbers"].update({f"{1000 + i}:0": bytes([i]) * 64 for i in range(6)})
 
     grid = federation(limits=AggregatorLimits(min_clients=15), meddle=on_request(spoil))
     with pytest.raises(CheckFailed, match="CohortTooSmall: 14 clients are left, 6: NotOpened"):
@@ -136,7 +138,7 @@ def test_rejected_boxes_do_not_count_towards_the_minimum():
 
 def test_the_servers_own_minimum_holds_before_anything_is_noised():
     def spoil(content: RecordDict) -> None:
-        content["sealed"]["1003:0"] = bytes(64)
+        content["numbers"]["1003:0"] = bytes(64)
 
     with pytest.raises(CheckFailed, match=r"CohortTooSmall: 19 clients are left.*minimum is 20"):
         monitor(min_clients=20).check(federation(meddle=on_request(spoil)))
@@ -221,8 +223,8 @@ def test_what_a_handler_raises_is_reported_by_code_only():
     ("change", "reason"),
     [
         (lambda c: c.pop("answer"), "the answer: not readable"),
-        (lambda c: c.pop("sealed"), "carries no sealed counts"),
-        (lambda c: c.update(sealed=ConfigRecord({"0": "text"})), "no reply"),
+        (lambda c: c.pop("numbers"), "carries no numbers"),
+        (lambda c: c.update(numbers=ConfigRecord({"0": "text"})), "carries no numbers"),
         (
             lambda c: c.update(answer=ConfigRecord(Answer("x", "y", [0], []).to_config())),
             "another check",
@@ -234,7 +236,7 @@ def test_a_bad_reply_is_left_out_by_reason(change, reason):
 
     def app(message, context):
         reply = honest(message, context)
-        if context.node_id == 1000 and "sealed" in reply.content:
+        if context.node_id == 1000 and "numbers" in reply.content:
             change(reply.content)
         return reply
 

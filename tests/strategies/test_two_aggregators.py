@@ -28,7 +28,8 @@ from flwr_kld import Partition
 from flwr_kld.clients import AggregatorKey, AggregatorLimits
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.messages.question import Answer
+from flwr_kld.messages.envelopes import Answer
+from flwr_kld.messages.terms import AggregatorNoise, Terms
 from flwr_kld.strategies import (
     Adjacency,
     KLDrift,
@@ -40,7 +41,6 @@ from flwr_kld.strategies import (
 )
 from flwr_kld.strategies.split_sum import SplitSum
 from flwr_kld.sums import Roster
-from flwr_kld.trust.two_aggregators import central_of
 from strategies.test_server_blindness import ROW, SUMS, appears
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
@@ -80,9 +80,7 @@ def test_the_report_says_who_saw_what_and_what_it_cost():
     assert protection.sight.exact.startswith("Nobody saw exact counts")
     assert report.cost.epsilon == report.guarantee.epsilon == 3.0
     assert report.reading.records == 100 * NODES  # the number of records is public, and exact
-    one = central_of(
-        strategy.trust.release_of(Partition(16).draw(REFERENCE, np.random.default_rng(0)))
-    )
+    one = Terms.from_config(parts(grid)[0].content["terms"]).central()
     assert protection.noise == pytest.approx(np.sqrt(2 * one.table.variance), rel=1e-3)
 
 
@@ -97,7 +95,7 @@ def test_no_exact_counts_pass_the_server_in_any_usual_form():
 def test_a_client_that_drops_out_is_left_out_and_the_others_count():
     def lost(message):
         kind, node = message.metadata.message_type, message.metadata.dst_node_id
-        return kind == "query.drift_split" and node in (1003, 1004)
+        return kind == "query.drift" and node in (1003, 1004)
 
     report = monitor(timeout=1.0).check(federation(lose=lost))
     assert (report.cohort.survivors, report.reading.records) == (NODES - 2, 100 * (NODES - 2))
@@ -108,7 +106,7 @@ def test_a_client_that_drops_out_is_left_out_and_the_others_count():
 def test_without_one_aggregator_there_is_no_number(node):
     def lost(message):
         asked = message.metadata
-        return (asked.message_type, asked.dst_node_id) == ("query.drift_part", node)
+        return (asked.message_type, asked.dst_node_id) == ("query.drift_aggregate", node)
 
     with pytest.raises(CheckFailed, match="an aggregator did not answer"):
         monitor(timeout=1.0).check(federation(lose=lost))
@@ -116,14 +114,14 @@ def test_without_one_aggregator_there_is_no_number(node):
 
 @pytest.mark.parametrize("node", [FIRST, SECOND])
 def test_a_server_that_shows_the_two_different_clients_reads_nothing(node):
-    change = on_part(lambda content: content["sealed"].pop("1003:0"), node)
+    change = on_part(lambda content: content["numbers"].pop("1003:0"), node)
     with pytest.raises(CheckFailed, match="did not add up the same clients"):
         monitor().check(federation(meddle=change))
 
 
 def test_a_box_that_one_aggregator_cannot_open_is_named():
     def change(content):
-        content["sealed"]["1003:0"] = content["sealed"]["1003:0"][:-1]
+        content["numbers"]["1003:0"] = content["numbers"]["1003:0"][:-1]
 
     with pytest.raises(CheckFailed, match="1003:0: BadSignature"):
         monitor().check(federation(meddle=on_part(change, SECOND)))
@@ -146,7 +144,7 @@ def test_a_check_is_answered_once_whatever_is_handed_in_again():
     for request in parts(grid):
         assert "AnsweredAlready" in said(grid.again(request))
         fewer = copy.deepcopy(request)
-        del fewer.content["sealed"]["1003:0"]
+        del fewer.content["numbers"]["1003:0"]
         assert "AnsweredAlready" in said(grid.again(fewer))
 
 
@@ -155,8 +153,8 @@ def test_boxes_do_not_open_in_another_check_or_for_other_terms():
     for request in parts(grid):
         for change in (
             {"check": "f" * 16},
-            {"check": "e" * 16, "terms": request.content["terms"]["terms"].replace("3.0", "9.0")},
-            {"check": "d" * 16, "question": "0" * 64},
+            {"check": "e" * 16, "epsilon": 9.0},
+            {"check": "d" * 16, "plan": "0" * 64},
             {"check": "c" * 16, "reference": "0" * 64},
         ):
             lie = copy.deepcopy(request)
@@ -166,10 +164,10 @@ def test_boxes_do_not_open_in_another_check_or_for_other_terms():
 
 def test_each_aggregator_holds_its_own_minimum():
     few = federation(apps=aggregators(limits=AggregatorLimits(min_clients=NODES + 1)))
-    with pytest.raises(CheckFailed, match="CohortTooSmall: 20 clients sent their parts"):
+    with pytest.raises(CheckFailed, match="CohortTooSmall: 20 clients sealed their counts"):
         monitor().check(few)
     meddle = on_part(
-        lambda c: c.update({"sealed": ConfigRecord({"a": c["sealed"]["1003:0"]})}), FIRST
+        lambda c: c.update({"numbers": ConfigRecord({"a": c["numbers"]["1003:0"]})}), FIRST
     )
     with pytest.raises(CheckFailed, match="CohortTooSmall: 1 clients"):
         monitor().check(federation(meddle=meddle))
@@ -187,32 +185,19 @@ def test_each_aggregator_holds_its_other_limits(limits, why):
 def asked(change) -> str:
     """What a client says to a changed question."""
     monitor().check(grid := federation())
-    (opening,) = [m for m in grid.sent if m.metadata.message_type == "query.drift_split"][:1]
-    changed = Message(
-        copy.deepcopy(opening.content), opening.metadata.dst_node_id, "query.drift_split"
-    )
-    changed.content["question"]["check"] = "f" * 16
+    (opening,) = [m for m in grid.sent if m.metadata.message_type == "query.drift"][:1]
+    changed = Message(copy.deepcopy(opening.content), opening.metadata.dst_node_id, "query.drift")
+    changed.content["terms"]["check"] = "f" * 16
     change(changed.content)
     content = grid.again(changed)
-    assert not content["sealed"]
+    assert not content["numbers"]
     return said(content)
 
 
-def swapped(content) -> None:
-    first, second = (key.public.hex() for key in KEYS)
-    text = content["terms"]["terms"]
-    content["terms"]["terms"] = text.replace(first, "x").replace(second, first).replace("x", second)
-
-
-def with_keys(content) -> None:
-    text, mine = content["terms"]["terms"], AggregatorKey.generate().public.hex()
-    content["terms"]["terms"] = text.replace(KEYS[1].public.hex(), mine)
-
-
-def with_terms(old: str, new: str):
+def keyed(*keys: AggregatorKey):
     def change(content) -> None:
-        assert old in content["terms"]["terms"]
-        content["terms"]["terms"] = content["terms"]["terms"].replace(old, new)
+        told = AggregatorNoise(tuple(key.public.hex() for key in keys), "least")
+        content["terms"]["noise"] = told.to_json()
 
     return change
 
@@ -220,16 +205,15 @@ def with_terms(old: str, new: str):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (swapped, "WrongAggregator"),
-        (with_keys, "WrongAggregator"),
-        (with_terms('"epsilon":3.0', '"epsilon":9.0'), "claims another sum"),
-        (with_terms('"numbers":6', '"numbers":5'), "claims another sum"),
-        (with_terms('"scored":false', '"scored":true'), "claims another sum"),
-        (with_terms('"columns":1', '"columns":2'), "claims another sum"),
-        (lambda c: c["question"].update(epsilon=9.0), "claims another sum"),
-        (lambda c: c["question"].update(trust="trusted-aggregator"), "claims another sum"),
-        (lambda c: c["terms"].update(terms="{}"), "another version"),
-        (lambda c: c.pop("terms"), "the terms of the split sum"),
+        (keyed(KEYS[1], KEYS[0]), "WrongAggregator"),
+        (keyed(KEYS[0], AggregatorKey.generate()), "WrongAggregator"),
+        (keyed(KEYS[0]), "trust is out of range"),
+        (lambda c: c["terms"].update(cells=[5]), "names a cell that it does not have"),
+        (lambda c: c["terms"].update(cells=[3, 3]), "number of columns"),
+        (lambda c: c["terms"].update(score_wire=bytes(6)), "does not score each cell"),
+        (lambda c: c["terms"].update(trust="trusted-aggregator"), "trust is out of range"),
+        (lambda c: c["terms"].update(noise="{}"), "the terms of the check: noise"),
+        (lambda c: c.pop("terms"), "the terms of the check: another version"),
     ],
 )
 def test_a_client_seals_for_the_terms_it_agreed_to_only(change, why):
@@ -238,14 +222,14 @@ def test_a_client_seals_for_the_terms_it_agreed_to_only(change, why):
 
 def test_a_client_sends_one_parcel_a_check():
     monitor().check(grid := federation())
-    (opening, *_) = [m for m in grid.sent if m.metadata.message_type == "query.drift_split"]
+    (opening, *_) = [m for m in grid.sent if m.metadata.message_type == "query.drift"]
     content = grid.again(opening)
     assert "AnsweredAlready" in said(content)
-    assert not content["sealed"]
+    assert not content["numbers"]
 
 
 def test_boxes_that_are_no_bytes_are_refused():
-    change = on_part(lambda content: content["sealed"].update({"1003:0": "text"}), FIRST)
+    change = on_part(lambda content: content["numbers"].update({"1003:0": "text"}), FIRST)
     with pytest.raises(CheckFailed, match="sealed counts are bytes"):
         monitor().check(federation(meddle=change))
 

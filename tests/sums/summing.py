@@ -90,7 +90,7 @@ class Sum:
         if phase is Phase.ADVERTISE:
             session = self.session
             return client.advertise(
-                Session.from_bytes(data), terms="plan", length=session.length, bits=session.bits
+                Session.from_bytes(data), terms="plan", length=session.length
             ).to_bytes()
         if phase is Phase.MASK and self.session.follows:
             told, length = Session.from_bytes(data), self.session.length

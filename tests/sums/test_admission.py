@@ -13,12 +13,10 @@ from flwr_kld.sums.policy import ClientPolicy
 from flwr_kld.sums.session import Session
 
 
-def join(session, policy=EASY, terms="plan", length=4, bits=32, client=0):
+def join(session, policy=EASY, terms="plan", length=4, client=0):
     who, roster = people(session.listed)
     name = roster.names[session.cohort[client]]
-    return SumClient(who[name], name, roster, policy).advertise(
-        session, terms=terms, length=length, bits=bits
-    )
+    return SumClient(who[name], name, roster, policy).advertise(session, terms=terms, length=length)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +24,6 @@ def join(session, policy=EASY, terms="plan", length=4, bits=32, client=0):
     [
         ({"terms": "other"}, errors.WrongSession),
         ({"length": 5}, errors.WrongSession),
-        ({"bits": 64}, errors.WrongSession),
         ({"policy": ClientPolicy(min_asked=6)}, errors.CohortTooSmall),
         ({"policy": ClientPolicy(min_clients=4)}, errors.CohortTooSmall),
         ({"policy": ClientPolicy(min_threshold=0.7)}, errors.ThresholdTooLow),

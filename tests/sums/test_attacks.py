@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from splitting import CELLS, Actors, agreed, terms_of
+from splitting import CELLS, RUN, SCORED, Actors, agreed, terms_of
 
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel import Guarantee
@@ -16,11 +16,12 @@ from flwr_kld.kernel.channels import apply_masks, from_ring, seal
 from flwr_kld.kernel.count import MOVES, InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Adjacency, Unit
-from flwr_kld.messages.sealing import AggregatorKey, open_sealed
-from flwr_kld.messages.split_terms import SplitTerms
+from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
+from flwr_kld.messages.terms import AggregatorNoise, Terms
+from flwr_kld.query.selection import Selection
 from flwr_kld.sums.identity import Identity
-from flwr_kld.sums.two_aggregators import Addition, Parcel, Portion, signed_text
-from flwr_kld.trust.two_aggregators import TwoAggregators, central_of, restored
+from flwr_kld.sums.two_aggregators import Addition, Parcel, Portion, signed_text, split_bits
+from flwr_kld.trust.trusted import TwoAggregators
 
 NEAR = 10**5
 """A sum is below it; a uniformly random word of 32 bits with probability 5e-5."""
@@ -36,7 +37,7 @@ def actors():
     [
         {},
         {"guarantee": Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)},
-        {"scored": True, "numbers": 10, "columns": 2},
+        {"cells": [10, 10], **SCORED},
     ],
 )
 def test_the_two_answers_add_up_to_the_sum_and_both_noises(options):
@@ -59,7 +60,7 @@ def uniform(words) -> bool:
 
 
 def test_one_answer_alone_is_random():
-    actors = Actors(options={"numbers": 5000})
+    actors = Actors(options={"cells": [5000]})
     for place, portions in enumerate(actors.portions()):
         assert uniform(actors.words(actors.answer(place, actors.addition(place, portions))))
     assert not uniform(actors.total().astype("<u4")), "the test sees no difference"
@@ -67,9 +68,9 @@ def test_one_answer_alone_is_random():
 
 def test_each_part_of_a_parcel_is_random_and_new():
     """Either aggregator's part, as it opens it, tells nothing of numbers that are all 0."""
-    actors = Actors(options={"numbers": 5000})
-    name, zeros = "client-0", np.zeros(actors.terms.length - 1, dtype=np.int64)
-    context = replace(actors.context, sender=name)
+    actors = Actors(options={"cells": [5000]})
+    name, zeros = "client-0", np.zeros(actors.terms.length, dtype=np.int64)
+    context = SealContext(RUN, actors.terms.fingerprint, name)
     parcels = [actors.parcel(name, row=zeros) for _ in range(2)]
     seeds = [open_sealed(actors.keys[0], parcel.seed, context) for parcel in parcels]
     vectors = [open_sealed(actors.keys[1], parcel.vector, context) for parcel in parcels]
@@ -103,7 +104,7 @@ def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors, monkeypatc
     answers = [actors.answer(i, actors.addition(i, portions)) for i, portions in both]
     read = np.sum([actors.words(answer) for answer in answers], axis=0, dtype="<u4")
     apply_masks(read, [], [seed])
-    assert (np.abs(from_ring(read, actors.terms.bits)[:-1]) > NEAR).sum() >= CELLS - 4
+    assert (np.abs(from_ring(read, split_bits(actors.terms))[:-1]) > NEAR).sum() >= CELLS - 4
 
 
 def test_a_list_cannot_be_changed_for_a_boxs_sake(actors):
@@ -141,11 +142,11 @@ def test_two_boxes_of_one_client_count_for_neither(actors, place):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("part", ["run", "check", "reference", "question"])
+@pytest.mark.parametrize("part", ["run", "check"])
 def test_a_box_of_another_check_is_refused(actors, place, part):
     portions = actors.portions()[place]
-    now = replace(actors.context, **{part: 8 if part == "run" else "other"})
-    addition = actors.addition(place, portions, context=now)
+    now = {"run": 8} if part == "run" else {"terms": replace(actors.terms, check="other")}
+    addition = actors.addition(place, portions, **now)
     assert addition.clients == 0
     assert {why.split(":")[0] for why in addition.rejected.values()} == {"BadSignature"}
 
@@ -154,7 +155,7 @@ def test_a_box_of_another_check_is_refused(actors, place, part):
 def test_a_stolen_box_does_not_open_under_another_name(actors, place):
     """A client signs another's boxes as its own, to be counted with them."""
     stolen = actors.parcel("client-1")
-    as_mine = replace(actors.context, sender="client-2")
+    as_mine = SealContext(RUN, actors.terms.fingerprint, "client-2")
     boxes = [Portion.from_bytes(raw).other for raw in reversed(stolen.portions())]
     signature = actors.who["client-2"].sign(signed_text(as_mine, *boxes))
     mine = Parcel("client-2", signature, stolen.seed, stolen.vector)
@@ -193,25 +194,38 @@ def test_nobody_signs_for_another(actors):
 
 
 LIES = {
+    "check": ["another"],
+    "domain": ["e" * 64],
+    "reference": ["e" * 64],
+    "plan": ["e" * 64],
+    "cells": [[1], [CELLS - 1], [CELLS + 1], [10, 10]],
+    "wire": [b"\0"],
     "guarantee": [Guarantee(9.0), Guarantee(1.0, 1e-6), Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)],
-    "noise": ["laplace"],
-    "columns": [2],
-    "numbers": [1, CELLS - 1, CELLS + 1],
-    "scored": [True],
-    "seeds": [AggregatorKey.generate().public.hex()],
-    "vectors": [AggregatorKey.generate().public.hex()],
+    "asked": [7],
+    "selection": [Selection("half", 2, (0,))],
+    "clip": [5],
+    "score_wire": [SCORED["score_wire"]],
+    "model": ["a" * 64],
+    "noise": [("laplace", 0, 1), ("least", 0, 2), ("least", 2, 1), ("least", 1, 0)],
 }
-"""Another value of each of the terms; `clip` goes with the guarantee's unit."""
+"""Another value of each of the terms; of the noise its law and whose keys: 2 is a stranger."""
 
 
 @pytest.mark.parametrize(("place", "name"), list(product([0, 1], LIES)))
 def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name):
-    assert LIES.keys() | {"clip"} == set(SplitTerms.__annotations__)
+    assert LIES.keys() | {"trust"} == set(Terms.__annotations__)  # which follows from the noise
     portions = actors.portions()[place]
-    lies = [replace(actors.terms, **{name: value}) for value in LIES[name]]
+    keys = [key.public.hex() for key in (*actors.keys, AggregatorKey.generate())]
+    lies = [
+        {name: AggregatorNoise(tuple(keys[i] for i in value[1:]), value[0])}
+        if name == "noise"
+        else {name: value} | (SCORED if name == "score_wire" else {})
+        for value in LIES[name]
+    ]
     clients = Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT)
-    for lie in [*lies, replace(actors.terms, guarantee=clients, clip=5)]:
-        if actors.keys[place].public.hex() not in (lie.seeds, lie.vectors):
+    for told in [*lies, {"guarantee": clients, "clip": 5}]:
+        lie = replace(actors.terms, **told)
+        if actors.keys[place].public.hex() not in lie.aggregators:
             with pytest.raises(QueryRefused, match="WrongAggregator"):
                 actors.addition(place, portions, terms=lie)
         else:
@@ -220,7 +234,7 @@ def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name
 
 def test_a_box_of_the_wrong_length_is_left_out_by_one_and_seen_by_both(actors):
     for place, name in enumerate(("seed", "vector")):
-        context = replace(actors.context, sender="client-0")
+        context = SealContext(RUN, actors.terms.fingerprint, "client-0")
         box = seal(actors.keys[place].public, b"short", context.to_bytes())
         honest = replace(actors.parcel("client-0"), **{name: box})
         digests = [Portion.from_bytes(raw).other for raw in reversed(honest.portions())]
@@ -234,16 +248,9 @@ def test_a_box_of_the_wrong_length_is_left_out_by_one_and_seen_by_both(actors):
             agreed(*additions)
 
 
-def test_a_seed_that_does_not_fit_its_vector_is_seen_by_the_server(actors):
-    total = actors.total()
-    total[-1] += 12345
-    with pytest.raises(ValueError, match="do not belong together"):
-        restored(actors.terms, total, len(actors.who), None)
-
-
 def test_an_aggregator_that_the_terms_do_not_name_refuses(actors):
     with pytest.raises(QueryRefused, match="WrongAggregator"):
-        Addition(AggregatorKey.generate(), actors.terms, actors.context, actors.roster)
+        Addition(AggregatorKey.generate(), actors.terms, RUN, actors.roster)
 
 
 @pytest.mark.parametrize("bad", [b"", b"\0" * 32, "key", (1).to_bytes(32, "little")])
@@ -252,7 +259,7 @@ def test_keys_that_hide_nothing_are_refused(bad):
     for pair in ((good, bad), (bad, good), (good,), good, (good, good)):
         with pytest.raises(ValueError, match=r"key|low-order"):
             TwoAggregators(1.0, aggregators=pair)
-    with pytest.raises(ValueError, match="another aggregator"):
+    with pytest.raises(ValueError, match="different aggregators"):
         terms_of([AggregatorKey(bytes(31) + b"\1")] * 2)
 
 
@@ -284,9 +291,9 @@ ADD_REMOVE, CLIENT = Adjacency.ADD_REMOVE, Unit.CLIENT
 def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, clip, columns):
     """The exact loss of the farthest move, of counts and of sums, under one noise of the two."""
     counts, sums = (
-        central_of(terms_of([AggregatorKey.generate(), AggregatorKey.generate()],
-                            guarantee=guarantee, clip=clip, columns=columns, scored=scored))
-        for scored in (False, True)
+        terms_of([AggregatorKey.generate(), AggregatorKey.generate()],
+                 guarantee=guarantee, cells=[CELLS] * columns, **told).central()
+        for told in ({"clip": clip or 0}, SCORED)
     )  # fmt: skip
     each = (clip,) if clip else (1,) if guarantee.adjacency is ADD_REMOVE else (1, -1)
     for event, shifts in ((counts, each * columns), (sums, MOVES * columns)):
@@ -297,8 +304,8 @@ def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, clip, column
 
 def test_a_ledger_charges_one_noise_and_estimators_know_both():
     pair = AggregatorKey.generate().public, AggregatorKey.generate().public
-    two, one = TwoAggregators(1.0, aggregators=pair), central_of
-    single = one(terms_of([AggregatorKey.generate(), AggregatorKey.generate()]))
+    two = TwoAggregators(1.0, aggregators=pair)
+    single = terms_of([AggregatorKey.generate(), AggregatorKey.generate()]).central()
     assert two.event(10).noise.variance == pytest.approx(2 * single.table.variance)
     assert two.cost(10).epsilon == pytest.approx(1e9, rel=1e-6)
     assert two.event(10).table == single.table
@@ -311,5 +318,5 @@ def test_what_is_not_a_parcel_is_refused():
 
 
 def test_a_clients_message_is_four_bytes_a_cell_and_less_than_a_kilobyte():
-    actors = Actors(options={"numbers": 1000})
+    actors = Actors(options={"cells": [1000]})
     assert len(actors.parcel("client-0").to_bytes()) <= 4 * 1000 + 350

@@ -182,7 +182,7 @@ def test_a_second_sum_is_what_the_client_was_asked():
     told = second(total).session
     with pytest.raises(errors.WrongSession, match="have different terms"):
         mask_again(total, 0, told, terms="other")
-    with pytest.raises(errors.WrongSession, match="length or ring is not"):
+    with pytest.raises(errors.WrongSession, match="length is not"):
         mask_again(total, 1, told, length=5)
     with pytest.raises(errors.OutOfOrder):  # a refusal is final
         mask_again(total, 0, told)

@@ -66,7 +66,7 @@ def neighbours(counted, adjacency: Adjacency):
 def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most, adjacency):
     """Attained in all columns at once, and never by more than 1 in a cell."""
     plan, counted = tables(columns, most)
-    claimed = worst_move(question(columns=columns, adjacency=str(adjacency)), None)
+    claimed = worst_move(question(cells=[3] * columns, adjacency=str(adjacency)))
     assert claimed == adjacency.table_shifts(columns)
     moves = set()
     for one, other in neighbours(counted, adjacency):
@@ -83,7 +83,7 @@ def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most, a
 def test_one_row_of_up_to_four_moves_all_of_three_columns(adjacency):
     """31,000 tables, and every row in place of every other."""
     plan, counted = tables(3, MOST)
-    claimed = worst_move(question(columns=3, adjacency=str(adjacency)), None)
+    claimed = worst_move(question(cells=[3] * 3, adjacency=str(adjacency)))
     vectors = np.array([v._values for v in counted.values()], dtype=np.int8)
     for one, others in beside(counted):
         if adjacency is Adjacency.REPLACE_ONE:
@@ -183,9 +183,9 @@ def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adja
 @pytest.mark.parametrize(("columns", "less"), [(1, False), (3, False), (4, True), (11, True)])
 def test_shares_of_sums_take_the_law_with_less_noise(noise, columns, less):
     """And what they deliver is bounded for the very corner of the moves."""
-    laplace = Distributed(1.0, 20, 1e-6, columns=columns).sums_terms.event()
+    laplace = Distributed(1.0, 20, 1e-6, columns=columns).share(scored=True)
     trust = Distributed(1.0, 20, 1e-6, noise, columns=columns)
-    taken = trust.sums_terms.event()
+    taken = trust.share(scored=True)
     assert taken.mechanism == (noise if less else "discrete-laplace")
     assert taken.variance <= laplace.variance
     shifts = tuple(taken.grid * move for move in MOVES * columns)

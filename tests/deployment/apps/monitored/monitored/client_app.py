@@ -6,7 +6,7 @@ from flwr.clientapp.typing import ClientAppCallable
 
 from flwr_kld import Labels
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
-from flwr_kld.messages.question import PHASE, PREDICT_ACTION
+from flwr_kld.messages.envelopes import PHASE, PREDICT_ACTION
 
 USUAL = {"bus": 3100, "car": 2500, "train": 1200, "walk": 3200}
 MOVED = {"bus": 1000, "car": 1200, "train": 5800, "walk": 2000}

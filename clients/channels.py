@@ -1,0 +1,49 @@
+"""The ways in which one member's numbers leave its node for an aggregator: sealed, or split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flwr.app import Context
+
+from flwr_kld.clients.sum_members import SumMembers
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.vector import ClientVector
+from flwr_kld.messages.sealing import SealContext
+from flwr_kld.messages.terms import Terms
+from flwr_kld.sums.errors import SecureSumError
+from flwr_kld.sums.two_aggregators import split
+
+Send = Callable[[ClientVector], bytes]
+"""What becomes of one member's numbers."""
+Channel = Callable[[Terms, Context, int], Send]
+"""Makes ready for one member's numbers, before they are counted."""
+
+
+def sealed(terms: Terms, context: Context, member: int) -> Send:
+    """Seal numbers to the one aggregator of the terms."""
+    (aggregator,) = map(bytes.fromhex, terms.aggregators)
+    sender = f"{context.node_id}:{member}"
+    sealed_for = SealContext(context.run_id, terms.fingerprint, sender).to_bytes()
+    return lambda numbers: numbers.sealed(aggregator, sealed_for)
+
+
+def split_by(members: SumMembers) -> Channel:
+    """Split numbers between the two aggregators of the terms, signed with a member's key."""
+
+    def channel(terms: Terms, context: Context, member: int) -> Send:
+        try:
+            name, key = members.name(context, member), members.identity(context, member)
+        except SecureSumError as error:
+            raise QueryRefused(str(error)) from None
+
+        def send(numbers: ClientVector) -> bytes:
+            vector = numbers.summand(
+                None, SystemBits(), counted=terms.counted, columns=terms.columns
+            )
+            return split(vector, terms, key, name, context.run_id).to_bytes()
+
+        return send
+
+    return channel

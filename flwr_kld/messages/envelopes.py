@@ -1,0 +1,179 @@
+"""What travels beside the terms of a check: who is asked, what comes back, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, Json, Strict
+
+from flwr_kld.codec.model import Model, must
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.channels import word
+from flwr_kld.kernel.count import ClientLimit, InvalidReply
+from flwr_kld.kernel.release import Release
+from flwr_kld.kernel.vector import Released
+from flwr_kld.messages.terms import VERSION, Terms
+
+DRIFT_ACTION = "drift"
+"""Asks a node's clients for their numbers. Flower routes it by message type ``query.drift``."""
+HOSTED_ACTION = "drift_hosted"
+"""Asks a simulation's node which virtual clients it hosts."""
+IDENTITY_ACTION = "drift_identity"
+"""Asks under which names and keys a node's clients sign."""
+SUM_ACTION = "drift_sum"
+"""One phase of a secure sum: requests to a node's clients, and their answers."""
+ROLE_ACTION = "drift_role"
+"""Asks an aggregator for its public key."""
+AGGREGATE_ACTION = "drift_aggregate"
+"""Hands an aggregator its boxes; it answers with noised numbers, or its part of them."""
+PREDICT_ACTION = "drift_predict"
+"""Asks a node's clients for one privatised label each."""
+TERMS = "terms"
+MEMBERS = "members"
+MODEL = "model"
+"""The arrays that clients compute predictions with, beside the terms."""
+ROSTER = "roster"
+"""Beside the terms of a secure sum: the server's list of clients, or its fingerprint."""
+ORDER = "order"
+QUERY = "query"
+"""Queries of a predictor: ``query.7`` is number 7; ``query`` says which member gets which."""
+ANSWER = "answer"
+NUMBERS = "numbers"
+"""What clients answer with, by member; or their boxes, by sender, as an aggregator gets them."""
+PHASE = "phase"
+PUBLISHED = "published"
+_LONGEST_ID = 64
+_LONGEST_REASON = 10_000
+_MOST_MEMBERS = 2**24
+_MOST_HOSTED = 2**20
+_MOST_NUMBERS = 2**31 - 1
+
+_Id = Annotated[str, Field(max_length=_LONGEST_ID)]
+_Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
+_Member = Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,9})$")]
+_Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Reason = Annotated[str, Field(max_length=_LONGEST_REASON)]
+_EACH_ONCE = must("name nobody twice", lambda members: len(members) == len(set(members)))
+
+
+def member_of(key: str) -> int:
+    """Read a member's number where it is the key of a record: ``str(member)`` and nothing else."""
+    if len(key) <= _LONGEST_ID and key.isascii() and key.isdecimal() and key == str(int(key)):
+        return int(key)
+    raise QueryRefused("the key of a request is not the number of a client")
+
+
+@dataclass(frozen=True)
+class Members(Model, what="the list of members", refused=QueryRefused):
+    """Which of a node's clients are asked: ``[0]`` unless the node hosts many."""
+
+    members: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS), _EACH_ONCE]
+
+
+def asked(content: Mapping[str, Any]) -> tuple[Terms, list[int]]:
+    """Read the terms, and which members of a node are asked."""
+    return Terms.from_config(content.get(TERMS)), Members.from_config(content.get(MEMBERS)).members
+
+
+@dataclass(frozen=True)
+class Hosted(Model, what="the list of hosted clients", version=VERSION, refused=InvalidReply):
+    """Which clients a node hosts."""
+
+    # Number of each, at most 2**20 of them
+    members: Json[Annotated[tuple[_Number, ...], Field(max_length=_MOST_HOSTED), _EACH_ONCE]]
+
+
+@dataclass(frozen=True)
+class Signers(Model, what="the list of signers", version=VERSION, refused=InvalidReply):
+    """Under which names and keys a node's clients sign in a secure sum."""
+
+    # Name and public key, hexadecimal, by number of the member
+    signers: Json[dict[_Member, tuple[str, _Key]]]
+    refused: Json[tuple[_Reason, ...]]  # Why others do not; free of data values
+
+
+@dataclass(frozen=True)
+class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
+    """Which members answered, and why others did not."""
+
+    # Repeated from the terms; empty if the terms themselves were refused
+    check: _Id
+    plan: _Id
+    answered: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS)]  # Members that answered
+    # One for each asked member that did not answer, or the one reason why the terms were refused;
+    # free of data values
+    reasons: Annotated[list[_Reason], Field(max_length=_MOST_MEMBERS)]
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the values of a Flower ConfigRecord: one JSON text (lists may be empty)."""
+        return {ANSWER: self.to_json()}
+
+    @classmethod
+    def from_config(cls, config: object) -> Answer:
+        """Read a ConfigRecord."""
+        return cls.from_json(config.get(ANSWER) if isinstance(config, Mapping) else None)
+
+
+@dataclass(frozen=True)
+class Order(Model, what="the order to an aggregator", version=VERSION, refused=QueryRefused):
+    """What a server asks of an aggregator beside the terms."""
+
+    least: _Number  # Fewest clients in the sum; the aggregator may have a higher minimum of its own
+
+
+@dataclass(frozen=True)
+class Published(Model, what="the published numbers", version=VERSION, refused=InvalidReply):
+    """Public: an aggregator's numbers as they travel."""
+
+    check: str  # Repeated from the terms
+    clients: _Number  # Number of clients in the sum
+    # As in `Released`; 0 for sums of scores
+    records: Annotated[float, Field(ge=0)]
+    values: bytes  # Noised counts or sums, little-endian int64
+    # Why the sealed numbers of each client that is not in the sum are not, by the name that they
+    # were sealed under
+    rejected: Json[dict[str, str]]
+    private: bool  # False if the noise came from a seed
+    limit: Json[ClientLimit | None]  # What one client counts, where that is public
+
+    @classmethod
+    def of(
+        cls, check: str, released: Released, rejected: Mapping[str, str], limit: ClientLimit | None
+    ) -> Self:
+        """Take what was released."""
+        return cls(
+            check, released.clients, float(released.records or 0.0),
+            released.values.astype("<i8").tobytes(), dict(rejected), released.private, limit,
+        )  # fmt: skip
+
+    def released(self, release: Release, numbers: int, *, scored: bool) -> Released:
+        """Return what the aggregator released by a release of so many numbers."""
+        if len(self.values) != 8 * numbers or (not scored and self.records < 1):
+            raise InvalidReply("the aggregator published another number of counts than cells")
+        values = np.frombuffer(self.values, dtype="<i8").astype(np.int64)
+        records = None if scored else self.records
+        return Released(values, records, self.clients, release, self.private)
+
+
+@dataclass(frozen=True)
+class PartMessage(Model, what="the part of a sum", version=VERSION, refused=InvalidReply):
+    """One of two aggregators' answer: uniformly random to whoever does not have the other's."""
+
+    check: str  # Repeated from the terms
+    clients: _Number  # Number of clients in the sum
+    # Digest of their names and boxes; the two answers fit together if both have the same
+    transcript: bytes
+    values: bytes  # Little-endian words of the ring, masked
+    # Why each client that is not in the sum is not, by the key that its box came under
+    rejected: Json[dict[str, str]]
+
+    def words(self, bits: int, length: int) -> NDArray[np.unsignedinteger]:
+        """Return the values, shape [length], of a sum modulo 2**bits."""
+        kind = word(bits)
+        if len(self.values) != kind.itemsize * length:
+            raise InvalidReply("the aggregator's part has another length than the sum")
+        return np.frombuffer(self.values, dtype=kind)

@@ -1,0 +1,281 @@
+"""`Terms`: all that the clients of one sum are told alike, under one fingerprint.
+
+What is counted, what that claims to protect, and whose noise keeps the claim are one message. The
+server makes it, every client holds it against its own limits, and an aggregator acts by it; a
+secure sum's session, a sealed box and a guard's receipt each carry its fingerprint, so that
+nobody can be told otherwise than the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from typing import Annotated, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, Json, Strict
+
+from flwr_kld.calibration.central import central_release
+from flwr_kld.calibration.shares import Mechanism, calibrate_shares
+from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import Flat, Model, must
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.arguments import Unfit
+from flwr_kld.kernel.count import NUMBERS, Scores, sums_move
+from flwr_kld.kernel.promise import Clip, Guarantee, Unit
+from flwr_kld.kernel.release import Release, ShareRelease
+from flwr_kld.kernel.vector import Layout
+from flwr_kld.query.plan import LONGEST, cells_from_wire
+from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
+from flwr_kld.query.selection import EVERYTHING, Selection
+
+VERSION = 1
+"""Of the messages of a check. Each says it, and is read by the same version only."""
+NO_MODEL = "none"
+"""Flower cannot count the bytes of an empty text."""
+MOST_COLUMNS = 4096
+"""Of a table: what a client does for a check must not depend on a server alone."""
+TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "two-aggregators", "local")
+"""Who adds the noise: the server, the clients, a node that is trusted to, two nodes each of which
+adds enough, or each client alone."""
+_LONGEST_ID = 64
+_MOST_NUMBERS = 2**31 - 1
+"""Largest whole number of the terms: what travels and is multiplied stays within 64 bits."""
+
+_Id = Annotated[
+    str, Field(min_length=1, max_length=_LONGEST_ID), must("be printable", str.isprintable)
+]
+_Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
+_Positive = Annotated[int, Strict(), Field(ge=1, le=_MOST_NUMBERS)]
+
+
+class ModelArray(Protocol):
+    """One array of a model, as Flower's ``Array`` carries it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    stype: str
+    data: bytes
+
+
+def model_fingerprint(model: Mapping[str, ModelArray]) -> str:
+    """SHA-256 (hex) of a model's arrays, in their order: all that a loader sees of them."""
+    digest = sha256(b"flwr-kld model 1\n")
+    for name, array in model.items():
+        head = [name, array.dtype, list(array.shape), array.stype, len(array.data)]
+        digest.update(f"{json_text(head)}\n".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
+    """Noise of which each client adds a share, which both sides compute alike."""
+
+    n_min: _Positive  # Honest survivors that the guarantee relies on
+    mechanism: Mechanism  # Law that the shares add up to
+    bound: _Number = 0  # Of a client's counts; 0 where it is not whole clients that are hidden
+    norm: Literal[1, 2] = 1  # Of that bound
+
+    @property
+    def clip(self) -> Clip | None:
+        """Client-level bound, if any."""
+        return Clip(self.bound, self.norm) if self.bound else None
+
+    def release(
+        self, guarantee: Guarantee, columns: int = 1, *, scored: bool = False
+    ) -> ShareRelease:
+        """Return the verified share law, for counts or for sums of scores."""
+        return calibrate_shares(
+            guarantee,
+            n_min=self.n_min,
+            mechanism=self.mechanism,
+            clip=self.clip,
+            moves=sums_move(columns) if scored else None,
+            columns=columns,
+        )
+
+
+@dataclass(frozen=True)
+class AggregatorNoise(Model, what="the aggregators' noise", refused=QueryRefused):
+    """Noise that an aggregator adds to the whole sum, or each of two."""
+
+    # Public keys of the aggregators, hexadecimal. Of two, the first receives seeds, and the second
+    # masked vectors.
+    keys: Annotated[tuple[_Key, ...], Field(min_length=1, max_length=2)]
+    law: Literal["least", "laplace", "gaussian"]  # Law of the noise of each
+
+    def __post_init__(self) -> None:
+        if len(set(self.keys)) < len(self.keys):
+            raise Unfit("keys", "those of different aggregators", self.keys)
+
+
+Noise = NoiseShares | AggregatorNoise | None
+"""Who adds noise before the server sees a number; None if nobody does, or each client by itself."""
+
+
+def trust_of(noise: Noise) -> str:
+    """Return which of `TRUST_MODELS` adds this noise; "trusted" for none."""
+    if noise is None:
+        return "trusted"
+    if isinstance(noise, NoiseShares):
+        return "distributed"
+    return "trusted-aggregator" if len(noise.keys) == 1 else "two-aggregators"
+
+
+@dataclass(frozen=True)
+class Terms(Model, what="the terms of the check", version=VERSION, refused=QueryRefused):
+    """What is counted, for which check, under which claim, and whose noise keeps it."""
+
+    check: _Id  # Random id of the check; replies repeat it
+    domain: _Id  # Fingerprints of what the server means
+    reference: _Id
+    plan: _Id
+    # Cells of each column; a single column is a table of one
+    cells: Annotated[
+        list[_Positive],
+        Field(min_length=1, max_length=MOST_COLUMNS),
+        must(f"be at most {LONGEST} in all", lambda cells: sum(cells) <= LONGEST),
+    ]
+    wire: bytes  # The cell of each symbol, ``QueryPlan.wire``
+    # One of `TRUST_MODELS`
+    trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
+    guarantee: Flat[Guarantee]  # What the check claims to spend, and to hide
+    asked: _Positive  # Clients in the cohort, as the server says
+    selection: Json[Selection] = EVERYTHING  # Which records are counted
+    # Most records a client may count, a uniform sample of its own; 0 for no limit
+    clip: _Number = 0
+    # What clients add up in each column and answer with, over at most ``clip`` records each,
+    # ``QueryPlan.score_wire``; `NO_SCORES` if they answer with the counts
+    score_wire: bytes = NO_SCORES
+    # `model_fingerprint` of the arrays that are shown with them; `NO_MODEL` if none are
+    model: Annotated[str, Field(pattern="^(none|[0-9a-f]{64})$")] = NO_MODEL
+    noise: Json[Noise] = None  # Noise that is added before the server sees a number
+
+    def __post_init__(self) -> None:
+        if self.adds_scores and most_records_of(self.score_wire) != self.clip:
+            raise Unfit("clip", "the most records of the scores", self.clip)
+        if self.trust != trust_of(self.noise) and (self.trust, self.noise) != ("local", None):
+            raise Unfit("trust", "who adds the noise", self.trust)
+        if isinstance(self.noise, NoiseShares) and bool(self.noise.bound) is not (
+            self.guarantee.unit is Unit.CLIENT and not self.adds_scores
+        ):
+            raise Unfit(
+                "bound", "above 0 where whole clients are hidden, and else 0", self.noise.bound
+            )
+
+    @classmethod
+    def from_config(cls, config: object) -> Terms:
+        """Read a ConfigRecord; the error is a `QueryRefused`.
+
+        Nodes of one process are sent the same terms, which are public: they are read once.
+        """
+        values = dict(config) if isinstance(config, Mapping) else {}
+        try:
+            return _read(tuple((name, *_frozen(value)) for name, value in values.items()))
+        except TypeError:  # holds what no ConfigRecord does
+            return super().from_config(values)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of everything in them."""
+        told = {
+            name: sha256(value).hexdigest() if isinstance(value, bytes) else value
+            for name, value in self.to_config().items()
+        }
+        text = json_text(told, sort_keys=True, separators=(",", ":"))
+        return sha256(f"flwr-kld terms 1\0{text}".encode()).hexdigest()
+
+    @property
+    def aggregators(self) -> tuple[str, ...]:
+        """Public keys of the aggregators, hexadecimal; none where there are none."""
+        return self.noise.keys if isinstance(self.noise, AggregatorNoise) else ()
+
+    @property
+    def columns(self) -> int:
+        """Symbols that a record has: 1, or of a table as many as columns."""
+        return len(self.cells)
+
+    @property
+    def adds_scores(self) -> bool:
+        """Whether clients answer with sums of scores, not with counts."""
+        return self.score_wire != NO_SCORES
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that get noise: one a cell, or the sums of each column."""
+        return len(NUMBERS) * self.columns if self.adds_scores else sum(self.cells)
+
+    @property
+    def counted(self) -> bool:
+        """Whether clients add up the exact number of their records, too: where it is public."""
+        blindly = self.trust in ("distributed", "two-aggregators")
+        return blindly and not self.adds_scores and self.guarantee.total_is_public
+
+    @property
+    def length(self) -> int:
+        """Numbers of one client in a sum that nobody sees the parts of."""
+        return self.numbers + self.counted
+
+    @property
+    def scores(self) -> tuple[Scores, ...] | None:
+        """What `score_wire` says; None for counts. ValueError if it says nothing."""
+        return scores_from_wire(self.score_wire, self.columns, sum(self.cells))
+
+    @property
+    def layout(self) -> Layout:
+        """What the numbers of a client are; the errors are those of `scores`."""
+        return Layout(tuple(self.cells), self.scores)
+
+    def cell_of(self, sizes: tuple[int, ...]) -> NDArray[np.int32]:
+        """Return the cell of each symbol, as `cells_from_wire` does and with its errors."""
+        return cells_from_wire(
+            self.wire,
+            sizes,
+            tuple(self.cells),
+            self.reference,
+            self.plan,
+            self.selection,
+            self.score_wire,
+        )
+
+    def share(self) -> ShareRelease | None:
+        """Return the verified law of a client's share of the noise; None if it adds none."""
+        if not isinstance(self.noise, NoiseShares):
+            return None
+        return self.noise.release(self.guarantee, self.columns, scored=self.adds_scores)
+
+    def central(self) -> Release:
+        """Return the verified release of the noise that an aggregator adds.
+
+        Raises
+        ------
+        QueryRefused
+            If none does, or no noise serves.
+        """
+        if not isinstance(self.noise, AggregatorNoise):
+            raise QueryRefused("these terms name no aggregator")
+        clip = self.clip if self.guarantee.unit is Unit.CLIENT else None
+        try:
+            return central_release(
+                self.guarantee, self.noise.law, clip, self.columns, scored=self.adds_scores
+            )
+        except ValueError as error:
+            raise QueryRefused(f"no noise serves these terms: {error}") from None
+
+
+def _frozen(value: Any) -> tuple[Any, Any]:
+    """Return a value that can be hashed, and its type: True is not 1."""
+    if type(value) is list:
+        return tuple(value), tuple(map(type, value))
+    return value, type(value)
+
+
+@lru_cache(maxsize=4)
+def _read(items: tuple[tuple[str, Any, Any], ...]) -> Terms:
+    values = {name: list(v) if type(kind) is tuple else v for name, v, kind in items}
+    return super(Terms, Terms).from_config(values)
