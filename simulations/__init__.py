@@ -1,6 +1,16 @@
-"""Thin Flower apps, the in-process grid, virtual handwriters, and real flights."""
+"""Thin Flower apps, virtual clients in this process, virtual handwriters, and real flights."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flwr_kld._extras import on_request
+
+if TYPE_CHECKING:
+    from flwr_kld.simulations.in_notebook import simulate
 
 APP = Path(__file__).parent / "drift_app"
 """The Flower app of a simulation, as ``flwr run`` takes it."""
+
+__all__ = ["simulate"]
+
+__getattr__, __dir__ = on_request(__name__, {"simulate": "simulations.in_notebook"})

@@ -22,6 +22,7 @@ from flwr_kld import (
     planner,
     predictors,
     report,
+    simulations,
     strategies,
 )
 from flwr_kld.accounting.budget import Spent
@@ -226,6 +227,10 @@ EXAMPLES = {
     strategies.TwoAggregators: {
         **TRUSTED, "clip": 3, "adjacency": ADD_REMOVE,
         "aggregators": tuple(clients.AggregatorKey.generate().public for _ in range(2)),
+    },
+    simulations.simulate: {
+        "monitor": strategies.KLDrift(EVEN, TRUST), "records": lambda _: [0, 1], "clients": 2,
+        "seed": 1,
     },
     strategies.UniformCohort: {"size": 2},
     strategies.WithDriftChecks: {"strategy": FedAvg(), "monitor": strategies.KLDrift(EVEN, TRUST)},

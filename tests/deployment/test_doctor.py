@@ -1,4 +1,4 @@
-"""``flwr-kld doctor`` on a real SuperLink: two SuperNodes, one of which has an older flwr-kld."""
+"""``flwr-kld doctor`` on a real SuperLink: two SuperNodes, one of which has another flwr-kld."""
 
 import re
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """What a node sees of an older flwr-kld: its version, and that of its messages."""
+    """What a node sees of another flwr-kld: its version, and that of its messages."""
     messages = tmp_path / "older" / "flwr_kld" / "messages"
     messages.mkdir(parents=True)
     (messages.parent / "__init__.py").touch()
-    (messages / "question.py").write_text(f"VERSION = {VERSION - 1}\n")
+    (messages / "terms.py").write_text(f"VERSION = {VERSION + 1}\n")
     about = tmp_path / "older" / "flwr_kld-0.9.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flwr-kld\nVersion: 0.9\n")
@@ -66,7 +66,7 @@ def test_a_node_of_another_version_is_found_and_nothing_is_spent(
     ), said
     assert re.search(rf"ok +nodes: 1 of 2 \(\d+\): flwr-kld \S+, messages {VERSION}, ", said), said
     assert re.search(
-        rf"FAIL nodes: 1 of 2 \(\d+\): flwr-kld 0\.9, messages {VERSION - 1}, Flower \S+; the "
+        rf"FAIL nodes: 1 of 2 \(\d+\): flwr-kld 0\.9, messages {VERSION + 1}, Flower \S+; the "
         rf"server's messages are {VERSION}: checks would leave them out\n +next: install", said
     ), said  # fmt: skip
     assert Ledger(f"sqlite:///{tmp_path / 'app' / 'drift.db'}").spent().epsilon == 0

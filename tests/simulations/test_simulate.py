@@ -1,0 +1,82 @@
+"""`simulate`: virtual clients in a notebook, through the same messages as on a deployment."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from federation import FRUIT, REFERENCE
+
+from flwr_kld import KLDrift, Labels, Reference
+from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.report import Outcome
+from flwr_kld.simulations import simulate
+from flwr_kld.strategies import Distributed, PrivatePredictor, SecureSum, Trusted, TrustedAggregator
+
+RNG = np.random.default_rng(0)
+AGES = pd.DataFrame({"age": RNG.normal(50, 12, 6000), "ward": RNG.choice(["a", "b"], 6000)})
+OLDER = AGES.assign(age=AGES.age + 15)
+
+
+@pytest.mark.parametrize(
+    "take", [pd.DataFrame, pl.DataFrame, dict], ids=["pandas", "polars", "dict"]
+)
+def test_a_table_that_moved_is_drift(take):
+    monitor = KLDrift(Reference.from_frame(AGES), Trusted(3.0), threshold=0.1)
+    report = simulate(monitor, take(OLDER), clients=60)
+    assert report.columns["age"].outcome is Outcome.DRIFT
+    assert report.columns["ward"].outcome is not Outcome.DRIFT
+    assert report.reading.records == 3000  # the half that the estimate is about
+    assert monitor.checks == 1
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        ["apple"] * 900,
+        np.array(["apple"] * 900),
+        pd.Series(["apple"] * 900),
+        lambda _: ["apple"] * 9,
+    ],
+    ids=["list", "array", "series", "function"],
+)
+def test_every_row_is_dealt_once(records):
+    report = simulate(KLDrift(REFERENCE, Trusted(3.0)), records, clients=100)
+    assert report.reading.records == 900
+
+
+def test_a_secure_sum_goes_on_with_the_same_clients():
+    trust = Distributed(3.0, min_clients=8)
+    monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum())
+    for _ in range(2):
+        report = simulate(monitor, ["apple", "banana"] * 100, clients=10)
+        assert (report.cohort.survivors, report.reading.records) == (10, 200)
+
+
+def test_a_predictor_learns_from_rounds():
+    labels = Labels(["x", "y"])
+    laws = {n: Reference.from_counts(labels, {n: 9, o: 1}) for n, o in ("xy", "yx")}
+    learning = PrivatePredictor(BayesMixture(Hypotheses(laws), epsilon=4.0))
+    for _ in range(3):
+        report = simulate(learning, ["x"] * 200, clients=200)
+    assert report.reading.leader == "x"
+
+
+def test_the_dealing_repeats_with_a_seed():
+    def kept(seed):
+        report = simulate(
+            KLDrift(REFERENCE, Trusted(3.0, clip=3, adjacency="add-remove"), seed=1),
+            [*FRUIT.names] * 50, clients=20, seed=seed,
+        )  # fmt: skip
+        return report.reading.records
+
+    assert kept(1) == kept(1)
+
+
+def test_what_cannot_be_simulated_is_said():
+    key = bytes(range(1, 33))
+    with pytest.raises(ValueError, match="TrustedAggregator needs an aggregator"):
+        simulate(KLDrift(REFERENCE, TrustedAggregator(1.0, aggregator=key)), ["apple"], clients=2)
+    with pytest.raises(ValueError, match="clients"):
+        simulate(KLDrift(REFERENCE, Trusted(1.0)), ["apple"], clients=1)
+    with pytest.raises(ValueError, match="a KLDrift or a PrivatePredictor"):
+        simulate(REFERENCE, ["apple"], clients=5)
