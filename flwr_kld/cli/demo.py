@@ -17,7 +17,6 @@ from flwr_kld.cli.exit_codes import ExitCode
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
-from flwr_kld.report.sight import who_saw_what
 
 _NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
 _WRITERS, _NODES, _CHECKS, _DRIFT_FROM, _COHORT = 800, 21, 8, 5, 400
@@ -136,4 +135,4 @@ def _who_saw_what(models: Sequence[Point[Report]]) -> Iterator[str]:
     for report in (model.report for model in models):
         if report:
             how = report.protection
-            yield f"  [bold]{how.trust} + {how.aggregation}[/]: {who_saw_what(report)}"
+            yield f"  [bold]{how.trust} + {how.aggregation}[/]: {report.protection.sight.exact}"

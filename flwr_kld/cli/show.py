@@ -15,7 +15,6 @@ from flwr_kld.report.columns_table import MARKS, columns_text
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Series
-from flwr_kld.report.sight import who_saw_what
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, left_out
 
 _STYLE = {
@@ -91,7 +90,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     left = "" if cost.left is None else f", {cost.rest} left in the window"
     yield (
         f"privacy: ε = {cost.epsilon:.3g} for each {report.guarantee.unit} asked "
-        f"({report.guarantee.adjacency}){left}. {who_saw_what(report)}"
+        f"({report.guarantee.adjacency}){left}. {report.protection.sight.exact}"
     )
     if not report.protection.private:
         yield "SEEDED NOISE: NOT PRIVATE"
@@ -101,10 +100,9 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     )
     if missing := left_out(cohort.dropouts):
         yield f"left out: {missing}"
-    if report.one_client is not None:
-        yield str(report.one_client)
-        if report.one_client.note:
-            yield report.one_client.note
+    yield str(report.one_client)
+    if report.one_client.note:
+        yield report.one_client.note
 
 
 def _limits(report: Report, verdict: Verdict) -> Iterator[str]:

@@ -18,7 +18,7 @@ from pydantic import Field
 from flwr_kld.codec.model import Model
 from flwr_kld.kernel.arguments import real, whole
 
-_SCHEMA: Final = 2
+_SCHEMA: Final = 1
 _CEILING = 100.0
 """Evidence is capped at this multiple of the alarm: an alarm ends some days after the drift."""
 _RUNS, _PATIENCE = 400, 10
@@ -44,7 +44,7 @@ _NotNegative = Annotated[float, Field(ge=0)]
 
 @dataclass(frozen=True)
 class _State(Model, what="the alarm's state"):
-    schema: Literal[2]
+    schema: Literal[1]
     rate: float
     horizon: int
     checks: Annotated[int, Field(ge=0)]

@@ -22,7 +22,7 @@ from flwr_kld.report.reading import Reading
 from flwr_kld.report.render import LAYOUT, Picture, add_up, render
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, Rows, Series
-from flwr_kld.report.sight import views, who_saw_what
+from flwr_kld.report.sight import views
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
 
 if TYPE_CHECKING:
@@ -126,7 +126,6 @@ class CheckSeries(Series[Report]):
             ledger=any(r.cost.left is not None for r in reports),
             reasons=add_up(r.cohort.dropouts for r in reports),
             models=[c for c in self.models if c.report],
-            seen=who_saw_what,
             picture=lambda symbol: markupsafe.Markup(pattern_svg(symbol, side=72)),
         )
 

@@ -12,11 +12,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from flwr_kld.codec.json_text import json_text
 from flwr_kld.kernel.promise import Guarantee
-from flwr_kld.report.earlier import brought_up
 from flwr_kld.report.words import aside, left_of
 from flwr_kld.trust.sight import Sight
 
-SCHEMA = 4
+SCHEMA = 1
 """Version of the JSON form of all reports."""
 
 
@@ -43,11 +42,10 @@ class Outlay:
     epsilon: float
     seconds: float  # Wall time
     # What it went to, in seconds: messages to nodes, replies of theirs that were not there yet
-    # (which is the network, Flower's polling, and clients that compute), and this server's own
-    # work. None in reports of earlier versions.
-    asking: float | None = None
-    waiting: float | None = None
-    computing: float | None = None
+    # (which is the network, Flower's polling, and clients that compute), and this server's own work
+    asking: float
+    waiting: float
+    computing: float
     # What the budget's window had left for the person charged most, in nats; None without a ledger
     left: float | None = None
     budget: float | None = None  # Epsilon of the budget that was in force, in nats
@@ -63,9 +61,10 @@ class Outlay:
     @property
     def time(self) -> str:
         """The seconds in words: ``9.1 s (0.2 asking, 8.0 waiting, 0.9 computing)``."""
-        parts = {"asking": self.asking, "waiting": self.waiting, "computing": self.computing}
-        known = [f"{spent:.1f} {what}" for what, spent in parts.items() if spent is not None]
-        return f"{self.seconds:.1f} s" + (f" ({', '.join(known)})" if known else "")
+        return (
+            f"{self.seconds:.1f} s ({self.asking:.1f} asking, {self.waiting:.1f} waiting, "
+            f"{self.computing:.1f} computing)"
+        )
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,8 @@ class Protection:
     aggregation: str
     mechanism: str
     private: bool  # False if a simulation asked for seeded noise, which protects nobody
-    # Standard deviation of the noise, in records for each cell. None where
-    # an earlier version did not write it down, as with `sight`.
-    noise: float | None = None
-    sight: Sight | None = None  # Who saw what, as the trust model says
+    noise: float  # Standard deviation of the noise, in records for each cell
+    sight: Sight  # Who saw what, as the trust model says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,20 +104,22 @@ class Envelope:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote, in this version or an earlier one."""
+        """Read what `to_dict` wrote."""
         return cls._read(values)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote, in this version or an earlier one."""
+        """Read what `to_json` wrote."""
         return cls._read(json.loads(text))
 
     @classmethod
     def _read(cls, stored: object) -> Self:
-        values = brought_up(stored)
+        if not isinstance(stored, Mapping):
+            raise ValueError("a stored report is an object of named values")
+        values = dict(stored)
         header = {"schema": SCHEMA, "kind": cls.kind, **cls._header}
         if any(values.pop(name, None) != said for name, said in header.items()):
-            raise ValueError(f"not the report of a {cls.kind} in schema {SCHEMA} or an earlier one")
+            raise ValueError(f"not the report of a {cls.kind} in schema {SCHEMA}")
         try:
             reader = _reader(cls)  # type: ignore[arg-type]
             found: Self = reader.validate_json(json.dumps(values), strict=True)

@@ -43,8 +43,8 @@ class Learnt:
     risk_bound: float | None
     reports: int  # Reports that all rounds took in
     # Whether the recent rounds refute every candidate, so that predictions follow `mixture` and not
-    # `weights`; None in reports of earlier versions
-    refuted: bool | None = None
+    # `weights`
+    refuted: bool
 
     @property
     def largest(self) -> list[tuple[str, float]]:

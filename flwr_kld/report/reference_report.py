@@ -26,8 +26,7 @@ class ReferenceReport(Envelope):
 
     reading: Made  # What the reference is made of
     protection: Protection  # How counts were protected
-    # How much of the reference a single client can be; None in reports of earlier versions
-    one_client: OneClient | None = None
+    one_client: OneClient  # How much of the reference a single client can be
 
     def __str__(self) -> str:
         promise, made = self.guarantee, self.reading
@@ -35,5 +34,5 @@ class ReferenceReport(Envelope):
             f"reference {made.reference[:12]} from {made.records:.0f} records of {self.cohort}; "
             f"ε = {self.cost.epsilon:.3g} per {promise.unit} ({promise.adjacency}, "
             f"{self.protection.trust})"
-            f"{'; ' + note if (note := self.one_client and self.one_client.note) else ''}"
+            f"{'; ' + note if (note := self.one_client.note) else ''}"
         )

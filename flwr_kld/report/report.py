@@ -35,6 +35,8 @@ class Report(Envelope):
     ----------
     check : str
         Random id.
+    one_client : OneClient
+        How much of the result a single client can be.
     key : str or None
         Idempotency key of a scheduled check.
     reading : Reading
@@ -49,8 +51,6 @@ class Report(Envelope):
         Of a table: the column that `reading` shows, which moved most.
     columns : dict[str, ColumnReport]
         Of a table: each column, those that moved most first.
-    one_client : OneClient or None
-        How much of the result a single client can be; None in reports of earlier versions.
     started, guarantee, cohort, cost
         As in `Envelope`.
     """
@@ -62,11 +62,11 @@ class Report(Envelope):
     reading: Reading
     protection: Protection
     compared: Compared
+    one_client: OneClient
     key: str | None = None
     verdict: Verdict | None = None
     column: str | None = None
     columns: dict[str, ColumnReport] = field(default_factory=dict)
-    one_client: OneClient | None = None
 
     def __post_init__(self) -> None:  # files and databases keep no order of names
         object.__setattr__(self, "columns", in_rank(self.columns))
@@ -149,5 +149,5 @@ class Report(Envelope):
             f"{decided}{said}{privacy} per {promise.unit} ({promise.adjacency}, {trust})"
             f"{'' if self.protection.private else ', SEEDED NOISE: NOT PRIVATE'}; "
             f"{self.cohort}, {self.reading.records:.0f} records"
-            f"{'; ' + note if (note := self.one_client and self.one_client.note) else ''}"
+            f"{'; ' + note if (note := self.one_client.note) else ''}"
         )

@@ -213,7 +213,7 @@ class Series(ABC, Generic[R]):
             number=int(values["round"]),
             report=None if report is None else cls._of.from_dict(report),
             population_truth=values.get("population_truth"),
-            cohort_truth=values.get("cohort_truth", values.get("truth")),  # its earlier name
+            cohort_truth=values.get("cohort_truth"),
             failure=values.get("failure"),
             started=values.get("started"),
             ended=values.get("ended", True),

@@ -14,7 +14,9 @@ from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import CohortSeen, Outlay, Protection
+from flwr_kld.report.one_client import OneClient
 from flwr_kld.report.reference_report import Made, ReferenceReport
+from flwr_kld.trust.sight import CLIENTS_ADD_NOISE
 
 KEY = "2026-09"
 MADE = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
@@ -22,9 +24,17 @@ REPORT = ReferenceReport(
     started="2026-09-30T03:00:00+00:00",
     reading=Made(MADE.fingerprint, MADE.domain.fingerprint, records=2900.0),
     guarantee=Guarantee(1.0, 1e-9),
-    protection=Protection("distributed", "secure-sum", "discrete-laplace", private=True),
+    protection=Protection(
+        "distributed",
+        "secure-sum",
+        "discrete-laplace",
+        private=True,
+        noise=2.8,
+        sight=CLIENTS_ADD_NOISE,
+    ),
     cohort=CohortSeen(30, 29, {"no reply": 1}),
-    cost=Outlay(0.9, seconds=1.5),
+    cost=Outlay(0.9, seconds=1.5, asking=0.25, waiting=1.0, computing=0.25),
+    one_client=OneClient(125, share=0.04),
 )
 
 

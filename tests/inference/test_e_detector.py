@@ -24,7 +24,7 @@ def test_a_state_is_read_back_exactly_and_others_are_refused():
     state = json.loads(json.dumps(detector.state()))
     again = EDetector.restore(state)
     assert again.update(0.3) == detector.update(0.3)
-    for wrong in ({"schema": 1}, {"evidence": -1.0}, {"rate": 2.0}):
+    for wrong in ({"schema": 2}, {"evidence": -1.0}, {"rate": 2.0}):
         with pytest.raises(ValueError, match=r"state|rate"):
             EDetector.restore(state | wrong)
 

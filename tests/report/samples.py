@@ -9,10 +9,12 @@ from typing import TypeVar
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
+from flwr_kld.report.one_client import OneClient
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
 from flwr_kld.report.reading import Reading
 from flwr_kld.report.report import Compared, Report
 from flwr_kld.report.series import Point
+from flwr_kld.trust.sight import SERVER_SEES_PARTS
 
 E = TypeVar("E", bound=Envelope)
 PARTS = ("reading", "guarantee", "protection", "cohort", "compared", "cost", "verdict")
@@ -24,9 +26,13 @@ REPORT = Report(
         monte_carlo=0.0, privacy=0.04, records=1800.0,
     ),
     guarantee=Guarantee(1.0),
-    protection=Protection("trusted", "plain-sum", "discrete-laplace", private=True, noise=2.8),
+    protection=Protection(
+        "trusted", "plain-sum", "discrete-laplace", private=True, noise=2.8,
+        sight=SERVER_SEES_PARTS,
+    ),
     cohort=CohortSeen(20, 18, {"no reply": 1, "refused: <b>injected</b>": 1}),
     compared=Compared(domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4),
+    one_client=OneClient(125, share=0.07),
     cost=Outlay(
         1.0, seconds=0.5, asking=0.125, waiting=0.25, computing=0.125,
         bytes_down=500.0, bytes_up=100.0,
@@ -98,11 +104,14 @@ def learnt(number: int, leader: str = "usual", **changes: object) -> PredictorRe
         name="traffic", round=number, started=started.isoformat(),
         reading=Learnt(
             weights=weights, mixture=dict.fromkeys(weights, 1 / 3), leader=leader, log_odds=2.5,
-            swing=1.0, outlasts=2, risk_bound=12.0, reports=57 * number,
+            swing=1.0, outlasts=2, risk_bound=12.0, reports=57 * number, refuted=False,
         ),
         guarantee=Guarantee(0.5, unit=Unit.CLIENT),
         cohort=CohortSeen(60, 57, {"no reply": 2, "impossible report": 1}),
-        cost=Outlay(0.5, seconds=0.25, left=4.0 - number % 8 / 2, budget=4.0),
+        cost=Outlay(
+            0.5, seconds=0.25, asking=0.125, waiting=0.125, computing=0.0,
+            left=4.0 - number % 8 / 2, budget=4.0,
+        ),
     )  # fmt: skip
     return altered(report, **changes)
 

@@ -13,6 +13,12 @@ from flwr_kld.report.explanation.cells import pattern_svg
 from flwr_kld.report.explanation.explanation import Movement
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
+from flwr_kld.trust.sight import (
+    AGGREGATOR_SEES_PARTS,
+    CLIENTS_ADD_NOISE,
+    SERVER_SEES_PARTS,
+    SERVER_SEES_SUM,
+)
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 
@@ -159,16 +165,16 @@ def test_candidates_have_weights_the_heaviest_first():
 
 
 @pytest.mark.parametrize(
-    ("trust", "aggregation", "server"),
+    ("sight", "server"),
     [
-        ("trusted", "plain-sum", "each asked client's exact counts"),
-        ("trusted", "secure-sum", "the cohort's exact sum"),
-        ("trusted-aggregator", "sealed-sum", "sealed counts and noised values"),
-        ("distributed", "secure-sum", "the noised sum"),
+        (SERVER_SEES_PARTS, "each asked client's exact counts"),
+        (SERVER_SEES_SUM, "the cohort's exact sum"),
+        (AGGREGATOR_SEES_PARTS, "sealed counts and noised values"),
+        (CLIENTS_ADD_NOISE, "the noised sum"),
     ],
 )
-def test_who_sees_what_under_each_trust_model(trust, aggregation, server):
-    report = altered(REPORT, trust=trust, aggregation=aggregation)
+def test_who_sees_what_under_each_trust_model(sight, server):
+    report = altered(REPORT, sight=sight)
     text = words([Point(1, report)]).replace("&#39;", "'")
     assert f'<th scope="row">the server<td class="words">{server}' in text
     assert "readers of this page, reports and metrics" in text
@@ -206,7 +212,7 @@ def test_every_guarantee_says_whether_it_is_proven():
     assert "alarms where it reaches the second number (proven)" in page
     assert "(asymptotic)" not in words([Point(1, decided(Outcome.DRIFT, 0.2))]).replace(
         "at once (asymptotic)", ""
-    )  # of earlier versions nothing is known
+    )  # where nothing is known
     assert Report.from_json(sure().to_json()) == sure()
     by_record = how_guarantees_hold("record", 125)
     assert by_record["evidence"].startswith("proven for records")

@@ -60,7 +60,7 @@ def test_a_bound_below_0_says_0_to_people_and_keeps_its_number_in_json(tmp_path:
 
 def test_lines_say_why_clients_are_missing():
     lines = list(report_lines(REPORT))
-    assert lines[-1] == "left out: 1 × no reply; 1 × refused: <b>injected</b>"
+    assert lines[-2] == "left out: 1 × no reply; 1 × refused: <b>injected</b>"
     assert not any(x.startswith("left out") for x in report_lines(altered(REPORT, dropouts={})))
 
 

@@ -21,7 +21,7 @@ from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.forecast import traffic_of
 from flwr_kld.query.partition import Partition
 from flwr_kld.report import CheckSeries
-from flwr_kld.report.sight import views, who_saw_what
+from flwr_kld.report.sight import views
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -155,7 +155,7 @@ def test_its_report_says_who_saw_what_to_readers_who_do_not_know_it(trust, aggre
     report = KLDrift(REFERENCE, trust, aggregation=aggregation).check(grid(secure_sum=FirstUse()))
     read = Report.from_dict(json.loads(report.to_json()))
     assert read == report
-    assert who_saw_what(read).startswith(seen)
+    assert read.protection.sight.exact.startswith(seen)
     assert views(read)[1:-1] == trust.sight(aggregation.hides_parts).views
     assert f"Trust model: {trust.name}, {aggregation.name}." in CheckSeries([read]).to_html()
 
