@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def ledger_at(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
-    """Put an empty ledger in a place and return its URL: a copy, as migrations take a while."""
+    """Put an empty ledger in a place and return its URL: a copy, which takes less time."""
     from flwr_kld.accounting import Ledger
 
     first = tmp_path_factory.mktemp("ledger") / "drift.db"

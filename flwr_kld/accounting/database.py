@@ -15,14 +15,14 @@ from sqlalchemy.pool import NullPool
 
 from flwr_kld._extras import require
 from flwr_kld.accounting.errors import LedgerUnavailable, damaged
-from flwr_kld.accounting.schema import EARLIER, REVISION, VERSION_TABLE, clock
+from flwr_kld.accounting.schema import SCHEMA, clock, ledger_version, metadata
 from flwr_kld.codec.durable import Schema, make_database
 from flwr_kld.kernel.arguments import real
 
 _LOCK = 0x666C7772_6B6C64
 """PostgreSQL's advisory lock of all ledgers in a database."""
 _NEW = Schema(0, [])
-"""Of a file whose tables the migrations make."""
+"""Of a file whose tables are made in the first transaction."""
 
 
 class Database:
@@ -69,8 +69,14 @@ class Database:
         if read_only:
             with self.reading():
                 return
-        with self.writing("opened", upgrading=True) as connection:
-            self._bring_up_to_date(connection)
+        with self.writing("opened") as connection:
+            found = _schema(connection)
+            if found is None:
+                metadata.create_all(connection, checkfirst=False)
+                connection.execute(ledger_version.insert().values(version_num=SCHEMA))
+                connection.execute(clock.insert().values(id=1, seen=0))
+            elif found != SCHEMA:
+                raise self._other_schema(found)
             done = connection.execute(
                 clock.update().values(seen=clock.c.seen)
             )  # can it be written?
@@ -78,18 +84,12 @@ class Database:
                 raise damaged("the clock")
 
     @contextmanager
-    def writing(
-        self, doing: str = "written", *, upgrading: bool = False
-    ) -> Iterator[sa.Connection]:
-        """Hold the write lock; commit to the disk at the end, or leave no trace.
-
-        An upgrade may put another table in a table's place, which SQLite takes for a loss of all
-        rows that foreign keys name, unless it does not enforce these.
-        """
+    def writing(self, doing: str = "written") -> Iterator[sa.Connection]:
+        """Hold the write lock; commit to the disk at the end, or leave no trace."""
         with self._explained(doing), self._engine.connect() as connection:
             if self._sqlite:
                 connection.exec_driver_sql("PRAGMA synchronous = FULL")
-                connection.exec_driver_sql(f"PRAGMA foreign_keys = {'OFF' if upgrading else 'ON'}")
+                connection.exec_driver_sql("PRAGMA foreign_keys = ON")
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(self._patience * 1000)}")
@@ -106,7 +106,7 @@ class Database:
             else:
                 only = ", READ ONLY" if self._read_only else ""
                 connection.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ{only}")
-            if self._read_only and (found := _revision(connection)) != REVISION:
+            if self._read_only and (found := _schema(connection)) != SCHEMA:
                 raise self._other_schema(found)
             yield connection
 
@@ -138,35 +138,17 @@ class Database:
             else:
                 return
 
-    def _bring_up_to_date(self, connection: sa.Connection) -> None:
-        found = _revision(connection)
-        if found == REVISION:
-            return
-        if found not in (None, *EARLIER):
-            raise self._other_schema(found)
-        # Imported here: an up-to-date ledger opens without it, in half the time.
-        from alembic import command
-        from alembic.config import Config
-
-        config = Config()
-        config.set_main_option("script_location", "flwr_kld.accounting:migrations")
-        config.attributes["connection"] = connection
-        command.upgrade(config, REVISION)
-
     def _other_schema(self, found: object) -> LedgerUnavailable:
         if found is None:
             return LedgerUnavailable(f"the database {self.name} is not a ledger of flwr-kld")
-        mend = "upgrade flwr-kld if a newer version wrote it; otherwise restore it from a backup"
-        if found in EARLIER:
-            mend = "flwr-kld history, and whatever else opens it to write, brings it up to date"
         return LedgerUnavailable(
             f"the ledger {self.name} has schema {found!r} and this version of flwr-kld reads "
-            f"{REVISION!r}: {mend}"
+            f"{SCHEMA!r}: use the version that made it, or restore it from a backup"
         )
 
 
-def _revision(connection: sa.Connection) -> object:
+def _schema(connection: sa.Connection) -> str | None:
     """Return the schema of a database; None if it has none of ours."""
-    if not sa.inspect(connection).has_table(VERSION_TABLE):
+    if not sa.inspect(connection).has_table(ledger_version.name):
         return None
-    return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar() or ""
+    return connection.execute(sa.select(ledger_version.c.version_num)).scalar() or ""

@@ -1,7 +1,4 @@
-"""The ledger's tables. Amounts are whole numbers; no column can hold a float.
-
-A change here needs a new file in ``migrations/versions`` and a new `REVISION`.
-"""
+"""The ledger's tables. Amounts are whole numbers; no column can hold a float."""
 
 from __future__ import annotations
 
@@ -22,18 +19,20 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0003"
-"""Schema that this version of the package reads and writes."""
-
-EARLIER = ("0001", "0002")
-"""Schemas that it brings up to date."""
-
-VERSION_TABLE = "ledger_version"
-"""Where alembic keeps the revision of a database; other applications have their own."""
+SCHEMA = "1"
+"""Version of these tables: a database of another one is refused."""
 
 metadata = MetaData()
 
 Whole = BigInteger().with_variant(Integer, "sqlite")
+
+ledger_version = Table(
+    "ledger_version",
+    metadata,
+    Column("version_num", Text, nullable=False),
+    sqlite_strict=True,
+)
+"""One row: `SCHEMA` of the version that made the tables."""
 
 clock = Table(
     "clock",

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
 from flwr_kld.accounting.errors import damaged
-from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import checks, spends, sums
 
 WIDTH = 32
@@ -95,14 +93,7 @@ def releases(
 
     Found by number alone: SQLite would take an index of the population, and read all its checks.
     """
-    query = _releases().where(checks.c.number >= first)
-    if end is not None:
-        query = query.where(checks.c.number < end)
-    return [row for row in connection.execute(query) if row.population == population]
-
-
-def _releases() -> Select[Any]:
-    return (
+    query: Select[Any] = (
         select(
             checks.c.population,
             checks.c.number,
@@ -111,8 +102,12 @@ def _releases() -> Select[Any]:
             spends.c.members,
         )
         .join_from(spends, checks)
+        .where(checks.c.number >= first)
         .order_by(checks.c.number, spends.c.id)
     )
+    if end is not None:
+        query = query.where(checks.c.number < end)
+    return [row for row in connection.execute(query) if row.population == population]
 
 
 # ------------------------------------------------------------------------------------- writing
@@ -145,40 +140,3 @@ def change(
         connection.execute(sums.delete().where(*_THIS), places)
     if rows:
         connection.execute(sums.insert(), rows)
-
-
-def rebuild(connection: Connection) -> None:
-    """Make all sums anew, from the checks' own rows."""
-    connection.execute(sums.delete())
-    for level in range(1, LEVELS + 1):
-        rows = list(_level(connection, level))
-        if rows:
-            connection.execute(sums.insert(), rows)
-
-
-def _level(connection: Connection, level: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a level, from those of the level below."""
-    below: Iterable[tuple[str, str, int, Tally]]
-    if level == 1:
-        below = (
-            (row.population, row.family, row.number, tally(row.cost, unpack(row.members)))
-            for row in connection.execute(_releases())
-        )
-    else:
-        query = select(sums).where(sums.c.level == level - 1).order_by(sums.c.block)
-        below = (
-            (row.population, row.family, row.block, unpack_tally(row.packed))
-            for row in connection.execute(query)
-        )
-    for block, several in groupby(below, lambda part: part[2] // WIDTH):
-        counted: dict[tuple[str, str], list[Tally]] = defaultdict(list)
-        for population, family, _, part in several:
-            counted[population, family].append(part)
-        for (population, family), parts in counted.items():
-            yield {
-                "population": population,
-                "level": level,
-                "block": block,
-                "family": family,
-                "packed": pack_tally(added(parts)),
-            }

@@ -1,4 +1,4 @@
-"""A ledger that is only looked at: nothing here writes, makes or upgrades one."""
+"""A ledger that is only looked at: nothing here writes or makes one."""
 
 from __future__ import annotations
 

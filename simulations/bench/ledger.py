@@ -30,8 +30,8 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, 
 from flwr_kld.accounting.books import keep_cost, members
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
-from flwr_kld.accounting.sums import rebuild
 from flwr_kld.kernel import Guarantee
+from flwr_kld.simulations.bench.rebuilt_sums import rebuild
 
 _NOW = 2_000_000_000
 _DAYS = 30

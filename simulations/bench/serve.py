@@ -29,13 +29,13 @@ from flwr_kld.accounting import Budget, Clients, Cost, Ledger
 from flwr_kld.accounting.books import keep_cost, members
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
-from flwr_kld.accounting.sums import rebuild
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.kernel import Guarantee
 from flwr_kld.operate.door import Door
 from flwr_kld.operate.pages import Pages, site
 from flwr_kld.report.report import Report
+from flwr_kld.simulations.bench.rebuilt_sums import rebuild
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted
 

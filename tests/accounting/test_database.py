@@ -1,55 +1,48 @@
-"""What opens: schemas, their migrations, and URLs."""
+"""What opens: schemas and URLs."""
 
 import math
 import sqlite3
 import stat
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 from accounting.books import alter
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.errors import LedgerUnavailable
-from flwr_kld.accounting.migrations import versions
-from flwr_kld.accounting.schema import REVISION, VERSION_TABLE, metadata
+from flwr_kld.accounting.schema import ledger_version, metadata
 
 
-def test_migrations_make_the_schema_that_the_code_reads(ledger):
-    with ledger._database.reading() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-        assert compare_metadata(context, metadata) == []
-        assert context.get_current_revision() == REVISION
-
-
-def test_the_revision_is_the_last_file():
-    names = sorted(path.stem for path in Path(versions.__file__).parent.glob("rev_*.py"))
-    assert names[-1] == f"rev_{REVISION}"
-
-
-def test_a_newer_schema_is_refused(url, ledger):
-    alter(ledger, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+@pytest.mark.parametrize("other", ["''", "'0'", "'2'", "'1 '", "'0003'", "'x'"])
+def test_another_schema_is_refused(url, ledger, other):
+    alter(ledger, f"UPDATE {ledger_version.name} SET version_num = {other}")
     with pytest.raises(
-        LedgerUnavailable, match=r"has schema '9999' .* reads '0003': upgrade flwr-kld"
+        LedgerUnavailable, match=r"has schema '.*' .* reads '1': use the version that made it"
     ):
         Ledger(url)
 
 
-@pytest.mark.parametrize("odd", ["''", "'0000'", "'00001'", "'0003 '", "'x'"])
-def test_a_schema_that_no_version_wrote_is_refused(url, ledger, odd):
-    alter(ledger, f"UPDATE {VERSION_TABLE} SET version_num = {odd}")
-    with pytest.raises(LedgerUnavailable, match=r"has schema '.*restore it from a backup"):
-        Ledger(url)
-
-
 def test_a_schema_without_a_version_is_refused(url, ledger):
-    alter(ledger, f"DELETE FROM {VERSION_TABLE}")
-    with pytest.raises(LedgerUnavailable, match=r"has schema '' .*restore it from a backup"):
+    alter(ledger, f"DELETE FROM {ledger_version.name}")
+    with pytest.raises(LedgerUnavailable, match=r"has schema '' .* reads '1'"):
         Ledger(url)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_key_is_one_of_all_kinds_but_trainings(url, ledger, kind):
+    """The tables themselves refuse what `reserve` would have to overlook."""
+    insert = sa.text(
+        "INSERT INTO checks (number, population, kind, key, started, state) "
+        "VALUES (:number, 'default', :kind, 'monday', 0, 'reserved')"
+    )
+    with ledger._database.writing() as connection:
+        connection.execute(insert, {"number": 1, "kind": "check"})
+        connection.execute(insert, {"number": 2, "kind": "training"})
+    database = ledger._database
+    with pytest.raises(Exception, match=r"(?i)unique"), database.writing() as connection:
+        connection.execute(insert, {"number": 3, "kind": str(kind)})
 
 
 def test_no_column_takes_a_float(tmp_path):

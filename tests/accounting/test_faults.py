@@ -12,8 +12,9 @@ from accounting.books import CRASHED, REPORT, SILENCE, ask, stored
 from accounting.conftest import NOW
 from forks import forked, joined
 
-from flwr_kld.accounting import Ledger, sums
+from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Remembered
+from flwr_kld.simulations.bench.rebuilt_sums import rebuild
 
 EPSILON = 0.001
 
@@ -75,7 +76,7 @@ def consistent(url, log):
     assert last.tolist() == [charged.get(key, 0) for key in sorted(entries)]
     with ledger._database.writing() as connection:
         kept = stored(connection)
-        sums.rebuild(connection)
+        rebuild(connection)
         assert stored(connection) == kept
     done = [key for key, entry in entries.items() if entry.state == "settled"]
     remembered = ledger.state("detector")
@@ -140,7 +141,7 @@ def test_kill_at_random_moments(url, ledger, log, kills):
 
 
 def test_kill_while_the_schema_is_made(url, log):
-    """Alembic's work is one transaction: there is all of the schema, or none."""
+    """The tables are made in one transaction: there is all of the schema, or none."""
     for step in range(1, 70, 4):
         steps = iter(range(step, -1, -1))
 

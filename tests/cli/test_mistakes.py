@@ -13,15 +13,15 @@ from cli.place import Place, Typed, answered, elsewhere, without_budget
 from cli.test_doctor import MISTAKES as DOCTOR
 
 from flwr_kld.accounting import Ledger
-from flwr_kld.accounting.schema import VERSION_TABLE
+from flwr_kld.accounting.schema import ledger_version
 from flwr_kld.cli.app_facts import same_database
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "mistakes.md"
 
 
-def newer(p: Place) -> list[object]:
+def other(p: Place) -> list[object]:
     with closing(sqlite3.connect(p.app / "drift.db")) as database:
-        database.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+        database.execute(f"UPDATE {ledger_version.name} SET version_num = '9999'")
         database.commit()
     return p.check()
 
@@ -98,7 +98,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: p.check(ledger="drift.db"),
         r"not a database URL: try sqlite:///drift\.db",
     ),
-    "check: a newer version's ledger": (newer, r"upgrade flwr-kld"),
+    "check: another version's ledger": (other, r"use the version that made it"),
     "check: option": (lambda p: ["check", p.app, "--shedule", "x"], r"No such option.*--help|Try"),
     "watch: no ledger there": (
         lambda p: ["watch", p.app, "--schedule", "every 6h", "--ledger", "sqlite:////no/d.db"],

@@ -1,1 +1,0 @@
-"""Alembic's folder: how a ledger written by an older version is brought up to date."""
