@@ -38,7 +38,7 @@ def build(
     domain: Annotated[
         Path | None,
         typer.Option(
-            help='JSON file, such as {"kind": "labels", "version": 2, "names": ["bus", "car"]}.'
+            help='JSON file, such as {"kind": "labels", "version": 1, "names": ["bus", "car"]}.'
         ),
     ] = None,
     counts: Annotated[

@@ -40,7 +40,7 @@ class Domain(ABC):
     """
 
     kind: ClassVar[str]
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
     """Of the spec."""
     joins: ClassVar[bool] = False
     """Whether it is made of other domains, so that it cannot itself be a feature of one."""

@@ -90,7 +90,7 @@ class Receipt:
     def text(self) -> bytes:
         """What is signed."""
         content = {name: value for name, value in vars(self).items() if name != "signature"}
-        return b"flwr-kld receipt 3\n" + json.dumps(content, sort_keys=True).encode()
+        return b"flwr-kld receipt 1\n" + json.dumps(content, sort_keys=True).encode()
 
     @property
     def digest(self) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.sums.errors import Malformed
 
-MAGIC = b"kss2"
+MAGIC = b"kss1"
 """Name and version of the protocol; another version is refused."""
 MOST_SUMS = 2
 """Sums that one set-up of keys serves: those of a check that decides."""

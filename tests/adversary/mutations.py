@@ -26,7 +26,7 @@ REALS = [
 TEXTS = ["", "0", "00", "1", "add-remove", "replace-one", "record", "client", "trusted", "local",
          "distributed", "trusted-aggregator", "two-aggregators", "null", "{}", "[]", "x" * 5000,
          "é"]  # fmt: skip
-BYTES = [b"", b"\x00", b"\xff" * 40, b"kss1"]
+BYTES = [b"", b"\x00", b"\xff" * 40, b"kss0"]
 
 
 def mutate(message: Message, others: list[Message], rng: random.Random) -> None:

@@ -67,7 +67,7 @@ def test_a_process_that_does_not_know_it_says_what_to_import(remainders, tmp_pat
 @pytest.mark.parametrize("fields", [{}, {"modulus": 0}, {"modulus": "3"}, {"modulus": 3, "x": 1}])
 def test_a_spec_that_its_constructor_refuses_is_a_domain_error(remainders, fields):
     with pytest.raises(DomainError, match="remainders"):
-        domain_from_spec({"kind": "remainders", "version": 2, **fields})
+        domain_from_spec({"kind": "remainders", "version": 1, **fields})
 
 
 def test_no_kind_has_two_classes(remainders):
@@ -84,17 +84,17 @@ def test_a_class_that_is_defined_anew_takes_the_place_of_itself(remainders):
 
 def test_every_kind_of_the_package_is_read_by_a_process_that_has_not_imported_it():
     specs = [
-        {"kind": "labels", "version": 2, "names": ["a"]},
-        {"kind": "binned", "version": 2, "edges": [1.0]},
-        {"kind": "times", "version": 2, "by": "hour"},
+        {"kind": "labels", "version": 1, "names": ["a"]},
+        {"kind": "binned", "version": 1, "edges": [1.0]},
+        {"kind": "times", "version": 1, "by": "hour"},
         {
-            "kind": "block_patterns", "version": 2, "threshold": 0.0, "ink": "bright",
+            "kind": "block_patterns", "version": 1, "threshold": 0.0, "ink": "bright",
             "pixels": "uint8", "side": 28, "faint": 0.0, "crop": False,
         },
     ]  # fmt: skip
     pairs = [[str(number), spec] for number, spec in enumerate(specs)]
-    specs.append({"kind": "categories", "version": 2, "features": pairs[:2]})
-    specs.append({"kind": "table", "version": 2, "features": pairs, "interactions": [], "by": None})
+    specs.append({"kind": "categories", "version": 1, "features": pairs[:2]})
+    specs.append({"kind": "table", "version": 1, "features": pairs, "interactions": [], "by": None})
     code = (
         "import sys; from flwr_kld.domain.base import domain_from_spec; "
         "print(domain_from_spec(eval(sys.argv[1])).size)"
@@ -110,7 +110,7 @@ def test_every_kind_of_the_package_is_read_by_a_process_that_has_not_imported_it
 def test_a_spec_that_nests_for_ever_is_refused(joining):
     spec = Labels(["a"]).spec()
     for _ in range(100_000):
-        spec = {"kind": joining, "version": 2, "features": [["x", spec]]}
+        spec = {"kind": joining, "version": 1, "features": [["x", spec]]}
     with pytest.raises(DomainError, match="feature"):
         domain_from_spec(spec)
     while "features" in spec:  # as deep as it is, Python could not take it apart by itself

@@ -57,13 +57,13 @@ def test_domains_that_differ_in_anything_even_order_have_different_fingerprints(
 
 
 def test_the_fingerprint_is_fixed_for_ever() -> None:
-    canonical = b'{"kind":"labels","names":["a","b"],"version":2}'
+    canonical = b'{"kind":"labels","names":["a","b"],"version":1}'
     assert Labels(["a", "b"]).fingerprint == hashlib.sha256(canonical).hexdigest()
     assert (
         BlockPatterns().fingerprint
         == hashlib.sha256(
             b'{"crop":false,"faint":0.0,"ink":"bright","kind":"block_patterns","pixels":"uint8",'
-            b'"side":28,"threshold":0.0,"version":2}'
+            b'"side":28,"threshold":0.0,"version":1}'
         ).hexdigest()
     )
 
@@ -80,7 +80,7 @@ def test_a_domain_is_frozen() -> None:
 
 
 LABELS = Labels(["a"]).spec()
-OLD = LABELS | {"version": 1}
+OLD = LABELS | {"version": 2}
 NESTED = Categories({"x": ["a"]}).spec()
 BLOCKS = BlockPatterns().spec()
 
@@ -95,36 +95,36 @@ BLOCKS = BlockPatterns().spec()
         ({"kind": "images", "version": 1}, "kind or version"),
         ({"kind": "labels", "names": ["a"]}, "kind or version"),
         ({"kind": "labels", "version": 3, "names": ["a"]}, "kind or version"),
-        ({"kind": "labels", "version": 1, "names": ["a"]}, "kind or version"),
+        ({"kind": "labels", "version": 2, "names": ["a"]}, "kind or version"),
         ({"kind": "labels", "version": True, "names": ["a"]}, "kind or version"),
-        ({"kind": "labels", "version": 2.0, "names": ["a"]}, "kind or version"),
-        ({"kind": "labels", "version": 2}, "names"),
-        ({"kind": "labels", "version": 2, "names": ["a"], "more": 1}, "more"),
-        ({"kind": "labels", "version": 2, "names": "ab"}, "names"),
-        ({"kind": "labels", "version": 2, "names": ["a", 1]}, "names"),
-        ({"kind": "labels", "version": 2, "names": [True]}, "names"),
-        ({"kind": "labels", "version": 2, "names": [1.0]}, "names"),
-        ({"kind": "labels", "version": 2, "names": [None]}, "names"),
-        ({"kind": "labels", "version": 2, "names": [2**63]}, "64 signed bits"),
-        ({"kind": "labels", "version": 2, "names": []}, "at least one name"),
-        ({"kind": "labels", "version": 2, "names": ["a", "a"]}, "distinct"),
-        ({"kind": "categories", "version": 2}, "categories"),
-        ({"kind": "categories", "version": 2, "features": [["x"]]}, "categories"),
-        ({"kind": "categories", "version": 2, "features": {"x": LABELS}}, "categories|domain"),
-        ({"kind": "categories", "version": 2, "features": [["x", LABELS, 1]]}, "categories"),
-        ({"kind": "categories", "version": 2, "features": [[1, LABELS]]}, "categories|domain"),
-        ({"kind": "categories", "version": 2, "features": [["x", [LABELS]]]}, "categories|domain"),
-        ({"kind": "categories", "version": 2, "features": [["x", {}]]}, "'kind'"),
-        ({"kind": "categories", "version": 2, "features": [["x", OLD]]}, "kind or version"),
-        ({"kind": "categories", "version": 2, "features": [["x", NESTED]]}, "categories"),
-        ({"kind": "categories", "version": 2, "features": []}, "at least one"),
-        ({"kind": "binned", "version": 2, "edges": {"a": 1}}, "edge"),
-        ({"kind": "binned", "version": 2, "edges": ["1"]}, "edge"),
-        ({"kind": "binned", "version": 2, "edges": [False, True]}, "edge"),
-        ({"kind": "binned", "version": 2, "edges": [None]}, "edge"),
-        ({"kind": "binned", "version": 2, "edges": [float("nan")]}, "edges"),
-        ({"kind": "binned", "version": 2, "edges": [2, 1]}, "strictly increasing"),
-        ({"kind": "block_patterns", "version": 2, "threshold": 0.0}, "form"),
+        ({"kind": "labels", "version": 1.0, "names": ["a"]}, "kind or version"),
+        ({"kind": "labels", "version": 1}, "names"),
+        ({"kind": "labels", "version": 1, "names": ["a"], "more": 1}, "more"),
+        ({"kind": "labels", "version": 1, "names": "ab"}, "names"),
+        ({"kind": "labels", "version": 1, "names": ["a", 1]}, "names"),
+        ({"kind": "labels", "version": 1, "names": [True]}, "names"),
+        ({"kind": "labels", "version": 1, "names": [1.0]}, "names"),
+        ({"kind": "labels", "version": 1, "names": [None]}, "names"),
+        ({"kind": "labels", "version": 1, "names": [2**63]}, "64 signed bits"),
+        ({"kind": "labels", "version": 1, "names": []}, "at least one name"),
+        ({"kind": "labels", "version": 1, "names": ["a", "a"]}, "distinct"),
+        ({"kind": "categories", "version": 1}, "categories"),
+        ({"kind": "categories", "version": 1, "features": [["x"]]}, "categories"),
+        ({"kind": "categories", "version": 1, "features": {"x": LABELS}}, "categories|domain"),
+        ({"kind": "categories", "version": 1, "features": [["x", LABELS, 1]]}, "categories"),
+        ({"kind": "categories", "version": 1, "features": [[1, LABELS]]}, "categories|domain"),
+        ({"kind": "categories", "version": 1, "features": [["x", [LABELS]]]}, "categories|domain"),
+        ({"kind": "categories", "version": 1, "features": [["x", {}]]}, "'kind'"),
+        ({"kind": "categories", "version": 1, "features": [["x", OLD]]}, "kind or version"),
+        ({"kind": "categories", "version": 1, "features": [["x", NESTED]]}, "categories"),
+        ({"kind": "categories", "version": 1, "features": []}, "at least one"),
+        ({"kind": "binned", "version": 1, "edges": {"a": 1}}, "edge"),
+        ({"kind": "binned", "version": 1, "edges": ["1"]}, "edge"),
+        ({"kind": "binned", "version": 1, "edges": [False, True]}, "edge"),
+        ({"kind": "binned", "version": 1, "edges": [None]}, "edge"),
+        ({"kind": "binned", "version": 1, "edges": [float("nan")]}, "edges"),
+        ({"kind": "binned", "version": 1, "edges": [2, 1]}, "strictly increasing"),
+        ({"kind": "block_patterns", "version": 1, "threshold": 0.0}, "form"),
         (BLOCKS | {"crop": 0}, "crop"),
         (BLOCKS | {"side": 28.0}, "side"),
         (BLOCKS | {"side": "28"}, "side"),
@@ -140,7 +140,7 @@ def test_a_bad_spec_is_refused(spec: Any, message: str) -> None:
 
 
 def test_whole_numbers_may_stand_for_real_ones_in_a_spec() -> None:
-    assert domain_from_spec({"kind": "binned", "version": 2, "edges": [0, 10]}) == Binned([0, 10])
+    assert domain_from_spec({"kind": "binned", "version": 1, "edges": [0, 10]}) == Binned([0, 10])
 
 
 def test_a_feature_named_twice_is_refused() -> None:

@@ -17,7 +17,7 @@ def test_only_canonical_bytes_are_messages(phase):
     blobs = [total.sent[phase, 0]] + ([total.requests[0]] if phase else [])
     for data in blobs:
         assert decode(data).to_bytes() == data
-        for bad in (data[:-1], data + b"\0", b"kss1" + data[4:], data[:4] + b"\x63" + data[5:]):
+        for bad in (data[:-1], data + b"\0", b"kss0" + data[4:], data[:4] + b"\x63" + data[5:]):
             with pytest.raises(errors.Malformed):
                 decode(bad)
         for cut in range(0, len(data), 7):
@@ -38,7 +38,7 @@ def test_sessions_are_canonical_bytes(n, listed):
     session = replace(session_of(n), listed=listed, cohort=tuple(range(listed - n, listed)))
     data = session.to_bytes()
     assert Session.from_bytes(data) == session
-    for bad in (data[:-1], data + b"\0", b"kss1" + data[4:], data[:5] + b"\x10" + data[6:]):
+    for bad in (data[:-1], data + b"\0", b"kss0" + data[4:], data[:5] + b"\x10" + data[6:]):
         with pytest.raises(errors.SecureSumError):
             Session.from_bytes(bad)
 
