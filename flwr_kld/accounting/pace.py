@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,14 +70,8 @@ class Pace:
     @property
     def affordable(self) -> int:
         """Checks that the budget has room for in a window."""
-        low, high = 0, self.times
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._spent(middle) <= self.budget.epsilon:
-                low = middle
-            else:
-                high = middle - 1
-        return min(low * self.rotation, self.checks)
+        times = bisect_right(range(1, self.times + 1), self.budget.epsilon, key=self._spent)
+        return min(times * self.rotation, self.checks)
 
     def _spent(self, times: int) -> float:
         """Return what so many checks of the same person come to."""

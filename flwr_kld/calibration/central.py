@@ -15,6 +15,7 @@ from flwr_kld.kernel.delta import ORDERS, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.kernel.promise import Ball, Box, Clip, Guarantee, check_shifts
 from flwr_kld.kernel.release import Release
+from flwr_kld.search import edge
 
 Law = Callable[[float], NoiseTable]
 """Noise tables by their scale."""
@@ -213,16 +214,13 @@ def _gaussian_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> No
 def _analytic_sigma(epsilon: float, delta: float, shifts: tuple[int, ...]) -> float:
     """Gaussian noise on real numbers (Balle & Wang 2018, Theorem 8)."""
 
-    def beyond(mu: float) -> bool:
+    def too_little(mu: float) -> bool:
         near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
         more, less = math.erfc(near / math.sqrt(2)), math.erfc(far / math.sqrt(2))
         return (more - math.exp(min(epsilon, 700.0)) * less) / 2 > delta
 
-    low, high = 0.0, 2 * math.sqrt(epsilon) + 40
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if beyond(middle) else (middle, high)
-    return math.hypot(*shifts) / high
+    most = edge(too_little, 2 * math.sqrt(epsilon) + 40, 0.0, within=1e-6)
+    return math.hypot(*shifts) / most
 
 
 def _ample_sigma(epsilon: float, delta: float, shifts: tuple[int, ...]) -> float:
@@ -260,10 +258,7 @@ def _least_scale(
     if scale < _LATTICE:
         feasible = [s for s in scale * 0.99 ** np.arange(_PERCENTS) if enough(s)]
         low, high = 0.99 * feasible[-1], feasible[-1]
-    while high - low > _PRECISION * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return _verified(law(high), shifts, epsilon, delta)
+    return _verified(law(edge(enough, high, low, within=_PRECISION)), shifts, epsilon, delta)
 
 
 def _serves(law: Law, scale: float, shifts: tuple[int, ...], epsilon: float, delta: float) -> bool:

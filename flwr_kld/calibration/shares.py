@@ -6,8 +6,9 @@ A search: `ShareRelease` proves what it finds.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, get_args
 
 from flwr_kld.calibration.central import calibrated_gaussian, zcdp_sigma
@@ -26,6 +27,7 @@ from flwr_kld.kernel.promise import (
     l1_norm,
 )
 from flwr_kld.kernel.release import NotPrivateEnough, ShareRelease
+from flwr_kld.search import edge
 
 Mechanism = Literal["discrete-laplace", "skellam", "discrete-gaussian"]
 _STEP = 1.002
@@ -108,21 +110,16 @@ def calibrate_shares(
 
 def _least(attempt: Callable[[int], ShareRelease | None]) -> ShareRelease | None:
     """Find the least step that succeeds: doubling strides from 0, then bisection."""
-    low, high, best = -1, 0, attempt(0)
-    while best is None:
+    tried = cache(attempt)
+    low, high = -1, 0
+    while tried(high) is None:
         low, high = high, 2 * high + 1
         if high > _MOST_STEPS:
             return None
-        best = attempt(high)
-    while high <= 0 and low > -_MOST_STEPS and (less := attempt(low)):
-        low, high, best = 2 * low - 1, low, less
-    while high - low > 1:
-        middle = (low + high) // 2
-        if less := attempt(middle):
-            high, best = middle, less
-        else:
-            low = middle
-    return best
+    while high <= 0 and low > -_MOST_STEPS and tried(low):
+        low, high = 2 * low - 1, low
+    between = range(low + 1, high)
+    return tried(low + 1 + bisect_left(between, True, key=lambda step: tried(step) is not None))
 
 
 def _gaussian_sigma(guarantee: Guarantee, moves: Moves) -> float:
@@ -171,7 +168,4 @@ def delivered_epsilon(
         low, high = high, 2 * high
         if low >= NO_PROTECTION:
             return math.inf
-    while high - low > _PRECISION * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return edge(enough, high, low, within=_PRECISION)

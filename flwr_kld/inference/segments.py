@@ -24,13 +24,13 @@ from scipy.special import gammaincinv
 from flwr_kld.domain.categories import Categories
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
-from flwr_kld.inference.root import root
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import HEAD, QueryPlan
 from flwr_kld.reference import Reference
+from flwr_kld.search import root
 
 _FEWEST = 4.0
 """Deviations of its noise that the number of a segment's records must exceed to be read."""

@@ -24,6 +24,7 @@ from flwr_kld.integral.base import Floats
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.delta import exp_below
+from flwr_kld.search import edge
 
 _MOST_DRAWS = 2**63 - 1
 """NumPy counts no further."""
@@ -99,11 +100,9 @@ def epsilon_of_draws(
     known = min(pure, epsilon_of_zcdp(draws * spread**2 / 8, delta))
     if draws > _MOST_CONVOLVED or delta_of_draws(box, draws, known) > delta:
         return known
-    low, high = 0.0, known
-    while high - low > _PRECISION * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if delta_of_draws(box, draws, middle) > delta else (low, middle)
-    return high
+    return edge(
+        lambda epsilon: delta_of_draws(box, draws, epsilon) <= delta, known, 0.0, within=_PRECISION
+    )
 
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:

@@ -15,12 +15,12 @@ import numpy as np
 
 from flwr_kld.integral.base import FiniteBase, Floats, finite_array
 from flwr_kld.kernel.arguments import keep, real
+from flwr_kld.search import edge
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 40.0
 _ROUNDING = 1e-12
 _NO_MASS = 1e-290
 """Target masses below this count as zero: their fraction of any divergence is below 1e-287 nats."""
-_BISECTIONS = 64
 
 
 def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
@@ -150,9 +150,10 @@ def _scale(p: Floats, low: Floats, high: Floats) -> float:
     bottom = math.log(float((low[positive] / p[positive]).min()))
     top = math.log(float((high[positive] / p[positive]).max()))
     q = np.empty_like(p)  # one buffer: fresh ones would take most of the time
-    for _ in range(_BISECTIONS):
-        middle = (bottom + top) / 2
-        np.multiply(p, math.exp(middle), out=q)
+
+    def short(log_scale: float) -> bool:
+        np.multiply(p, math.exp(log_scale), out=q)
         np.minimum(np.maximum(q, low, out=q), high, out=q)
-        bottom, top = (middle, top) if np.add.reduce(q) < 1 else (bottom, middle)
-    return math.exp((bottom + top) / 2)
+        return bool(np.add.reduce(q) < 1)
+
+    return math.exp(edge(short, bottom, top))

@@ -15,6 +15,7 @@ from functools import lru_cache
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.promise import check_epsilon_delta
+from flwr_kld.search import edge
 
 _BITS = 80
 _PRECISION = 1e-6
@@ -42,9 +43,9 @@ def epsilon_each(copies: int, epsilon: float, delta: float) -> float:
     """Largest epsilon of each of `copies` mechanisms that are (epsilon, delta)-private together."""
     epsilon, delta = check_epsilon_delta(epsilon, delta)
     copies = whole("copies", copies, least=1)
-    low, high = epsilon / copies, epsilon + math.sqrt(2 * math.log(2 / max(delta, 1e-300)))
-    while high - low > _PRECISION * low:
-        middle = (low + high) / 2
-        enough = composed_delta(exp_below(middle), copies, epsilon) <= delta
-        low, high = (middle, high) if enough else (low, middle)
-    return low
+    return edge(
+        lambda each: composed_delta(exp_below(each), copies, epsilon) <= delta,
+        epsilon / copies,
+        epsilon + math.sqrt(2 * math.log(2 / max(delta, 1e-300))),
+        within=_PRECISION,
+    )

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from flwr_kld.inference.deciding import Deciding, default_most_records
-from flwr_kld.inference.root import root
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import SeededBits
@@ -18,6 +17,7 @@ from flwr_kld.planner.deciding_half import DecidingHalf
 from flwr_kld.planner.drift import Law, Path
 from flwr_kld.planner.setting import Setting
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.search import root
 
 _WITNESSES = 8
 """First halves that are drawn."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.root import root
 from flwr_kld.kernel.arguments import choice, real
 from flwr_kld.reference import Reference
+from flwr_kld.search import root
 
 Law = NDArray[np.float64]
 Shape = Literal["spread", "concentrated"]

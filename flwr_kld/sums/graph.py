@@ -7,6 +7,7 @@ Proof note: ``docs/proofs/secure-aggregation.md``.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -206,15 +207,13 @@ def least_threshold(cohort: int, k: int, tolerance: Tolerance) -> int:
 
     m + 1, which never opens, where no t does.
     """
-    low, high = Shape.fewest_shares(k, cohort), k + 2
-    while low < high:
-        middle = (low + high) // 2
-        leak = leak_probability(cohort, Shape(k, middle), tolerance)
-        if leak * 2**tolerance.security_bits <= 1:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    fewest = Shape.fewest_shares(k, cohort)
+
+    def sound(t: int) -> bool:
+        leak = leak_probability(cohort, Shape(k, t), tolerance)
+        return bool(leak * 2**tolerance.security_bits <= 1)
+
+    return fewest + bisect_left(range(fewest, k + 2), True, key=sound)
 
 
 def choose_shape(cohort: int, tolerance: Tolerance) -> Shape:

@@ -39,6 +39,7 @@ from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
+from flwr_kld.search import edge
 
 THETA, CELLS = 0.01, 600
 _ESTIMATORS = {**ESTIMATORS, **BASELINES}
@@ -88,13 +89,13 @@ def _normalised(mass: Law) -> Law:
 def pair(family: str, kl: float, number: int) -> tuple[Reference, Law]:
     """Π and a population P with ``KL(Π || P) = kl``, the same for every run of this number."""
     law = FAMILIES[family](np.random.default_rng(zlib.crc32(f"{family} {number}".encode())))
-    low, high = 0.0, 30.0 if kl else 0.0
-    for _ in range(40):
-        middle = (low + high) / 2
+
+    def nearer(amount: float) -> bool:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            reached = skewed_divergence(law(0.0), np.nan_to_num(law(middle)), 0.0)
-        low, high = (middle, high) if reached < kl else (low, middle)
-    return Reference(DOMAIN, law(0.0)), law(low)
+            return skewed_divergence(law(0.0), np.nan_to_num(law(amount)), 0.0) < kl
+
+    amount = edge(nearer, 0.0, 30.0, within=1e-12) if kl else 0.0
+    return Reference(DOMAIN, law(0.0)), law(amount)
 
 
 def release(plan: QueryPlan, population: Law, records: int, epsilon: float, seed: int) -> Released:

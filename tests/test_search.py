@@ -1,4 +1,4 @@
-"""Roots against ones that are known, and SciPy's."""
+"""Edges and roots against ones that are known, and SciPy's."""
 
 import math
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from flwr_kld.inference.root import root
+from flwr_kld.search import edge, root
 
 
 @given(
@@ -49,3 +49,19 @@ def test_a_step_is_found():
 def test_one_sign_at_both_ends_is_refused():
     with pytest.raises(ValueError, match="same sign"):
         root(lambda x: x * x + 1, -1.0, 1.0, within=1e-9)
+
+
+@given(at=st.floats(-5, 5), sure=st.sampled_from([-7.0, 7.0]), within=st.sampled_from([0, 1e-9]))
+def test_an_edge_is_on_the_side_that_was_sure(at, sure, within):
+    def holds(x):
+        return x <= at if sure < 0 else x >= at
+
+    found = edge(holds, sure, -sure, within=within)
+    assert holds(found)
+    assert found == pytest.approx(at, abs=1e-8)
+    if not within:
+        assert not holds(math.nextafter(found, -sure))
+
+
+def test_an_edge_at_the_sure_end_is_that_end():
+    assert edge(lambda x: False, 1.0, 2.0, within=1e-6) == 1.0
