@@ -15,7 +15,7 @@ from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_le
 from flwr_kld.cli.options import Ledger, Population
 from flwr_kld.cli.output import complain, say
 from flwr_kld.operate.alerts import Alerts, conditions, tell
-from flwr_kld.operate.notices import About, Notice
+from flwr_kld.operate.receivers import About, Notice
 from flwr_kld.operate.schedule import Schedule, parse_schedule
 
 

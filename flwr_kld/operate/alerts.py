@@ -6,14 +6,14 @@ The operator's TOML file says rules and recipients; nobody is woken at night who
 from __future__ import annotations
 
 import logging
-import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, time, timedelta
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,8 +23,7 @@ from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind, Remembered
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.codec.model import Model
-from flwr_kld.operate.notices import About, Notice, pagerduty, slack, teams
-from flwr_kld.operate.receivers import Command, Delivery, Mail, Program, Receiver, Service, Webhook
+from flwr_kld.operate.receivers import About, Delivery, Notice, Receiver, receiver_from
 from flwr_kld.operate.schedule import Schedule
 from flwr_kld.report import Outcome
 from flwr_kld.report.columns_table import drifted
@@ -138,25 +137,16 @@ def _link(rules: Rules, page: str) -> str | None:
     return f"{rules.link.rstrip('/')}/{page}" if rules.link else None
 
 
-_PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 _Name = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _To(Model, what="a recipient in the alerts file"):
+    """What all of them say; the rest is the kind's own."""
+
     name: _Name
-    kind: Literal["slack", "teams", "pagerduty", "webhook", "mail", "command"]
+    kind: _Name
     about: tuple[About, ...] = tuple(About)
-    url: str | None = None
-    url_variable: str | None = None
-    secret_variable: str | None = None
-    host: str | None = None
-    port: int = 587
-    sender: str | None = None
-    to: tuple[_Name, ...] = ()
-    user: str | None = None
-    argv: tuple[_Name, ...] = ()
-    deadline: Annotated[float, Field(gt=0, le=86_400)] = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +159,9 @@ class _Hours(Model, what="the quiet hours of the alerts file"):
 
 @dataclass(frozen=True, kw_only=True)
 class _File(Model, what="the alerts file"):
-    to: Annotated[tuple[_To, ...], Field(min_length=1)]
+    to: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
+    # Modules that define receivers of your own, imported before their kinds are looked up
+    modules: tuple[_Name, ...] = ()
     link: str | None = None
     silent_slots: Annotated[int, Field(ge=1, le=1000)] = 2
     late_minutes: Annotated[float, Field(ge=0, le=10_000)] = 60.0
@@ -194,9 +186,12 @@ class Alerts:
             raise ValueError(f"{path} is not a valid TOML file: {error}") from None
         try:
             file = _File.from_file(raw)
-        except ValueError as error:
+            for module in file.modules:
+                import_module(module)
+            addressees = tuple(map(_addressee, file.to))
+        except (ValueError, ModuleNotFoundError) as error:
             raise ValueError(f"{path}: {error}") from None
-        names = [one.name for one in file.to]
+        names = [one.name for one in addressees]
         if len(set(names)) < len(names):
             raise ValueError(f"{path}: two recipients share a name: give each its own")
         if file.link is not None and not file.link.startswith(("https://", "http://")):
@@ -204,7 +199,7 @@ class Alerts:
         late = timedelta(minutes=file.late_minutes)
         return cls(
             Rules(file.silent_slots, late, file.dropouts, file.link),
-            tuple(Addressee(one.name, _receiver(one), frozenset(one.about)) for one in file.to),
+            addressees,
             _quiet(file.quiet) if file.quiet else None,
         )
 
@@ -217,32 +212,15 @@ def _quiet(hours: _Hours) -> Quiet:
     return Quiet(hours.begin, hours.end, zone, frozenset(hours.urgent))
 
 
-def _receiver(to: _To) -> Receiver:
-    if to.kind == "command":
-        return Program(Command(to.argv, timeout=to.deadline))
-    if to.kind == "mail":
-        if not (to.host and to.sender and to.to):
-            raise ValueError(f"{to.name}: mail needs host, sender and to")
-        password = _secret(to, "secret_variable", to.secret_variable) if to.user else None
-        return Mail(to.host, to.sender, to.to, to.port, to.user, password, to.deadline)
-    if to.kind == "pagerduty":
-        key = _secret(to, "secret_variable", to.secret_variable)
-        return Service(Webhook(to.url or _PAGERDUTY, deadline=to.deadline), pagerduty(key))
-    url = to.url or _secret(to, "url_variable", to.url_variable)
-    if to.kind == "webhook":
-        hook = Webhook(url, deadline=to.deadline, secret_variable=to.secret_variable)
-        return Service(hook)
-    templates: dict[str, Callable[[Notice], dict[str, Any]]] = {"slack": slack, "teams": teams}
-    return Service(Webhook(url, deadline=to.deadline), templates[to.kind])
-
-
-def _secret(to: _To, key: str, variable: str | None) -> str:
-    if variable is None:
-        raise ValueError(f"{to.name}: {key} must name the environment variable that holds it")
-    value = os.environ.get(variable, "")
-    if not value:
-        raise ValueError(f"{to.name}: set the environment variable {variable}")
-    return value
+def _addressee(said: Mapping[str, Any]) -> Addressee:
+    common = {field.name for field in fields(_To)}
+    to = _To.from_file({name: value for name, value in said.items() if name in common})
+    own = {name: value for name, value in said.items() if name not in common}
+    try:
+        receiver = receiver_from(to.kind, own)
+    except ValueError as error:
+        raise ValueError(f"{to.name}: {error}") from None
+    return Addressee(to.name, receiver, frozenset(to.about))
 
 
 logger = logging.getLogger("flwr_kld")

@@ -1,16 +1,18 @@
 """Commands of the operator's: what they are given, and how they end."""
 
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flwr_kld.operate.receivers import Command, Delivery
+from flwr_kld.operate.receivers import About, Command, Delivery, Notice
 
-GIVEN = b'{"title": "Drift"}'
+NOTICE = Notice(About.DRIFT, "default", False, "Drift")
 
 
 def python(code: str, *more: str, **options: float) -> Command:
@@ -20,29 +22,29 @@ def python(code: str, *more: str, **options: float) -> Command:
 def test_what_is_given_is_on_standard_input_and_arguments_are_not_read_by_a_shell(tmp_path: Path):
     code = "import sys; open(sys.argv[1], 'w').write(sys.stdin.read()); print(sys.argv[2])"
     out = tmp_path / "got; touch x.json"
-    delivery = python(code, str(out), "$(touch y)").run(GIVEN)
+    delivery = python(code, str(out), "$(touch y)").take(NOTICE)
     assert delivery.delivered
-    assert out.read_bytes() == GIVEN
+    assert json.loads(out.read_bytes()) == NOTICE.to_dict()
     assert [p.name for p in tmp_path.iterdir()] == [out.name]
 
 
 def test_nothing_reaches_standard_output(capfd):
-    assert python("print('hello')").run(GIVEN).delivered
+    assert python("print('hello')").take(NOTICE).delivered
     assert capfd.readouterr().out == ""
 
 
 def test_exit_status_says_whether_it_was_delivered():
-    delivery = python("raise SystemExit(3)").run(GIVEN)
+    delivery = python("raise SystemExit(3)").take(NOTICE)
     assert (delivery.delivered, delivery.detail) == (False, "exit status 3")
 
 
 def test_a_command_that_does_not_read_much_that_is_given_is_no_failure():
-    long = b"x" * 2_000_000
-    assert python("import os; os.close(0)").run(long).delivered
+    long = replace(NOTICE, lines=("x" * 2_000_000,))
+    assert python("import os; os.close(0)").take(long).delivered
 
 
 def test_a_command_that_hangs_is_killed():
-    delivery = python("import time; time.sleep(1000)", timeout=0.2).run(GIVEN)
+    delivery = python("import time; time.sleep(1000)", deadline=0.2).take(NOTICE)
     assert (delivery.delivered, delivery.detail) == (False, "killed after 0.2 s")
 
 
@@ -61,7 +63,7 @@ def test_what_a_killed_command_started_dies_with_it(tmp_path: Path, monkeypatch)
         raise subprocess.TimeoutExpired(process.args, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "communicate", time_is_up_once_the_child_runs)
-    assert not python(code, str(pid)).run(GIVEN).delivered
+    assert not python(code, str(pid)).take(NOTICE).delivered
     state = Path(f"/proc/{pid.read_text()}/stat")
     # An orphan may stay a zombie until init reaps it.
     wait_for(lambda: not state.exists() or state.read_text().split()[2] == "Z")
@@ -77,7 +79,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
 
 
 def test_a_command_that_is_not_there():
-    delivery = Command(["/no/such/program", "--token=T0K3N"]).run(GIVEN)
+    delivery = Command(["/no/such/program", "--token=T0K3N"]).take(NOTICE)
     assert delivery == Delivery(
         "command program", False, "it cannot be started: No such file or directory"
     )
@@ -89,7 +91,7 @@ def test_a_command_is_a_list(argv):
         Command(argv)
 
 
-def test_a_timeout_is_positive_and_secrets_stay_out_of_repr():
-    with pytest.raises(ValueError, match="timeout"):
-        Command(["echo"], timeout=0)
+def test_a_deadline_is_positive_and_secrets_stay_out_of_repr():
+    with pytest.raises(ValueError, match="deadline"):
+        Command(["echo"], deadline=0)
     assert "T0K3N" not in repr(Command(["curl", "--token=T0K3N"]))

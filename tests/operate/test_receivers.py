@@ -1,57 +1,20 @@
-"""Notices as services take them: forms, secrets, deadlines, and texts that are no markup."""
+"""Receivers as an alerts file names them: secrets, deadlines, and texts that are no markup."""
 
 from __future__ import annotations
 
 import json
-import smtplib
+import logging
 import socket
 import sys
-import threading
-from contextlib import contextmanager
 
 import pytest
 
 from flwr_kld.operate.alerts import Alerts
-from flwr_kld.operate.notices import About, Notice, pagerduty, slack, teams
-from flwr_kld.operate.receivers import Mail
+from flwr_kld.operate.receivers import About, AppriseService, Delivery, Notice, Receiver
 
 EVIL = "<!channel> *b* [x](https://evil.example) @here \r\nBcc: all@example.org"
 NOTICE = Notice(About.DRIFT, "fleet", False, EVIL, (EVIL, "y" * 5000), "https://drift.example/")
 OVER = Notice(About.DRIFT, "fleet", True, "over")
-
-
-def texts(value: object, key: str = "") -> list[tuple[str, str]]:
-    """All texts of a message, with the names of their fields."""
-    if isinstance(value, dict):
-        return [pair for name, part in value.items() for pair in texts(part, name)]
-    if isinstance(value, list):
-        return [pair for part in value for pair in texts(part, key)]
-    return [(key, value)] if isinstance(value, str) else []
-
-
-def test_slack_takes_plain_texts_alone():
-    message = slack(NOTICE)
-    assert "<" not in message["text"]
-    types = [text for key, text in texts(message) if key == "type"]
-    assert "mrkdwn" not in types
-    assert all(len(text) <= 2000 for _, text in texts(message))
-    assert message["blocks"][1]["elements"][0]["url"] == NOTICE.link
-    assert slack(OVER)["text"] == "✓ over"
-
-
-def test_teams_takes_runs_without_markup():
-    (content,) = teams(NOTICE)["attachments"]
-    assert {block["type"] for block in content["content"]["body"]} == {"RichTextBlock"}
-    assert content["content"]["actions"][0]["url"] == NOTICE.link
-
-
-def test_pagerduty_resolves_what_it_triggered():
-    event = pagerduty("K3Y")
-    assert [event(notice)["event_action"] for notice in (NOTICE, OVER)] == ["trigger", "resolve"]
-    assert event(NOTICE)["dedup_key"] == event(OVER)["dedup_key"] == "flwr-kld/fleet/drift"
-    assert event(NOTICE)["payload"]["severity"] == "error"
-    assert len(event(NOTICE)["payload"]["summary"]) <= 1024
-
 
 FILE = """
 link = "https://drift.example.org"
@@ -59,7 +22,7 @@ dropouts = 0.25
 quiet = { begin = "22:00", end = "07:00", zone = "Europe/Berlin" }
 [[to]]
 name = "chat"
-kind = "slack"
+kind = "apprise"
 url_variable = "CHAT_URL"
 [[to]]
 name = "program"
@@ -67,24 +30,25 @@ kind = "command"
 argv = ["PYTHON", "-c", "import sys; sys.exit(len(sys.stdin.read()) < 50)"]
 about = ["silence"]
 [[to]]
-name = "pager"
-kind = "pagerduty"
-secret_variable = "PAGER_KEY"
-url = "PAGER_URL"
-[[to]]
 name = "hook"
 kind = "webhook"
-url_variable = "CHAT_URL"
-secret_variable = "PAGER_KEY"
+url_variable = "HOOK_URL"
+secret_variable = "HOOK_KEY"
 """
 
 
 @pytest.fixture
-def file(tmp_path, monkeypatch, receiver):
-    monkeypatch.setenv("CHAT_URL", receiver.url)
-    monkeypatch.setenv("PAGER_KEY", "K3Y")
+def chat(receiver):
+    return receiver.url.replace("http://127.0.0.1", "json://localhost")
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch, receiver, chat):
+    monkeypatch.setenv("CHAT_URL", chat)
+    monkeypatch.setenv("HOOK_URL", receiver.url)
+    monkeypatch.setenv("HOOK_KEY", "K3Y")
     path = tmp_path / "alerts.toml"
-    path.write_text(FILE.replace("PYTHON", sys.executable).replace("PAGER_URL", receiver.url))
+    path.write_text(FILE.replace("PYTHON", sys.executable))
     return path
 
 
@@ -92,20 +56,21 @@ def test_a_file_names_everybody_and_each_gets_the_notice_in_its_form(file, recei
     alerts = Alerts.load(file)
     assert alerts.rules.dropouts == 0.25
     assert alerts.quiet.zone.key == "Europe/Berlin"
-    assert [one.name for one in alerts.addressees] == ["chat", "program", "pager", "hook"]
+    assert [one.name for one in alerts.addressees] == ["chat", "program", "hook"]
     assert alerts.addressees[1].about == {About.SILENCE}
     for one in alerts.addressees:
         assert one.receiver.take(NOTICE).delivered, one
-    bodies = [json.loads(body) for _, _, body in receiver.requests]
-    assert [next(iter(body)) for body in bodies] == ["text", "routing_key", "about"]
-    assert "X-Flwr-Kld-Signature-256" in receiver.requests[2][1]
-    keys = {headers["Idempotency-Key"] for _, headers, _ in receiver.requests}
-    assert keys == {"flwr-kld/fleet/drift/open"}
-    assert "K3Y" not in repr(alerts.addressees[3])
+    (_, _, chat), (_, headers, hook) = receiver.requests
+    assert json.loads(chat)["type"] == "warning"
+    assert json.loads(hook) == NOTICE.to_dict()
+    assert "X-Flwr-Kld-Signature-256" in headers
+    assert headers["Idempotency-Key"] == "flwr-kld/fleet/drift/open"
+    assert "K3Y" not in repr(alerts)
+    assert "T0K3N" not in repr(alerts)
 
 
 def test_a_population_s_name_cannot_add_a_header(file, receiver):
-    hook = Alerts.load(file).addressees[3].receiver
+    hook = Alerts.load(file).addressees[2].receiver
     assert hook.take(Notice(About.DRIFT, "flötte\r\nX-Evil: 1", False, "t")).delivered
     ((_, headers, _),) = receiver.requests
     assert "X-Evil" not in headers
@@ -115,92 +80,122 @@ def test_a_population_s_name_cannot_add_a_header(file, receiver):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (('kind = "slack"', 'kind = "fax"'), "to.kind is out of range"),
-        (('name = "pager"', 'name = "chat"'), "two recipients share a name"),
+        (('kind = "apprise"', 'kind = "fax"'), "chat: there is no kind 'fax': give one of apprise"),
+        (('kind = "apprise"', ""), "kind"),
+        (('name = "hook"', 'name = "chat"'), "two recipients share a name"),
         (("dropouts = 0.25", "dropouts = 2"), "dropouts"),
         (("dropouts = 0.25", "drop = 2"), "drop"),
+        (("dropouts = 0.25", 'modules = ["no_such_module"]'), "No module named 'no_such_module'"),
         (("Europe/Berlin", "Europe/Atlantis"), "no time zone 'Europe/Atlantis'"),
         (('link = "https', 'link = "javascript'), "link must be the address of a page"),
-        (('"CHAT_URL"', '"UNSET_URL"'), "set the environment variable UNSET_URL"),
+        (('"CHAT_URL"', '"UNSET_URL"'), "chat: set the environment variable UNSET_URL"),
         (('url_variable = "CHAT_URL"', ""), "url_variable must name the environment variable"),
+        (('url_variable = "HOOK_URL"', 'url = "ftp://x"'), "hook: a webhook's URL starts with"),
+        (('url_variable = "HOOK_URL"', "url = 5"), "url must be a text"),
+        (("argv =", "args ="), "program: .*'args'"),
         (("[[to]]", "[[to"), "is not a valid TOML file"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(file, change, words):
     file.write_text(file.read_text().replace(*change))
-    with pytest.raises(ValueError, match=words.replace("'", ".")):
+    with pytest.raises(ValueError, match=words):
         Alerts.load(file)
 
 
-@contextmanager
-def mail_server(talk):
-    """Listen on this machine, and talk to whoever comes, in a thread."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=lambda: talk(listening.accept()[0]))
-        thread.start()
-        yield listening.getsockname()[1]
-        thread.join()
+def test_apprise_tells_begin_and_end_in_texts_without_markup(chat, receiver):
+    service = AppriseService(chat)
+    assert service.take(NOTICE) == Delivery("apprise json", True, "accepted")
+    assert service.take(OVER).delivered
+    begin, end = (json.loads(body) for _, _, body in receiver.requests)
+    assert (begin["type"], end["type"]) == ("warning", "success")
+    for text in (begin["title"], begin["message"]):
+        assert not set("<>[]@`*") & set(text)
+    assert "\n" not in begin["title"]
+    assert begin["message"].endswith("\nhttps://drift.example/")
+    assert (end["title"], end["message"]) == ("flwr-kld: over", "over")
 
 
-def test_a_mail_has_no_headers_of_others():
-    sent = []
-
-    def talk(connection):
-        with connection, connection.makefile("rwb", buffering=0) as file:
-            file.write(b"220 ready\r\n")
-            in_data = False
-            for line in file:
-                sent.append(line)
-                if in_data:
-                    in_data = line != b".\r\n"
-                    file.write(b"" if in_data else b"250 taken\r\n")
-                elif line.lower().startswith(b"data"):
-                    in_data = bool(file.write(b"354 go on\r\n"))
-                else:
-                    file.write(b"221 bye\r\n" if line.startswith(b"QUIT") else b"250 fine\r\n")
-
-    with mail_server(talk) as port:
-        mail = Mail("127.0.0.1", "kld@example.org", ("ops@example.org",), port)
-        assert mail.take(NOTICE).delivered
-    asked = [
-        line.lower() for line in sent if line.lower().startswith(b"rcpt")
-    ]  # cases differ by Python
-    assert asked == [b"rcpt to:<ops@example.org>\r\n"]
-    head = b"".join(sent).split(b"\r\n\r\n")[0]
-    assert b"\r\nBcc:" not in head
-
-
-def test_a_mail_server_that_says_nothing_has_its_deadline():
-    gone = threading.Event()
-
-    def talk(connection):
-        with connection:
-            gone.wait(60)
-
-    with mail_server(talk) as port:
-        mail = Mail("127.0.0.1", "kld@example.org", ("ops@example.org",), port, deadline=0.2)
-        delivery = mail.take(NOTICE)
-        gone.set()
+def test_what_apprise_says_of_a_failure_holds_no_secret(chat, receiver, caplog):
+    receiver.statuses = [500]
+    with caplog.at_level(logging.DEBUG):
+        service = AppriseService(chat)
+        delivery = service.take(NOTICE)
     assert not delivery.delivered
+    assert "Apprise's own command" in delivery.detail
+    assert not [record for record in caplog.records if record.name.startswith("apprise")]
+    assert "T0K3N" not in repr(service) + repr(delivery)
 
 
-def test_a_mail_server_elsewhere_must_encrypt(monkeypatch):
-    class Plain:
-        def __init__(self, *args, **options):
-            pass
+def test_apprise_does_not_follow_a_redirect(chat, receiver):
+    receiver.statuses, receiver.location = [307], receiver.url
+    assert not AppriseService(chat).take(NOTICE).delivered
+    assert len(receiver.requests) == 1
 
-        def __enter__(self):
-            return self
 
-        def __exit__(self, *args):
-            pass
+def test_a_service_that_says_nothing_has_its_deadline():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        delivery = AppriseService(f"json://127.0.0.1:{port}/", deadline=0.2).take(NOTICE)
+    assert (delivery.delivered, delivery.detail) == (False, "no answer within 0.2 s")
 
-        def starttls(self, context):
-            raise smtplib.SMTPNotSupportedError("STARTTLS")
 
-        def send_message(self, message):
-            pytest.fail("sent in the clear")
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("nonsense://x/T0K3N", "Apprise cannot read the URL, of scheme 'nonsense'"),
+        ("json://hooks.example.org/T0K3N", "json:// is not encrypted"),
+        ("mailto://user:T0K3N@mail.example.org", "mailto:// is not encrypted"),
+        ("", "url must be a text"),
+    ],
+)
+def test_a_url_that_cannot_serve_is_refused_without_its_secrets(url, words):
+    with pytest.raises(ValueError, match=words) as error:
+        AppriseService(url)
+    assert "T0K3N" not in str(error.value)
 
-    monkeypatch.setattr(smtplib, "SMTP", Plain)
-    delivery = Mail("mail.example.org", "a@example.org", ("b@example.org",)).take(NOTICE)
-    assert (delivery.delivered, delivery.detail) == (False, "SMTPNotSupportedError")
+
+def test_encrypted_services_may_be_anywhere():
+    for url in (
+        "jsons://hooks.example.org/x",
+        "mailtos://user:pa55@mail.example.org?to=ops@example.org",
+        "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ",
+        "pagerduty://A1BRTD4JD@TIiajkdnlazkcOXrIdevi7F/kld/drift?action=map&dedup=drift",
+    ):
+        AppriseService(url)
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+from flwr_kld.operate.receivers import Delivery, Notice, Receiver
+
+TOLD = []
+
+@dataclass(frozen=True)
+class Board(Receiver):
+    kind: ClassVar[str] = "board"
+    place: str
+
+    def take(self, notice: Notice) -> Delivery:
+        TOLD.append((self.place, notice.title))
+        return Delivery("board", True, "pinned")
+"""
+
+
+def test_a_receiver_of_ones_own_is_named_by_its_kind(tmp_path, monkeypatch):
+    (tmp_path / "our_board.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "alerts.toml"
+    path.write_text(
+        'modules = ["our_board"]\n[[to]]\nname = "wall"\nkind = "board"\nplace = "hall"\n'
+    )
+    (wall,) = Alerts.load(path).addressees
+    assert wall.receiver.take(OVER).delivered
+    assert sys.modules["our_board"].TOLD == [("hall", "over")]
+
+
+def test_a_kind_that_exists_is_refused():
+    with pytest.raises(ValueError, match=r"kind 'webhook' exists, in flwr_kld\.operate"):
+
+        class Other(Receiver):
+            kind = "webhook"

@@ -16,8 +16,7 @@ from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.kernel import Guarantee
 from flwr_kld.operate.alerts import Addressee, Quiet, Rules, conditions, tell, told
-from flwr_kld.operate.notices import About, Notice
-from flwr_kld.operate.receivers import Delivery
+from flwr_kld.operate.receivers import About, Delivery, Notice
 from flwr_kld.operate.schedule import parse_schedule
 from flwr_kld.report import Outcome
 
@@ -87,7 +86,7 @@ def test_checks_without_a_number_are_silence_too_and_say_why(url):
         night(url, n, CALM if n == 0 else None)
     notice = found(url, 3.1)[About.SILENCE]
     assert not notice.over
-    assert "nobody answered" in notice.text
+    assert "nobody answered" in notice.lines[-1]
     night(url, 4, CALM)
     assert found(url, 4.1)[About.SILENCE].over
 
@@ -105,8 +104,8 @@ def test_a_budget_that_has_no_room_for_the_next_slot_is_told_before_it(url):
     night(url, 1, CALM, epsilon=0.4)
     notice = found(url, 1.5)[About.BUDGET]
     assert not notice.over
-    assert "2026-11-03 03:00 UTC" in notice.text
-    assert "it fits from 2026-12-01" in notice.text
+    assert "2026-11-03 03:00 UTC" in notice.lines[0]
+    assert "it fits from 2026-12-01" in notice.lines[0]
     assert found(url, 30.2)[About.BUDGET].over  # by the next slot, the first has left the window
 
 
@@ -120,7 +119,7 @@ def test_a_refusal_by_the_budget_is_told_without_a_schedule(url):
     night(url, 0, CALM)
     refusal = Failure(FailureKind.BUDGET, "no room")
     Ledger(url).refuse("night 1", refusal, now=(FIRST + timedelta(days=1)).timestamp())
-    assert "no room" in found(url, 1.1, schedule=None)[About.BUDGET].text
+    assert "no room" in found(url, 1.1, schedule=None)[About.BUDGET].lines[0]
 
 
 @pytest.mark.parametrize(("survivors", "over"), [(18, True), (10, True), (9, False), (0, False)])

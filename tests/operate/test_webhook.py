@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import itertools
+import json
 import socket
 import threading
 from contextlib import suppress
@@ -10,25 +11,26 @@ from contextlib import suppress
 import pytest
 from operate.conftest import PATH
 
-from flwr_kld.operate.receivers import SIGNATURE_HEADER, Webhook
+from flwr_kld.operate.receivers import SIGNATURE_HEADER, About, Notice, Webhook
 
-KEY, BODY = "flwr-kld/default/drift/open", b'{"title": "Drift"}'
+NOTICE = Notice(About.DRIFT, "default", False, "Drift")
+KEY = "flwr-kld/default/drift/open"
 
 
 def test_the_body_arrives_whole(receiver):
-    delivery = Webhook(receiver.url).post(BODY, KEY)
+    delivery = Webhook(receiver.url).take(NOTICE)
     assert (delivery.delivered, delivery.detail, delivery.attempts) == (True, "status 200", 1)
     ((path, headers, body),) = receiver.requests
     assert path == PATH
     assert headers["Content-Type"] == "application/json"
     assert headers["Idempotency-Key"] == KEY
     assert SIGNATURE_HEADER not in headers
-    assert body == BODY
+    assert json.loads(body) == NOTICE.to_dict()
 
 
 def test_the_signature_is_of_the_body_under_the_secret(receiver, monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", "s3cret")
-    assert Webhook(receiver.url, secret_variable="HOOK_SECRET").post(BODY, KEY).delivered
+    assert Webhook(receiver.url, secret_variable="HOOK_SECRET").take(NOTICE).delivered
     ((_, headers, body),) = receiver.requests
     mac = hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
     assert headers[SIGNATURE_HEADER] == f"sha256={mac}"
@@ -36,7 +38,7 @@ def test_the_signature_is_of_the_body_under_the_secret(receiver, monkeypatch):
 
 def test_busy_receivers_are_tried_again_with_the_same_key(receiver):
     receiver.statuses = [503, 429, 204]
-    delivery = Webhook(receiver.url, pause=0.0).post(BODY, KEY)
+    delivery = Webhook(receiver.url, pause=0.0).take(NOTICE)
     assert (delivery.delivered, delivery.detail, delivery.attempts) == (True, "status 204", 3)
     assert {headers["Idempotency-Key"] for _, headers, _ in receiver.requests} == {KEY}
 
@@ -45,7 +47,7 @@ def test_pauses_double_and_attempts_end(receiver, monkeypatch):
     pauses = []
     monkeypatch.setattr("flwr_kld.operate.receivers.time.sleep", pauses.append)
     receiver.statuses = [500]
-    delivery = Webhook(receiver.url, attempts=4, pause=0.5).post(BODY, KEY)
+    delivery = Webhook(receiver.url, attempts=4, pause=0.5).take(NOTICE)
     assert (delivery.delivered, delivery.detail, delivery.attempts) == (False, "status 500", 4)
     assert pauses == [0.5, 1.0, 2.0]
     assert len(receiver.requests) == 4
@@ -54,19 +56,19 @@ def test_pauses_double_and_attempts_end(receiver, monkeypatch):
 @pytest.mark.parametrize("status", [400, 401, 404, 410])
 def test_a_refusal_is_final(receiver, status):
     receiver.statuses = [status]
-    delivery = Webhook(receiver.url, pause=0.0).post(BODY, KEY)
+    delivery = Webhook(receiver.url, pause=0.0).take(NOTICE)
     assert (delivery.delivered, delivery.attempts) == (False, 1)
 
 
 def test_redirects_are_not_followed(receiver):
     receiver.statuses, receiver.location = [307], "http://127.0.0.1:1/elsewhere"
-    delivery = Webhook(receiver.url, pause=0.0).post(BODY, KEY)
+    delivery = Webhook(receiver.url, pause=0.0).take(NOTICE)
     assert (delivery.delivered, delivery.detail, delivery.attempts) == (False, "status 307", 1)
 
 
 def test_nobody_there_is_said_without_the_secret_path():
     hook = Webhook("http://127.0.0.1:1/hooks/T0K3N", attempts=2, pause=0.0)
-    delivery = hook.post(BODY, KEY)
+    delivery = hook.take(NOTICE)
     assert not delivery.delivered
     assert delivery.attempts == 2
     assert delivery.detail == "no answer (ConnectionError)"
@@ -80,7 +82,7 @@ def test_https_is_the_rule():
         Webhook(url)
     for url in (
         "http://hooks.example.org/x", "http://localhost.example.org/", "http://10.0.0.1/",
-        "ftp://localhost/", "hooks.example.org", "https:///x", "file:///etc/passwd", "",
+        "ftp://localhost/", "hooks.example.org", "https:///x", "file:///etc/passwd",
     ):  # fmt: skip
         with pytest.raises(ValueError, match="starts with https://"):
             Webhook(url)
@@ -121,14 +123,14 @@ def drip():
 
 
 def test_a_receiver_that_drips_is_left_at_the_deadline(drip):
-    delivery = Webhook(drip, deadline=0.3).post(BODY, KEY)
+    delivery = Webhook(drip, deadline=0.3).take(NOTICE)
     assert (delivery.delivered, delivery.detail) == (False, "no answer within 0.3 s")
     assert delivery.attempts == 1
 
 
 def test_no_attempt_begins_after_the_deadline(receiver):
     receiver.statuses = [503]
-    delivery = Webhook(receiver.url, pause=3000.0, deadline=600.0).post(BODY, KEY)
+    delivery = Webhook(receiver.url, pause=3000.0, deadline=600.0).take(NOTICE)
     assert (delivery.delivered, delivery.detail, delivery.attempts) == (False, "status 503", 1)
 
 
@@ -137,7 +139,7 @@ def test_whatever_breaks_a_request_is_named_by_type(monkeypatch):
         raise RuntimeError("https://example.org/T0K3N")
 
     monkeypatch.setattr("flwr_kld.operate.receivers.requests.Session.post", broken)
-    delivery = Webhook("https://example.org", attempts=1).post(BODY, KEY)
+    delivery = Webhook("https://example.org", attempts=1).take(NOTICE)
     assert delivery.detail == "no answer (RuntimeError)"
 
 
@@ -162,8 +164,8 @@ def test_a_secret_that_has_gone_sends_nothing_unsigned(receiver, monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", "s3cret")
     hook = Webhook(receiver.url, secret_variable="HOOK_SECRET")
     monkeypatch.delenv("HOOK_SECRET")
-    with pytest.raises(ValueError, match="secret is missing"):
-        hook.post(BODY, KEY)
+    with pytest.raises(ValueError, match="set the environment variable HOOK_SECRET"):
+        hook.take(NOTICE)
     assert receiver.requests == []
 
 
@@ -172,4 +174,4 @@ def test_what_stays_on_this_machine_passes_no_proxy(receiver, monkeypatch):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody answers there
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    assert Webhook(receiver.url).post(BODY, KEY).delivered
+    assert Webhook(receiver.url).take(NOTICE).delivered
