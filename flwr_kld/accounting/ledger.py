@@ -264,7 +264,8 @@ class Ledger:
     ) -> Spent:
         """Charge everyone for a training, in full, as of now; it replaces what `key` had before.
 
-        A training that was run is spent, whether the budget has room for it or not.
+        A training that was run is spent, whether the budget has room for it or not. Needs the extra
+        ``training``.
 
         Parameters
         ----------

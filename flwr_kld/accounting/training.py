@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from flwr_kld._extras import require
 from flwr_kld.accounting.amounts import NANO, UNBOUNDED
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.cost import Cost
@@ -53,8 +54,7 @@ def releases_of(state: Mapping[str, Any]) -> int:
 def _replayed(state: Mapping[str, Any]) -> tuple[Any, Adjacency]:
     """Compose the state's events again."""
     # Imported here: it takes two seconds, and few ledgers hold a training.
-    from dp_accounting import dp_event, privacy_accountant, rdp
-
+    dp = require("dp_accounting", extra="training")
     if state.get("schema_version") != _SCHEMA or state.get("backend") != "rdp":
         raise ValueError(
             f"not the state of Flower's RdpAccountant in schema {_SCHEMA}: pass what its "
@@ -62,19 +62,23 @@ def _replayed(state: Mapping[str, Any]) -> tuple[Any, Adjacency]:
         )
     try:
         config = state["config"]
-        relation = privacy_accountant.NeighboringRelation[
+        relation = dp.privacy_accountant.NeighboringRelation[
             config["neighboring_relation"].replace("-", "_").upper()
         ]
         adjacency = _ADJACENCY[config["neighboring_relation"]]
-        accountant = rdp.RdpAccountant(
+        accountant = dp.rdp.RdpAccountant(
             orders=[float(order) for order in state["orders"]], neighboring_relation=relation
         )
         for part in state["compositions"]:
-            event = _event(dp_event, config["sampling_method"], **part["event"])
+            event = _event(dp.dp_event, config["sampling_method"], **part["event"])
             accountant.compose(event, part["count"])
     except (
-        AttributeError, KeyError, TypeError, ValueError, privacy_accountant.UnsupportedEventError
-    ) as error:  # fmt: skip
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        dp.privacy_accountant.UnsupportedEventError,
+    ) as error:
         raise ValueError("the accountant's state is not readable") from error
     return accountant, adjacency
 

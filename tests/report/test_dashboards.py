@@ -17,7 +17,7 @@ from report.tables import by_site, drifted
 from flwr_kld.report import Outcome
 from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics
 
-FOLDER = Path(__file__).parents[2] / "dashboards"
+FOLDER = Path(__file__).parents[2] / "deploy" / "dashboards"
 RULES = yaml.safe_load((FOLDER / "prometheus-rules.yml").read_text(encoding="utf-8"))
 GRAFANA = json.loads((FOLDER / "grafana.json").read_text(encoding="utf-8"))
 WORDS = {
