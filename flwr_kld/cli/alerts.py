@@ -1,7 +1,8 @@
-"""``flwr-kld alerts``: tell people what has begun or ended, also that nothing happens."""
+"""``flwr-kld alerts``, and who is told of a check beside the operator: people, and Prometheus."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -9,20 +10,30 @@ from typing import Annotated
 
 import typer
 
+from flwr_kld.accounting import LedgerError
 from flwr_kld.accounting.view import LedgerView
-from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
-from flwr_kld.cli.options import Ledger, Population
-from flwr_kld.cli.output import complain, say
+from flwr_kld.cli.app_runs import CheckAnswer
+from flwr_kld.cli.common import (
+    DEFAULT_LEDGER,
+    DEFAULT_POPULATION,
+    ExitCode,
+    LedgerUrl,
+    Population,
+    complain,
+    existing_ledger,
+    say,
+)
 from flwr_kld.operate.alerts import Alerts, conditions, tell
 from flwr_kld.operate.receivers import About, Notice
 from flwr_kld.operate.schedule import Schedule, parse_schedule
+from flwr_kld.report.entries import report_of
+from flwr_kld.report.prometheus import MonitorState, save_metrics
 
 
 def alerts(
     file: Annotated[Path, typer.Argument(help="TOML file: whom to tell of what, and when.")],
     *,
-    ledger: Ledger = DEFAULT_LEDGER,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
     population: Population = DEFAULT_POPULATION,
     schedule: Annotated[
         str | None,
@@ -74,3 +85,65 @@ def tell_people(settings: Alerts, ledger: str, population: str, slots: Schedule 
         else:
             complain(f"{delivery.alert} was not told: {delivery.detail}")
     return all(delivery.delivered for delivery in deliveries)
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """What happens after each check."""
+
+    ledger: str  # URL of the ledger, and which of its populations
+    population: str
+    slots: Schedule | None  # Of the checks
+    # Whom to tell, also where the ledger had the answer: none is lost if the process that ran the
+    # check died
+    alerts: Alerts | None = None
+    metrics: Path | None = None  # Prometheus text file
+
+    @classmethod
+    def of_options(
+        cls,
+        metrics_file: Path | None,
+        alerts: Path | None,
+        ledger: str,
+        population: str,
+        slots: Schedule | None,
+    ) -> Listeners:
+        """Read the options of the command line; refuse what cannot work before anything runs."""
+        if metrics_file is not None and metrics_file.suffix != ".prom":
+            raise ValueError(
+                f"node_exporter reads files that end in .prom, not {metrics_file}: rename it"
+            )
+        people = None if alerts is None else Alerts.load(alerts)
+        return cls(ledger, population, slots, people, metrics_file)
+
+    def tell(self, state: MonitorState) -> None:
+        """Tell everybody; failures are complaints, and never change how the check ended.
+
+        Metrics come first: alerts may take their time.
+        """
+        if self.metrics is not None:
+            try:
+                save_metrics([state], self.metrics)
+            except (OSError, ImportError) as error:
+                complain(f"metrics not written: {error}")
+        if self.alerts is not None:
+            try:
+                tell_people(self.alerts, self.ledger, self.population, self.slots)
+            except (LedgerError, ValueError, ImportError) as error:
+                complain(f"nobody was told: {error}")
+
+
+def latest_state(ledger: str, population: str) -> MonitorState:
+    """Return what Prometheus is told of a monitor before its first check in this process."""
+    try:
+        reports = map(report_of, existing_ledger(ledger).newest_first(population))
+        return MonitorState(population, next(filter(None, reports), None))
+    except (LedgerError, ValueError, ImportError):
+        return MonitorState(population)
+
+
+def state_after(answer: CheckAnswer, before: MonitorState) -> MonitorState:
+    """Return what Prometheus is told after a check; a check without a number keeps the last one."""
+    if answer.report is not None:
+        return MonitorState(before.monitor, answer.report)
+    return replace(before, outcome=answer.code.words)

@@ -21,21 +21,16 @@ from typer.utils import get_params_from_function
 from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
 from flwr_kld.cli.alerts import alerts
 from flwr_kld.cli.budget import budget
-from flwr_kld.cli.check import check
-from flwr_kld.cli.demo import demo
+from flwr_kld.cli.check import check, watch
+from flwr_kld.cli.common import ExitCode, complain, no_budget, unavailable
 from flwr_kld.cli.doctor import doctor
-from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.history import history
 from flwr_kld.cli.init import init
-from flwr_kld.cli.ledgers import no_budget, unavailable
 from flwr_kld.cli.node_keys import keys
-from flwr_kld.cli.output import complain
 from flwr_kld.cli.plan import plan
 from flwr_kld.cli.reference import reference
-from flwr_kld.cli.report import report
 from flwr_kld.cli.serve import serve
-from flwr_kld.cli.simulate import simulate
-from flwr_kld.cli.watch import watch
+from flwr_kld.cli.show import history, report
+from flwr_kld.cli.simulate import demo, simulate
 
 _ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
 """Signals that end a command; Windows lacks two of them."""

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
-from flwr_kld.cli.app_facts import facts_of, require_same
-from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.flower_run import FlowerRun, run_app
-from flwr_kld.cli.ledgers import existing_ledger, no_budget, unavailable
-from flwr_kld.cli.output import say
-from flwr_kld.report.entries import why_no_report
+from flwr_kld.cli.common import ExitCode, existing_ledger, exit_code_of, no_budget, say, unavailable
+from flwr_kld.cli.flower_app import facts_of, require_same
+from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, FlowerRun, run_app
+from flwr_kld.report.entries import report_of, why_no_report
+from flwr_kld.report.report import Report
 
 _POLL = 1.0
 """Seconds between two looks at a check that runs elsewhere."""
+
+
 _UNKNOWN = (
     "the app ran, but the ledger knows nothing of this key: its strategy must use this ledger and "
     "population, and the key that its run config has under '{}'"
@@ -105,3 +107,38 @@ class AppRuns:
         if entry is not None:
             why = "; ".join(filter(None, (why, why_no_report(entry))))
         return ExitCode.ERROR, why or _UNKNOWN.format(asks)
+
+
+@dataclass(frozen=True)
+class CheckAnswer:
+    """How a check ended."""
+
+    key: str  # Its idempotency key
+    code: ExitCode  # Exit code
+    ran: bool  # Whether the app ran now
+    stored: bool  # Whether the ledger had the answer; neither, if an error came first
+    report: Report | None = None  # What it says, if a number came out
+    message: str | None = None  # Why there is no report
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form."""
+        return {
+            "key": self.key,
+            "outcome": self.code.words,
+            "exit_code": int(self.code),
+            "ran": self.ran,
+            "message": self.message,
+            "report": self.report and self.report.to_dict(),
+        }
+
+
+class Checker(AppRuns):
+    """Whom to ask for checks."""
+
+    def check(self, key: str) -> CheckAnswer:
+        """Run the check of this key, unless it has run. Errors are answers, too."""
+        ending = self.once(key, CHECK_IN_RUN_CONFIG)
+        report = ending.entry and report_of(ending.entry)
+        if report:
+            return CheckAnswer(key, exit_code_of(report), ending.ran, ending.stored, report)
+        return CheckAnswer(key, ending.code, ending.ran, ending.stored, message=ending.why)

@@ -7,13 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from flwr_kld.accounting import Budget
-from flwr_kld.accounting import Ledger as OpenLedger
+from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.budget import Composition, Spent
-from flwr_kld.cli.app_facts import facts_of
-from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION, existing_ledger
-from flwr_kld.cli.options import AsJson, Ledger, Population
-from flwr_kld.cli.output import print_json, results, say
+from flwr_kld.cli.common import (
+    DEFAULT_LEDGER,
+    DEFAULT_POPULATION,
+    AsJson,
+    LedgerUrl,
+    Population,
+    existing_ledger,
+    print_json,
+    results,
+    say,
+)
+from flwr_kld.cli.flower_app import facts_of
 from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.cli.show import utc
 from flwr_kld.kernel import Unit
@@ -23,7 +30,7 @@ from flwr_kld.operate.schedule import parse_schedule
 
 def budget(
     *,
-    ledger: Ledger = DEFAULT_LEDGER,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
     population: Population = DEFAULT_POPULATION,
     epsilon: Annotated[
         float | None,
@@ -60,7 +67,7 @@ def budget(
     if epsilon is None:
         books = existing_ledger(ledger)
     else:
-        books = OpenLedger(ledger)
+        books = Ledger(ledger)
         terms = Budget(epsilon, delta, days, population, adjacency, unit, composition)
         books.set_budget(terms)
     spent = books.spent(population)

@@ -1,38 +1,90 @@
-"""``flwr-kld check``: one idempotent check, for cron and its kin."""
+"""``flwr-kld check`` and ``flwr-kld watch``: one check, or one at each slot of a schedule."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.check_keys import check_key, current_key
-from flwr_kld.cli.ledgers import DEFAULT_LEDGER, DEFAULT_POPULATION
-from flwr_kld.cli.one_check import Checker
-from flwr_kld.cli.options import (
+from flwr_kld.cli.alerts import Listeners, latest_state, state_after
+from flwr_kld.cli.app_runs import CheckAnswer, Checker
+from flwr_kld.cli.common import (
+    DEFAULT_LEDGER,
+    DEFAULT_POPULATION,
     AlertsFile,
     AsJson,
     Connection,
     FlowerApp,
-    Ledger,
+    LedgerUrl,
     MetricsFile,
     Population,
     RunConfig,
     Timeout,
+    Zone,
+    existing_ledger,
+    print_json,
+    results,
+    say,
 )
-from flwr_kld.cli.output import print_json, results
 from flwr_kld.cli.show import answer_lines
-from flwr_kld.cli.tell import Listeners, latest_state, state_after
-from flwr_kld.operate.schedule import parse_schedule
+from flwr_kld.operate.schedule import Schedule, Slot, parse_schedule, run_schedule, stop_on_signals
+from flwr_kld.report.prometheus import MonitorState, serve_metrics
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
+
+
+_MINUTE = timedelta(minutes=1)
+"""Slots are at least this far apart."""
+
+
+_LONGEST_GAP = timedelta(days=366 * 8)
+"""Slots further back are not looked for: 29 February comes every 8 years at least."""
+
+
+def check_key(key: str) -> str:
+    """Return the key if it can stand in a run config, a log and a table."""
+    if not _SAFE.fullmatch(key):
+        raise ValueError(
+            f"{key!r} is not a valid key: use at most 100 letters, digits and . _ : @ + -, "
+            "starting with a letter or a digit"
+        )
+    return key
+
+
+def current_key(now: datetime, schedule: Schedule | None = None) -> str:
+    """Return the key of a schedule's latest slot, or of the current UTC minute."""
+    if schedule is None:
+        return Slot(now.astimezone(UTC).replace(second=0, microsecond=0)).key
+    return Slot(latest_slot(schedule, now)).key
+
+
+def latest_slot(schedule: Schedule, now: datetime) -> datetime:
+    """Return a schedule's last slot that is not later than `now`, by bisection."""
+    back = _MINUTE
+    while (slot := schedule.next_after(now - back)) > now:
+        if back > _LONGEST_GAP:
+            raise ValueError("the schedule had no slot in the last 8 years")
+        back *= 2
+    no_slot_until_now = now  # after this moment
+    while no_slot_until_now - slot >= _MINUTE:
+        middle = slot + (no_slot_until_now - slot) / 2
+        later = schedule.next_after(middle)
+        if later <= now:
+            slot = later
+        else:
+            no_slot_until_now = middle
+    return slot
 
 
 def check(
     app: FlowerApp = Path(),
     connection: Connection = None,
     *,
-    ledger: Ledger = DEFAULT_LEDGER,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
     population: Population = DEFAULT_POPULATION,
     key: Annotated[
         str | None,
@@ -76,3 +128,67 @@ def check(
         results.print(*answer_lines(answer), sep="\n", soft_wrap=True)
     listeners.tell(state_after(answer, latest_state(ledger, population)))
     raise typer.Exit(answer.code)
+
+
+def watch(
+    app: FlowerApp = Path(),
+    connection: Connection = None,
+    *,
+    schedule: Annotated[
+        str, typer.Option(help="Cron expression such as '0 3 * * *', or 'every 6h'.")
+    ],
+    zone: Zone = "UTC",
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    population: Population = DEFAULT_POPULATION,
+    run_config: RunConfig = None,
+    timeout: Timeout = 900.0,
+    metrics_file: MetricsFile = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve Prometheus metrics on this port; 0 for any."),
+    ] = None,
+    metrics_address: Annotated[
+        str, typer.Option(help="Address to serve metrics on; by default this machine only.")
+    ] = "127.0.0.1",
+    alerts: AlertsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check in every slot of a schedule until stopped by SIGTERM or Ctrl-C.
+
+    Missed slots are not caught up on one by one, and checks never overlap. On a signal, a running
+    check is finished first; a second signal, or SIGHUP, stops its run. With --json, one line is
+    written for each check.
+    """
+    slots = parse_schedule(schedule, zone=zone)
+    listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
+    existing_ledger(ledger).budget(population)  # a mistake is better known now than tonight
+    checker = Checker(ledger, population, app, connection, run_config or (), timeout)
+    state = latest_state(ledger, population)
+
+    def run(slot: Slot) -> None:
+        nonlocal state
+        answer = checker.check(slot.key)
+        state = state_after(answer, state)
+        _show(answer, as_json=as_json)
+        listeners.tell(state)
+
+    def states() -> list[MonitorState]:
+        return [state]
+
+    with ExitStack() as until_the_end:
+        if metrics_port is not None:
+            port = until_the_end.enter_context(
+                serve_metrics(states, metrics_port, address=metrics_address)
+            )
+            say(f"metrics: http://{metrics_address}:{port}/metrics")
+        stop = until_the_end.enter_context(stop_on_signals())
+        say(f"checking {schedule!r}; stop with Ctrl-C or SIGTERM")
+        run_schedule(slots, run, stop=stop)
+    say("stopped")
+
+
+def _show(answer: CheckAnswer, *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer.to_dict(), indent=None)
+    else:
+        results.print(*answer_lines(answer), sep="\n", soft_wrap=True)

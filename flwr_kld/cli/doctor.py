@@ -1,23 +1,517 @@
-"""``flwr-kld doctor``: what would stop a check, before anybody is asked."""
+"""``flwr-kld doctor``: what would stop a check, found before anything is spent.
+
+SuperLink and SuperNodes are asked for their versions by a run of an app that asks for nothing else:
+Flower's command line reaches no node but by a run. The app brings its own question, so that nodes
+answer whatever flwr-kld they have, or none; it lists what the operator's app lists, so that they
+answer from the environment in which that app would run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import os
+import re
+import socket
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
 
 import typer
+from pydantic import Field, Strict
 
-from flwr_kld.cli import doctor_checks as looks
-from flwr_kld.cli.app_facts import facts_of
-from flwr_kld.cli.doctor_checks import Finding
-from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.ledgers import DEFAULT_POPULATION
-from flwr_kld.cli.node_versions import the_nodes
-from flwr_kld.cli.options import AsJson, Connection, Population, RunConfig
-from flwr_kld.cli.output import print_json, results
+from flwr_kld.accounting.amounts import NANO
+from flwr_kld.accounting.errors import LedgerError, NoBudget
+from flwr_kld.cli.common import (
+    DEFAULT_POPULATION,
+    AsJson,
+    Connection,
+    ExitCode,
+    Population,
+    RunConfig,
+    existing_ledger,
+    print_json,
+    results,
+    unavailable,
+)
+from flwr_kld.cli.flower_app import (
+    Facts,
+    component,
+    facts_of,
+    read_project,
+    run_config,
+    same_database,
+    shown,
+)
+from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
+from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted
+from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.schedules import NIGHTLY
-from flwr_kld.operate.schedule import parse_schedule
+from flwr_kld.codec.model import Model
+from flwr_kld.guard import node_identity
+from flwr_kld.guard.limits import read_limits
+from flwr_kld.messages.terms import VERSION
+from flwr_kld.operate.schedule import Schedule, parse_schedule
+from flwr_kld.reference import Reference
+
+_PYTHON = (3, 11)
+
+
+_WAIT = 3.0
+"""Seconds until a SuperLink must have taken a connection."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str  # The thing
+    state: Literal["ok", "warning", "failed"]  # Whether a check can go on with it
+    words: str  # How it is
+    next: str | None = None  # What to do where it is not well
+
+
+def _ok(what: str, words: str) -> Finding:
+    return Finding(what, "ok", words)
+
+
+def _failed(what: str, words: object, then: str) -> Finding:
+    return Finding(what, "failed", str(words), then)
+
+
+def versions() -> Iterator[Finding]:
+    """Look at Python, Flower and what flwr-kld speaks."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < _PYTHON:
+        yield _failed("Python", python, "install Python 3.11 or newer")
+    spec = flower_needed()
+    install = f"pip install 'flwr{spec}'"
+    try:
+        flower = version("flwr")
+    except PackageNotFoundError:
+        yield _failed("Flower", "is not installed", install)
+        return
+    if not admits(spec, flower):
+        yield _failed("Flower", f"{flower} is installed, and flwr-kld needs {spec}", install)
+        return
+    yield _ok(
+        "versions",
+        f"flwr-kld {version('flwr-kld')}, messages {VERSION}, Flower {flower}, Python {python}: "
+        "SuperLink and SuperNodes need the same flwr-kld",
+    )
+
+
+def flower_needed() -> str:
+    """Return the bounds of Flower's version."""
+    needed = next((r for r in requires("flwr-kld") or () if r.startswith("flwr")), "flwr")
+    return needed.removeprefix("flwr").partition(";")[0].strip()
+
+
+def admits(spec: str, found: str) -> bool:
+    """Whether a version fits bounds such as ``>=1.41,<1.43``."""
+
+    def parts(text: str) -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", text)[:3]]
+
+    for bound in spec.split(","):
+        number = parts(bound)
+        if bound.startswith(">=") and parts(found) < number:
+            return False
+        if bound.startswith("<") and parts(found)[: len(number)] >= number:
+            return False
+    return True
+
+
+def the_app(app: Path) -> Iterator[Finding]:
+    """Look at the app's files and run config."""
+    try:
+        project = read_project(app)
+        for kind in ("serverapp", "clientapp"):
+            component(app, project, kind).source  # noqa: B018
+    except ValueError as error:
+        yield _failed("app", error, f"flwr-kld init SAMPLE --out NEW, or correct {app}")
+        return
+    config = run_config(project)
+    if CHECK_IN_RUN_CONFIG not in config:
+        yield _failed(
+            "app",
+            f"its run config does not declare {CHECK_IN_RUN_CONFIG}",
+            f"add {CHECK_IN_RUN_CONFIG} = '' under [tool.flwr.app.config] in "
+            f"{app / 'pyproject.toml'}",
+        )
+        return
+    wheels = [one for one in app_dependencies(project) if one.startswith("flwr-kld")]
+    for wheel in wheels:
+        place = wheel.partition("@")[2].strip()
+        file = Path(unquote(urlsplit(place).path))
+        if place.startswith("file://") and not file.is_file():
+            get = f"pip download --no-deps flwr-kld -d {file.parent}"
+            correct = f"correct dependencies in {app / 'pyproject.toml'}"
+            yield _failed("app", f"there is no wheel {place}", f"{get}, or {correct}")
+            return
+    how = wheels[0] if wheels else "is installed on SuperLink and SuperNodes"
+    yield _ok("app", f"{app}; flwr-kld: {how}")
+    if config.get(SAMPLE) and not Path(str(config[SAMPLE])).is_file():
+        yield Finding("sample", "warning", f"there is no file {config[SAMPLE]}",
+                      f"put it there, or change {SAMPLE} in {app / 'pyproject.toml'}")  # fmt: skip
+
+
+def app_dependencies(project: Mapping[str, Any]) -> list[str]:
+    """Return what an app's pyproject.toml lists."""
+    own = project.get("project")
+    listed = own.get("dependencies") if isinstance(own, dict) else None
+    return [str(one) for one in listed] if isinstance(listed, list) else []
+
+
+def the_connection(name: str | None) -> Iterator[Finding]:
+    """Look for a SuperLink connection, and whether somebody listens there."""
+    home = Path(os.environ.get("FLWR_HOME") or Path.home() / ".flwr")
+    file = home / "config.toml"
+    add = f"add [superlink.{name or 'NAME'}] with its address to {file}"
+    try:
+        links = tomllib.loads(file.read_text(encoding="utf-8")).get("superlink", {})
+    except FileNotFoundError:
+        if name is None:
+            yield _ok("connection", "Flower's local simulation")
+        else:
+            yield _failed("connection", f"there is no {file}", add)
+        return
+    except (OSError, ValueError) as error:
+        yield _failed("connection", f"{file} cannot be read ({error})", f"correct {file}")
+        return
+    name = name or links.get("default")
+    own = links.get(name) if isinstance(name, str) else None
+    if not isinstance(own, dict):
+        known = ", ".join(k for k, v in links.items() if isinstance(v, dict)) or "none"
+        yield _failed("connection", f"{file} has no connection {name!r}; it has: {known}", add)
+        return
+    address = str(own.get("address", ":local:"))
+    host, colon, port = address.rpartition(":")
+    if address.startswith(":") or not colon or not port.isdecimal():
+        yield _ok("connection", f"{name}: {address}")
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _WAIT).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        start = "start it: flower-superlink …, or correct its address"
+        yield _failed("connection", f"{name}: nobody answers at {address} ({why})", start)
+        return
+    yield _ok("connection", f"{name}: {address} answers")
+
+
+def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Finding]:
+    """Look at the references that the app ships, and at what a guard file lets in."""
+    found = {}
+    for file in sorted(app.glob("*/reference.json")):
+        try:
+            found[file] = Reference.load(file)
+        except ValueError as error:
+            again = "flwr-kld init SAMPLE --out NEW writes another"
+            yield _failed("reference", error, again)
+            return
+        yield _ok("reference", f"{file}: {found[file].fingerprint[:12]}")
+    draft = app / "deploy" / "guard.toml"
+    file = guard or draft
+    if guard is None and not draft.is_file():
+        return
+    try:
+        limits = read_limits(file)
+    except ValueError as error:
+        yield _failed("guard", f"{file}: {error}", f"correct {file}: see docs/guard.md")
+        return
+    for reference in found.values():
+        if limits.domains is not None and reference.domain.fingerprint not in limits.domains:
+            allow = f'add "{reference.domain.fingerprint}" to allow.domains in {file}'
+            yield _failed("guard", f"{file} refuses the app's domain", allow)
+            return
+        if limits.references is not None and reference.fingerprint not in limits.references:
+            allow = f'add "{reference.fingerprint}" to allow.references in {file}'
+            yield _failed("guard", f"{file} refuses the app's reference", allow)
+            return
+    if facts.epsilon is not None and facts.epsilon * 10**NANO > limits.epsilon:
+        raise_it = f"raise check.max_epsilon in {file} to {facts.epsilon:g}"
+        yield _failed("guard", f"{file} refuses epsilon {facts.epsilon:g}", raise_it)
+        return
+    yield _ok("guard", f"{file}: allows these checks")
+
+
+def the_keys(key: Path | None, roster: Path | None) -> Iterator[Finding]:
+    """Look at a node's key and the roster, where secure sums need them."""
+    if key is None and roster is None:
+        return
+    make = f"flwr-kld keys make {key or 'FILE'}, on the node"
+    if key is not None and not key.is_file():
+        yield _failed("key", f"there is no file {key}", make)
+        return
+    try:
+        public = None if key is None else node_identity(key).public
+    except (OSError, ValueError) as error:
+        yield _failed("key", error, f"chmod 600 {key}, or {make}")
+        return
+    write = f"flwr-kld keys roster {roster or 'roster.json'} NAME=PUBLIC …, with every node"
+    if roster is None:
+        yield _failed("roster", "a node's key needs one", write)
+        return
+    try:
+        listed = read_roster(roster)
+    except ValueError as error:
+        yield _failed("roster", error, write)
+        return
+    if public is not None and public not in listed.keys:
+        yield _failed("roster", f"{roster} does not list the key {public.hex()}", write)
+        return
+    name = "" if public is None else f"; this node is {listed.names[listed.keys.index(public)]!r}"
+    yield _ok("roster", f"{roster}: {len(listed)} nodes{name}")
+
+
+def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Iterator[Finding]:
+    """Look whether the ledger can be written, is the app's own, and has a budget."""
+    if url is None:
+        yield _failed("ledger", "none is named", "give --ledger, the one that the app writes")
+        return
+    give = f"--ledger {shown(url)} --population {population}"
+    if facts.ledger is not None and not same_database(facts.ledger, url):
+        words = f"the app writes {shown(facts.ledger)}, not {shown(url)}"
+        yield _failed("ledger", words, f"give --ledger {shown(facts.ledger)}")
+        return
+    try:
+        ledger = existing_ledger(url)
+        spent = ledger.spent(population)
+        newest = next(ledger.newest_first(population), None)
+    except NoBudget as error:
+        words = str(error).partition(": set one")[0]
+        yield _failed("ledger", words, f"flwr-kld budget {give} --set EPSILON")
+        return
+    except ImportError as error:
+        yield _failed("ledger", error, "pip install 'flwr-kld[postgres]'")
+        return
+    except (LedgerError, ValueError, OSError) as error:
+        words, _, mend = unavailable(str(error)).partition("; next: ")
+        yield _failed("ledger", words, mend or f"flwr-kld budget {give} --set EPSILON makes one")
+        return
+    yield _ok("ledger", f"{shown(url)}: {spent.left:.3g} left of {spent.budget}")
+    if newest is not None and newest.started > datetime.now(UTC):
+        behind = newest.started.isoformat(timespec="seconds")
+        words = f"this machine's clock is behind the ledger's last entry, made at {behind}"
+        yield _failed("clock", words, "set it: timedatectl set-ntp true")
+    if facts.simulated and population != SIMULATED:
+        yield Finding(
+            "sample",
+            "warning",
+            f"with its present run config, {app} simulates nodes on a public sample",
+            f"for a deployment, give check --run-config '{SAMPLE}=\"\"'",
+        )
+
+
+def the_pace(
+    facts: Facts, url: str | None, population: str, slots: Schedule, clients: int | None
+) -> Iterator[Finding]:
+    """Hold checks in a window × epsilon against the budget."""
+    if url is None or facts.epsilon is None:
+        return
+    try:
+        budget = existing_ledger(url).budget(population)
+    except (LedgerError, ValueError, OSError, ImportError):
+        return  # said already
+    pace = facts.pace(budget, slots, clients)
+    if pace is None:
+        yield Finding(
+            "budget",
+            "warning",
+            "how often a rotation comes to the same client depends on how many there are",
+            "give --clients",
+        )
+        return
+    if pace.fits:
+        yield _ok("budget", str(pace))
+    else:
+        yield _failed("budget", str(pace), pace.advice)
+
+
+_MARK = "flwr-kld-versions"
+
+
+_LINE = re.compile(rf"{_MARK} (server|asked|\d{{1,20}}) (.*)")
+
+
+_LONGEST = 400
+"""Characters that are kept of what a node says."""
+
+
+_SHOWN = 100
+"""Of these, in an error's words."""
+
+
+_NAMED = 5
+"""Nodes that a line names."""
+
+
+_ANSWERED_BY = 30
+"""Seconds until a node that is not busy has answered."""
+
+
+_TIMEOUT = 180.0
+"""Seconds for the run, which may install what the app lists."""
+
+
+_Version = Annotated[str, Field(pattern=r"^[0-9A-Za-z.+!]{0,64}$")]
+
+
+@dataclass(frozen=True)
+class Installed(Model, what="the versions of a node"):
+    """What is installed in one place."""
+
+    flwr: _Version  # Versions; flwr-kld's is empty where it is missing
+    flwr_kld: _Version
+    # Version of the messages of a check; 0 where flwr-kld does not say
+    messages: Annotated[int, Strict(), Field(ge=0, le=10**6)]
+
+    def __str__(self) -> str:
+        if not self.flwr_kld:
+            return f"no flwr-kld, Flower {self.flwr}"
+        return f"flwr-kld {self.flwr_kld}, messages {self.messages or '?'}, Flower {self.flwr}"
+
+
+@dataclass
+class _Heard:
+    """What the run's log says."""
+
+    server: Installed | None = None  # Where ServerApps run
+    # On each node that answered in the one form that there is
+    nodes: dict[int, Installed] = field(default_factory=dict)
+    wrong: dict[int, str] = field(default_factory=dict)  # What others said
+    asked: list[int] | None = None  # All nodes; None until the run is over
+
+    def hear(self, line: str) -> None:
+        """Read a line; a node's is not believed to have any form."""
+        found = _LINE.search(line)
+        if found is None:
+            return
+        who, text = found.groups()
+        if who == "asked":
+            self.asked = [int(node) for node in json.loads(text)]
+            return
+        try:
+            said = Installed.from_json(text)
+        except ValueError:
+            if who != "server":
+                self.wrong[int(who)] = text[:_SHOWN]
+            return
+        if who == "server":
+            self.server = said
+        else:
+            self.nodes[int(who)] = said
+
+
+def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
+    """Ask SuperLink and SuperNodes for their versions, and hold them against one another."""
+    heard = _Heard()
+    with TemporaryDirectory(prefix="flwr-kld-") as folder:
+        _write(Path(folder), read_project(app))
+        try:
+            run = run_app(Path(folder), connection, (), timeout=_TIMEOUT, heard=heard.hear)
+        except RuntimeError as error:
+            yield Finding("nodes", "failed", str(error), "pip install flwr")
+            return
+    if heard.server is None or heard.asked is None:
+        words = run.exception or run.last_words or "its log says nothing"
+        yield Finding(
+            "nodes",
+            "failed",
+            f"the run that asks them for their versions failed: {words}",
+            f"flwr log RUN {connection} --show, with a RUN that flwr list {connection} shows; "
+            f"a check of {app} would fail likewise",
+        )
+        return
+    yield from _server(heard.server)
+    yield from _compared(heard, heard.asked, heard.server, connection)
+
+
+def _write(folder: Path, project: Mapping[str, Any]) -> None:
+    """Write the app, with the dependencies of another and the places where uv finds them."""
+    listed, uv = app_dependencies(project), project.get("tool", {}).get("uv", {})
+    (folder / "asked").mkdir()
+    (folder / "asked" / "__init__.py").touch()
+    (folder / "asked" / "versions.py").write_text(
+        fill("versions.py.txt", mark=_MARK, longest=_LONGEST, wait=_ANSWERED_BY), encoding="utf-8"
+    )
+    (folder / "pyproject.toml").write_text(
+        fill("versions.toml.txt", dependencies=_toml(listed), uv=_toml(uv)), encoding="utf-8"
+    )
+
+
+def _toml(value: object) -> str:
+    """Write a value inline."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{quoted(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return quoted(value) if isinstance(value, str) else str(value)
+
+
+def _server(server: Installed) -> Iterator[Finding]:
+    own = version("flwr-kld")
+    if not server.flwr_kld:
+        install = f"pip install flwr-kld=={own}, where ServerApps run"
+        yield Finding("server", "failed", str(server), install)
+    elif server.flwr_kld != own:
+        words = f"{server}; this command has flwr-kld {own}, and reads what the server writes"
+        yield Finding("server", "warning", words, "install the same flwr-kld beside this command")
+    else:
+        yield Finding("server", "ok", str(server))
+
+
+def _compared(
+    heard: _Heard, asked: Sequence[int], server: Installed, connection: str
+) -> Iterator[Finding]:
+    if not asked:
+        start = f"start one: flower-supernode …; flwr supernode list {connection}"
+        yield Finding("nodes", "failed", "none is connected", start)
+    alike: dict[Installed, list[int]] = {}
+    for node, installed in heard.nodes.items():
+        alike.setdefault(installed, []).append(node)
+    for installed, nodes in alike.items():
+        words = f"{_named(nodes, asked)}: {installed}"
+        if server.messages and installed.messages != server.messages:
+            words += f"; the server's messages are {server.messages}: checks would leave them out"
+            install = f"install flwr-kld {server.flwr_kld} on them, or theirs on all others"
+            yield Finding("nodes", "failed", words, install)
+        elif not admits(flower_needed(), installed.flwr):
+            install = f"pip install 'flwr{flower_needed()}' on them"
+            yield Finding("nodes", "failed", words, install)
+        elif installed.flwr_kld != server.flwr_kld:
+            words += (
+                f"; the server has {server.flwr_kld}: the same messages, but secure sums and seals "
+                "have versions of their own"
+            )
+            yield Finding("nodes", "warning", words, "install the same flwr-kld on all")
+        else:
+            yield Finding("nodes", "ok", words)
+    for node, said in heard.wrong.items():
+        look = f"look at this SuperNode's log; flwr supernode list {connection} names it"
+        yield Finding("nodes", "failed", f"node {node} cannot answer: {said}", look)
+    if silent := [one for one in asked if one not in heard.nodes and one not in heard.wrong]:
+        words = f"{_named(silent, asked)} did not answer within {_ANSWERED_BY} s"
+        wait = "they may be busy with another run: look at their logs, and run doctor again"
+        yield Finding("nodes", "warning", words, wait)
+
+
+def _named(nodes: Sequence[int], asked: Sequence[int]) -> str:
+    """Name some of the nodes, if they are not all."""
+    if len(nodes) == len(asked):
+        return f"all {len(asked)}"
+    more = ", …" if len(nodes) > _NAMED else ""
+    return f"{len(nodes)} of {len(asked)} ({', '.join(map(str, nodes[:_NAMED]))}{more})"
+
 
 _MARKS = {"ok": "[green]ok  [/]", "warning": "[yellow]warn[/]", "failed": "[bold red]FAIL[/]"}
 
@@ -62,13 +556,13 @@ def doctor(
     facts = facts_of(app, run_config or ())
     url = ledger or facts.ledger
     each: list[Callable[[], Iterator[Finding]]] = [
-        looks.versions,
-        lambda: looks.the_app(app),
-        lambda: looks.the_connection(connection),
-        lambda: looks.the_reference(app, guard, facts),
-        lambda: looks.the_keys(key, roster),
-        lambda: looks.the_ledger(facts, url, population, app),
-        lambda: looks.the_pace(facts, url, population, slots, clients),
+        versions,
+        lambda: the_app(app),
+        lambda: the_connection(connection),
+        lambda: the_reference(app, guard, facts),
+        lambda: the_keys(key, roster),
+        lambda: the_ledger(facts, url, population, app),
+        lambda: the_pace(facts, url, population, slots, clients),
     ]
     found = [finding for look in each for finding in look()]
     stopped = [one for one in found if one.state == "failed" and one.what in ("app", "connection")]

@@ -13,8 +13,7 @@ from threading import Thread
 
 from flwr_kld.accounting.entry import CheckUnfinished
 from flwr_kld.accounting.errors import NoBudget
-from flwr_kld.cli.ledgers import no_budget
-from flwr_kld.cli.output import say
+from flwr_kld.cli.common import no_budget, say
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""

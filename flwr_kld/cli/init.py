@@ -1,22 +1,290 @@
-"""``flwr-kld init``: from public rows to a Flower app that checks for drift."""
+"""``flwr-kld init``: an app that checks, new or made of one that trains."""
 
 from __future__ import annotations
 
+import ast
+import difflib
 import os
-from collections.abc import Iterator
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from textwrap import indent
+from typing import Annotated, Any
 
 import typer
+from rich.syntax import Syntax
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.errors import NoBudget
-from flwr_kld.cli.into_app import checks_into
-from flwr_kld.cli.new_app import SIMULATED, Proposal, app_files
-from flwr_kld.cli.output import results, say
+from flwr_kld.cli.common import results, say
+from flwr_kld.cli.flower_app import BY_HAND, Component, Source, component, read_project, run_config
+from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
+from flwr_kld.cli.new_app import (
+    LEDGER,
+    SAMPLE,
+    SIMULATED,
+    Proposal,
+    app_files,
+    fill,
+    index_of,
+    quoted,
+    requirement,
+)
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
 from flwr_kld.operate.schedule import Cron, most_in_window
+
+_SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)
+
+
+_DEPENDENCIES = re.compile(r"^dependencies\s*=\s*\[", re.MULTILINE)
+
+
+_CALL = "answer_drift_queries"
+
+
+def checks_into(
+    app: Path,
+    proposal: Proposal,
+    *,
+    ledger: str,
+    sample: Path,
+    identifier: str | None,
+    wheel: str | None,
+    index: str | None,
+    scheduled: Mapping[str, str],
+    yes: bool,
+) -> Path | None:
+    """Add checks to an app, once its owner has seen the changes."""
+    project = read_project(app)
+    client, server = (component(app, project, kind) for kind in ("clientapp", "serverapp"))
+    folder = client.file.parent
+    if folder == app:
+        raise ValueError(f"{app} does not keep its apps in a package{BY_HAND}")
+    package = ".".join(folder.relative_to(app).parts)
+    drift = folder / "drift.py"
+    if drift.exists() or _CALL in client.source.text:
+        raise ValueError(f"{app} already has drift checks: flwr-kld doctor {app} inspects them")
+    changed = {
+        client.file: _client(client, package, identifier),
+        server.file: _server(server, package, proposal),
+        app / "pyproject.toml": _project(app, project, ledger, sample, wheel, index),
+        drift: fill("drift.py.txt"),
+    }
+    trains = bool(_starts(_main(server.source, server)))
+    if not trains:
+        changed |= {app / name: text for name, text in scheduled.items()}
+        if there := [str(app / name) for name in scheduled if (app / name).exists()]:
+            raise ValueError(f"{there[0]} exists already: move it away first")
+    _show(app, changed)
+    if not yes and not _agreed():
+        say("nothing was changed")
+        return None
+    for file, text in changed.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(text.encode())
+    if trains:
+        say("checks come with training, after its last round: no schedule is written for them")
+    say("for a deployment: each node's operator writes a guard file: see docs/guard.md")
+    return folder
+
+
+def _agreed() -> bool:
+    """Ask the app's owner."""
+    try:
+        return typer.confirm("write this?")
+    except typer.Abort:
+        raise ValueError("nothing was changed: give --yes to write it without asking") from None
+
+
+def _client(client: Component, package: str, identifier: str | None) -> str:
+    """Return the ClientApp's file with one call more."""
+    source = client.source
+    made = _assigned(source, client.name)
+    if made.args or any(word.arg == "client_fn" for word in made.keywords):
+        raise ValueError(
+            f"{client.file} makes its ClientApp from a client_fn, which answers no queries: move "
+            f"it to @app.train() and @app.evaluate(){BY_HAND}"
+        )
+    ids = (
+        ""
+        if identifier is None
+        else (f", record_ids=lambda context: node_records(context)[{identifier!r}]")
+    )
+    known = _free("reference", source)
+    call = f"\n{_CALL}({client.name}, node_records, {known}.domain, reference={known}{ids})"
+    added = [
+        f"from {package}.drift import reference" + _renamed("reference", known),
+        f"from flwr_kld.clients import {_CALL}, node_records",
+    ]
+    return _written(source, {_after_imports(source): added}, call)
+
+
+def _server(server: Component, package: str, proposal: Proposal) -> str:
+    """Return the ServerApp's file with a monitor, and what runs it."""
+    source = server.source
+    _assigned(source, server.name)
+    main = _main(source, server)
+    grid, context = (argument.arg for argument in main.args.args[:2])
+    config = f"{context}.run_config"
+    names = {name: _free(name, source) for name in ("monitor", "simulated", "reference")}
+    code = proposal.monitor(config)
+    for name, free in names.items():
+        code = re.sub(rf"(?<![\w\"]){name}(?![\w\"])", free, code)
+    starts = _starts(main)
+    if len(starts) > 1:
+        raise ValueError(f"{server.file} starts more than one strategy{BY_HAND}")
+    imported = proposal.names()
+    if starts:
+        place, strategy, rounds = _training(source, starts[0], server.file)
+        imported += ", WithDriftChecks"
+        last = f"{strategy} = WithDriftChecks({strategy}, {names['monitor']}, every={rounds})"
+    else:
+        place = main.body[-1]
+        key = f"str({config}[{CHECK_IN_RUN_CONFIG!r}]) or None".replace("'", '"')
+        last = f"print({names['monitor']}.check({grid}, key={key}))"
+    column = " " * place.col_offset
+    before = starts or isinstance(place, ast.Return)
+    line = place.lineno - 1 if before else place.end_lineno or place.lineno
+    added = [
+        f"from {package}.drift import reference" + _renamed("reference", names["reference"]),
+        f"from flwr_kld.strategies import {imported}",
+    ]
+    lines = indent(code + last, column).splitlines()
+    return _written(source, {_after_imports(source): added, line: lines}, "")
+
+
+def _project(
+    app: Path,
+    project: dict[str, Any],
+    ledger: str,
+    sample: Path,
+    wheel: str | None,
+    index: str | None,
+) -> str:
+    """Return pyproject.toml with the run config that checks need."""
+    file = app / "pyproject.toml"
+    text = file.read_bytes().decode()
+    end = "\r\n" if "\r\n" in text else "\n"
+    known = run_config(project)
+    wanted = {CHECK_IN_RUN_CONFIG: '""', LEDGER: quoted(ledger), SAMPLE: quoted(str(sample))}
+    lines = end.join(f"{name} = {value}" for name, value in wanted.items() if name not in known)
+    if section := _SECTION.search(text):
+        found = text[: section.end()] + end + lines + text[section.end() :]
+    else:
+        found = f"{text.rstrip()}{end}{end}[tool.flwr.app.config]{end}{lines}{end}"
+    if wheel or index:
+        needed = quoted(requirement(wheel or "flwr-kld"))
+        found = _DEPENDENCIES.sub(lambda start: f"{start[0]}{needed}, ", found, count=1)
+        found = found.rstrip() + end + (index_of(index) if index else "")
+    try:
+        sound = run_config(tomllib.loads(found)).keys() == known.keys() | wanted.keys()
+    except ValueError:
+        sound = False
+    if not sound:
+        raise ValueError(f"{file} writes its run config in a form that init cannot change{BY_HAND}")
+    return found
+
+
+def _assigned(source: Source, name: str) -> ast.Call:
+    """Return the call that makes an app."""
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return node.value
+    raise ValueError(f"{source.file} assigns no app to {name!r}{BY_HAND}")
+
+
+def _main(source: Source, server: Component) -> ast.FunctionDef:
+    """Return the function that Flower runs."""
+    for node in source.tree.body:
+        if isinstance(node, ast.FunctionDef) and len(node.args.args) >= 2:
+            for decorator in node.decorator_list:
+                call = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if ast.unparse(call) == f"{server.name}.main":
+                    return node
+    raise ValueError(
+        f"{server.file} has no function under @{server.name}.main(), as Flower's Message API "
+        f"wants it{BY_HAND}"
+    )
+
+
+def _starts(main: ast.FunctionDef) -> list[ast.AST]:
+    """Return the calls that start a strategy: an app that trains has one."""
+    return [node for node in ast.walk(main) if _is_start(node)]
+
+
+def _is_start(node: ast.AST) -> bool:
+    call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    if not call or node.func.attr != "start":  # type: ignore[attr-defined]
+        return False
+    return any(word.arg in ("grid", "initial_arrays") for word in node.keywords) or bool(  # type: ignore[attr-defined]
+        len(node.args) > 1  # type: ignore[attr-defined]
+    )
+
+
+def _training(source: Source, start: ast.AST, file: Path) -> tuple[ast.stmt, str, str]:
+    """Return the statement that starts training, its strategy, and its number of rounds."""
+    if not isinstance(start, ast.Call) or not isinstance(start.func, ast.Attribute):
+        raise TypeError("a call of a method")
+    statements = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return)
+        and node.value is start
+    ]
+    if not statements or not isinstance(start.func.value, ast.Name):
+        raise ValueError(f"{file} starts its strategy in a form that init cannot change{BY_HAND}")
+    given = [word.value for word in start.keywords if word.arg == "num_rounds"] + start.args[2:3]
+    return statements[0], start.func.value.id, ast.unparse(given[0]) if given else "3"
+
+
+def _after_imports(source: Source) -> int:
+    """Return the line after which imports go."""
+    lines = [
+        node.end_lineno or node.lineno
+        for i, node in enumerate(source.tree.body)
+        if isinstance(node, ast.Import | ast.ImportFrom) or (i == 0 and isinstance(node, ast.Expr))
+    ]
+    return max(lines, default=0)
+
+
+def _free(name: str, source: Source) -> str:
+    """Return a name that the code does not use."""
+    return f"drift_{name}" if name in source.names else name
+
+
+def _renamed(name: str, free: str) -> str:
+    return "" if name == free else f" as {free}"
+
+
+def _written(source: Source, added: dict[int, list[str]], at_end: str) -> str:
+    """Return the code with lines put after others, which count from 1; it must still be Python."""
+    lines = source.text.rstrip("\n").split("\n")
+    for after in sorted(added, reverse=True):
+        lines[after:after] = added[after]
+    text = "\n".join([*lines, *([at_end] if at_end else [])]) + "\n"
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        raise ValueError(
+            f"{source.file} is written in a form that init cannot change{BY_HAND}"
+        ) from None
+    return text.replace("\n", "\r\n") if source.crlf else text
+
+
+def _show(app: Path, changed: dict[Path, str]) -> None:
+    """Print what changes, as a diff."""
+    for file, text in changed.items():
+        before = file.read_bytes().decode() if file.exists() else ""
+        name = str(file.relative_to(app))
+        diff = difflib.unified_diff(
+            before.splitlines(), text.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=1
+        )
+        results.print(Syntax("\n".join(diff), "diff", theme="ansi_dark", word_wrap=True))
+
 
 _PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
 """For simulated checks: they touch nobody."""
@@ -182,8 +450,8 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str) -> None:
         say(f"each check asks {rotation.clients} of {proposal.clients:,} clients, in rotation")
     elif rotation.buckets > 1:
         say(
-            f"each check asks all {proposal.clients} clients for one of {rotation.buckets} parts "
-            "of their rows, in rotation"
+            f"each check asks all {proposal.clients} clients for one of {rotation.buckets} parts of "
+            "their rows, in rotation"
         )
     say(f"budget: {proposal.pace}")
     results.print("next:", markup=False)

@@ -8,21 +8,62 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from string import Template
 from textwrap import indent
+from typing import Any
 
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.pace import FEW, Pace, Turns
-from flwr_kld.cli.templates import fill, quoted
+from flwr_kld.codec.json_text import json_text
 from flwr_kld.reference import Reference
+
+_FOLDER = Path(__file__).parent / "app_templates"
+
+
+def fill(template: str, /, **values: Any) -> str:
+    """Return a template with its values put in.
+
+    Raises
+    ------
+    KeyError
+        If it names a value that is not given.
+    """
+    return Template((_FOLDER / template).read_text(encoding="utf-8")).substitute(values)
+
+
+def quoted(text: str) -> str:
+    """Write a string for TOML.
+
+    Raises
+    ------
+    ValueError
+        If it holds control characters or no Unicode text: no path or URL should.
+    """
+    if not text.isprintable():
+        raise ValueError(f"{text!r} holds characters that cannot be printed: choose another name")
+    return json_text(text, ensure_ascii=False)
+
 
 SIMULATED = "simulated"
 """Population whose budget simulated checks are charged to."""
+
+
 LEDGER, SAMPLE = "drift-ledger", "drift-sample"
 """Names in the run config of the apps that ``init`` writes."""
+
+
 _WIDTH = 100
+
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
+
+
 _MADE = 'drift-reference = ""  # set by flwr-kld reference build\n'
+
+
 _LATER = 'references = "any"  # pin the real one, once clients have made it'
+
+
 _FLOWER = "flwr>=1.41,<1.43"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.output import results, say
+from flwr_kld.cli.common import results, say
 from flwr_kld.guard import node_identity
 from flwr_kld.sums import Roster
 

@@ -11,8 +11,7 @@ from rich.box import SIMPLE
 from rich.progress import track
 from rich.table import Table
 
-from flwr_kld.cli.options import AsJson
-from flwr_kld.cli.output import messages, print_json, results, say
+from flwr_kld.cli.common import AsJson, messages, print_json, results, say
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from flwr_kld.cli.templates import fill
+from flwr_kld.cli.new_app import fill
 
 NIGHTLY = "0 3 * * *"
 Scheduler = Literal["cron", "systemd", "kubernetes"]

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from flwr_kld._extras import require
-from flwr_kld.cli.ledgers import DEFAULT_LEDGER, require_ledger
-from flwr_kld.cli.options import Ledger
-from flwr_kld.cli.output import say
+from flwr_kld.cli.common import DEFAULT_LEDGER, LedgerUrl, require_ledger, say
 
 if TYPE_CHECKING:
     from asyncio import Protocol
@@ -25,7 +23,7 @@ _STOPPED = (130, 143)
 
 def serve(
     *,
-    ledger: Ledger = DEFAULT_LEDGER,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
     address: Annotated[
         str, typer.Option(help="Address to listen on; by default this machine only.")
     ] = "127.0.0.1",

@@ -1,20 +1,48 @@
-"""Reports and checks as a terminal shows them."""
+"""``flwr-kld history`` and ``flwr-kld report``, and a check in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
 
+import typer
 from rich.text import Text
 
-from flwr_kld.cli.exit_codes import ExitCode
-from flwr_kld.cli.one_check import CheckAnswer
-from flwr_kld.cli.output import results
-from flwr_kld.report import Outcome, Verdict
-from flwr_kld.report.columns_table import MARKS, columns_text
+from flwr_kld.accounting import Kind
+from flwr_kld.accounting.entry import Entry
+from flwr_kld.cli.app_runs import CheckAnswer
+from flwr_kld.cli.common import (
+    DEFAULT_LEDGER,
+    DEFAULT_POPULATION,
+    AsJson,
+    ExitCode,
+    Last,
+    LedgerUrl,
+    Population,
+    Predictor,
+    existing_ledger,
+    print_json,
+    results,
+    say,
+)
+from flwr_kld.report import CheckSeries, Outcome, RoundSeries, Verdict
+from flwr_kld.report.columns_table import MARKS, columns_table, columns_text
+from flwr_kld.report.entries import (
+    back_to,
+    beside,
+    checks_before,
+    is_check,
+    latest_rounds,
+    predictor_of,
+    predictors_of,
+    without_rounds,
+)
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
-from flwr_kld.report.series import Series
+from flwr_kld.report.series import FORMATS, Series
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, left_out
 
 _STYLE = {
@@ -24,8 +52,14 @@ _STYLE = {
     ExitCode.REFUSED: "bold yellow",
     ExitCode.ERROR: "bold red",
 }
+
+
 _MOVEMENTS = 5
+
+
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
+
+
 _WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
 
 
@@ -147,3 +181,92 @@ def _nats(value: float | None) -> str:
 def utc(moment: datetime) -> str:
     """Write a moment to the minute."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def history(
+    *,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    population: Population = DEFAULT_POPULATION,
+    predictor: Predictor = None,
+    last: Last = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Show the latest checks of a population, or rounds of one predictor, oldest first."""
+    books = existing_ledger(ledger)
+    newest = books.newest_first(population)
+    if predictor is not None:
+        chosen = latest_rounds(newest, predictor, last)
+    elif as_json:
+        chosen = without_rounds(back_to(newest, last, lambda entry: predictor_of(entry) is None))
+    if as_json:
+        print_json([_as_dict(entry) for entry in chosen])
+    elif predictor is not None:
+        rounds = RoundSeries.from_entries(chosen)
+        results.print(rounds.table(title=f"Rounds of {predictor} ({population})"))
+        results.print(*failures(rounds), sep="\n")
+    else:
+        entries = back_to(newest, last, is_check)
+        _show_checks(
+            CheckSeries.from_entries(entries, checks_before(books, entries, population)), population
+        )
+        for words in filter(None, map(beside, entries)):
+            say(words)
+        for name in predictors_of(entries):
+            say(f"the ledger has rounds of a predictor, too: --predictor {name}")
+
+
+def _show_checks(checks: CheckSeries, population: str) -> None:
+    if not checks:
+        say(f"the ledger has no checks of population {population!r}")
+        return
+    results.print(checks.table(title=f"Checks of {population}"))
+    results.print(*failures(checks), sep="\n")
+    if checks.reports and (columns := checks.reports[-1].columns):
+        results.print(Text("\nThe last check's columns, those that moved most first:"))
+        results.print(columns_table(columns))
+
+
+def _as_dict(entry: Entry) -> dict[str, Any]:
+    return {
+        "number": entry.number,
+        "population": entry.population,
+        "kind": entry.kind,
+        "key": entry.key,
+        "started": entry.started.isoformat(),
+        "ended": entry.ended and entry.ended.isoformat(),
+        "state": entry.state,
+        "failure": entry.failure and asdict(entry.failure),
+        "report": None if entry.kind is Kind.TRAINING else entry.report,
+    }
+
+
+def report(
+    file: Annotated[
+        Path, typer.Argument(help=f"File to write; its ending is the format: {', '.join(FORMATS)}.")
+    ] = Path("report.html"),
+    *,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    population: Population = DEFAULT_POPULATION,
+    predictor: Predictor = None,
+    last: Last = 365,
+    title: Annotated[str | None, typer.Option(help="Heading of the page or picture.")] = None,
+) -> None:
+    """Write the latest checks of a population, or rounds of a predictor, to a file.
+
+    By default this is a self-contained HTML page.
+    """
+    if file.suffix not in FORMATS:
+        raise ValueError(f"{file} must end in one of {', '.join(FORMATS)}")
+    books = existing_ledger(ledger)
+    newest = books.newest_first(population)
+    if predictor is not None:
+        rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
+        rounds.save(file, title=title or f"Predictor {predictor} of {population}")
+        say(f"{file}: {len(rounds)} rounds")
+        return
+    entries = back_to(newest, last, is_check)
+    checks = CheckSeries.from_entries(entries, checks_before(books, entries, population))
+    if not checks:
+        raise ValueError(f"the ledger has no checks of population {population!r}")
+    checks.save(file, title=title or f"Drift checks of {population}")
+    say(f"{file}: {len(checks)} checks")

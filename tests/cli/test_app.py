@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from flwr_kld import Labels, Reference
-from flwr_kld.cli import history as listing
+from flwr_kld.cli import show
 from flwr_kld.cli.app import app
 
 COMMANDS = (
@@ -46,7 +46,7 @@ def test_how_a_command_ends(cli, monkeypatch, raised, code, said):
     def broken(url: str) -> None:
         raise raised
 
-    monkeypatch.setattr(listing, "existing_ledger", broken)
+    monkeypatch.setattr(show, "existing_ledger", broken)
     done = cli("history")
     assert done.exit_code == code
     assert said in done.stderr

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.cli.check_keys import check_key, current_key, latest_slot
+from flwr_kld.cli.check import check_key, current_key, latest_slot
 from flwr_kld.operate.schedule import parse_schedule
 
 MOMENTS = st.datetimes(

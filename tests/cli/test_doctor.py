@@ -12,7 +12,7 @@ from cli.place import Place, Typed, answered, elsewhere, without_budget
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
-from flwr_kld.cli import doctor_checks
+from flwr_kld.cli import doctor
 from flwr_kld.guard import node_identity
 
 
@@ -121,8 +121,8 @@ def test_a_mistake_is_answered_with_what_to_do_and_nothing_is_spent(cli, flwr, p
 
 
 def test_an_older_flower_is_named_with_its_upgrade(cli, place, monkeypatch):
-    real = doctor_checks.version
-    monkeypatch.setattr(doctor_checks, "version", lambda n: "1.39.0" if n == "flwr" else real(n))
+    real = doctor.version
+    monkeypatch.setattr(doctor, "version", lambda n: "1.39.0" if n == "flwr" else real(n))
     done = cli("doctor", place.app)
     assert done.exit_code == 4
     assert re.search(r"1\.39\.0 is installed.*\n *next: pip install 'flwr", done.stdout)

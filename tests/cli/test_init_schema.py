@@ -16,7 +16,7 @@ from patience import HANGS
 from flwr_kld import Binned, Labels, Reference, Times
 from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.kept_reference import kept_reference
-from flwr_kld.cli.table_schema import read_schema
+from flwr_kld.cli.sample import read_schema
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of

@@ -14,7 +14,7 @@ from cli.test_doctor import MISTAKES as DOCTOR
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.schema import ledger_version
-from flwr_kld.cli.app_facts import same_database
+from flwr_kld.cli.flower_app import same_database
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "mistakes.md"
 

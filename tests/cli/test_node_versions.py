@@ -15,19 +15,19 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from flwr_kld.accounting import Ledger
-from flwr_kld.cli import node_versions
+from flwr_kld.cli import doctor
+from flwr_kld.cli.doctor import Installed, _Heard
 from flwr_kld.cli.flower_run import FlowerRun
-from flwr_kld.cli.node_versions import Installed, _Heard
 from flwr_kld.messages.terms import VERSION
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 OWN = {"flwr": version("flwr"), "flwr_kld": version("flwr-kld"), "messages": VERSION}
-MARK = node_versions._MARK
+MARK = doctor._MARK
 
 
 def asked_app(folder: Path) -> dict[str, Any]:
     """The app that asks, as doctor writes it."""
-    node_versions._write(folder, {})
+    doctor._write(folder, {})
     code: dict[str, Any] = {}
     exec((folder / "asked" / "versions.py").read_text(), code)
     return code
@@ -93,7 +93,7 @@ def test_a_lie_is_named_as_its_own_nodes_and_is_no_other_line(lie, tmp_path, cap
 def test_it_lists_what_the_app_lists_and_where_uv_finds_it(tmp_path):
     listed = ["flwr>=1.41", 'flwr-kld @ file:///srv/a "b".whl']
     uv = {"index": [{"name": "own", "url": "https://x/", "default": True}], "sources": {"a": {}}}
-    node_versions._write(tmp_path, {"project": {"dependencies": listed}, "tool": {"uv": uv}})
+    doctor._write(tmp_path, {"project": {"dependencies": listed}, "tool": {"uv": uv}})
     written = tomllib.loads((tmp_path / "pyproject.toml").read_text())
     assert (written["project"]["dependencies"], written["tool"]["uv"]) == (listed, uv)
     assert written["tool"]["flwr"]["app"]["components"]["clientapp"] == "asked.versions:client"
@@ -202,5 +202,5 @@ def test_nobody_is_asked_without_a_connection_or_for_an_app_that_is_not_well(
 
 def test_what_a_run_breaks_with_is_said(cli, flwr, place, prod, monkeypatch):
     broken = FlowerRun(exception="ValueError: no")
-    monkeypatch.setattr(node_versions, "run_app", lambda *_, **__: broken)
+    monkeypatch.setattr(doctor, "run_app", lambda *_, **__: broken)
     assert "failed: ValueError: no" in cli("doctor", place.app, "prod").stdout

@@ -11,7 +11,7 @@ from report.samples import decided, learnt
 
 from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
-from flwr_kld.cli.tell import latest_state
+from flwr_kld.cli.alerts import latest_state
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import CheckSeries, Outcome

@@ -87,8 +87,8 @@ def test_records_that_are_not_listed_are_counted_and_told(cli, folder):
         assert "12.50% of the records are missing" in done.stderr
 
 
-def test_an_old_domain_is_refused_with_what_to_do(cli, folder):
-    old = folder.write("old.json", '{"kind": "labels", "version": 1, "names": ["bus", "car"]}')
+def test_a_domain_of_another_version_is_refused_with_what_to_do(cli, folder):
+    old = folder.write("old.json", '{"kind": "labels", "version": 2, "names": ["bus", "car"]}')
     counts = folder.write("c.json", "[3, 1]")
     done = cli("reference", "build", folder.out, "--domain", old, "--counts", counts)
     assert done.exit_code == 4

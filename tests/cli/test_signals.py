@@ -15,8 +15,8 @@ import pytest
 from patience import HANGS
 
 from flwr_kld.accounting import Ledger
+from flwr_kld.cli import check as watching
 from flwr_kld.cli import flower_run
-from flwr_kld.cli import watch as watching
 from flwr_kld.cli.app import exit_on_signals, main
 from flwr_kld.operate.schedule import Slot
 from flwr_kld.simulations import local_superlink, progress

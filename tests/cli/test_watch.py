@@ -14,8 +14,8 @@ from patience import HANGS
 from report.samples import decided
 
 from flwr_kld.accounting.errors import LedgerUnavailable
-from flwr_kld.cli import tell as telling
-from flwr_kld.cli import watch as watching
+from flwr_kld.cli import alerts
+from flwr_kld.cli import check as watching
 from flwr_kld.operate.schedule import Slot
 from flwr_kld.report import Outcome
 
@@ -146,7 +146,7 @@ def test_a_ledger_that_is_gone_after_the_check_is_a_complaint(
     def gone(*_: object) -> None:
         raise LedgerUnavailable("the disk is gone")
 
-    monkeypatch.setattr(telling, "tell_people", gone)
+    monkeypatch.setattr(alerts, "tell_people", gone)
     flwr.will("settle", DRIFT)
     done = cli("check", flower_app, "--key", "a", "--alerts", alerts_file())
     assert done.exit_code == 1

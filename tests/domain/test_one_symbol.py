@@ -7,7 +7,7 @@ from federation import grid_of
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
-from flwr_kld.cli.reference_recommend import recommend
+from flwr_kld.cli.reference import recommend
 from flwr_kld.clients import answer_drift_queries, answer_predictor_queries
 from flwr_kld.clients.predictor_queries import host_predictor_queries
 from flwr_kld.domain.categories import Categories

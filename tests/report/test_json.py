@@ -7,7 +7,7 @@ import json
 import pytest
 from report.samples import REPORT, altered
 
-from flwr_kld.cli.output import print_json
+from flwr_kld.cli.common import print_json
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.series import Point
 

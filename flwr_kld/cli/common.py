@@ -1,0 +1,204 @@
+"""What all commands share: exit codes, options, output, and the ledger that they are given."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+import typer
+from rich.console import Console
+from sqlalchemy.exc import ArgumentError
+
+from flwr_kld.accounting import Ledger
+from flwr_kld.codec.json_text import json_text
+from flwr_kld.report import Outcome
+from flwr_kld.report.report import Report
+
+
+class ExitCode(IntEnum):
+    """How a check ended."""
+
+    NO_DRIFT = 0
+    DRIFT = 1
+    INCONCLUSIVE = 2
+    REFUSED = 3
+    ERROR = 4
+
+    @property
+    def words(self) -> str:
+        """Name in output and metrics."""
+        return self.name.lower().replace("_", " ")
+
+
+_OF_OUTCOME = {
+    Outcome.NO_DRIFT: ExitCode.NO_DRIFT,
+    Outcome.DRIFT: ExitCode.DRIFT,
+    Outcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+}
+
+
+def exit_code_of(report: Report) -> ExitCode:
+    """Return the exit code of a finished check; without a threshold it is inconclusive."""
+    return ExitCode.INCONCLUSIVE if report.outcome is None else _OF_OUTCOME[report.outcome]
+
+
+LedgerUrl = Annotated[
+    str,
+    typer.Option(
+        envvar="FLWR_KLD_LEDGER",
+        help="Database of the ledger: sqlite:///file.db or postgresql://user@host/name.",
+    ),
+]
+
+
+Population = Annotated[
+    str,
+    typer.Option(
+        envvar="FLWR_KLD_POPULATION", help="Population whose budget and history are used."
+    ),
+]
+
+
+Predictor = Annotated[
+    str | None, typer.Option(help="Show the rounds of the predictor of this name, not checks.")
+]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
+
+
+Last = Annotated[int, typer.Option("--last", min=1, help="Number of latest checks or rounds.")]
+
+
+FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")]
+
+
+Connection = Annotated[
+    str | None, typer.Argument(help="Name of the SuperLink connection; by default Flower's.")
+]
+
+
+RunConfig = Annotated[
+    list[str] | None,
+    typer.Option(help="Further overrides of the app's run config, as in flwr run: 'key=value'."),
+]
+
+
+Timeout = Annotated[
+    float, typer.Option(min=1, help="Seconds until a check is given up and its run is stopped.")
+]
+
+
+Zone = Annotated[str, typer.Option(help="Time zone of the cron expression.")]
+
+
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option(help="Write Prometheus metrics to this .prom file after each check."),
+]
+
+
+AlertsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--alerts", help="TOML file: whom to tell after each check, as flwr-kld alerts does."
+    ),
+]
+
+
+class _Messages(Console):
+    """A check goes on without readers: rich would end it, and standard output."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
+results = Console(highlight=False)
+
+
+messages = _Messages(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Write JSON to standard output, as it is: no colours, no wrapping."""
+    print(json_text(value, indent=indent, ensure_ascii=False))
+
+
+def say(words: str) -> None:
+    """Tell the operator something that is not a result; markup in it stays as it is.
+
+    A closed terminal is not an error: a check is worth more than its log.
+    """
+    with suppress(OSError):
+        messages.print(words, markup=False)
+
+
+def complain(words: str) -> None:
+    """Say what went wrong."""
+    with suppress(OSError):
+        messages.print("[bold red]error:[/] ", end="")
+        messages.print(words, markup=False)
+
+
+DEFAULT_LEDGER = "sqlite:///drift.db"
+
+
+DEFAULT_POPULATION = "default"
+
+
+def existing_ledger(url: str) -> Ledger:
+    """Open a ledger that is there: a mistyped name must not become a new, empty one."""
+    require_ledger(url)
+    return Ledger(url)
+
+
+def require_ledger(url: str) -> None:
+    """Refuse a file that is not there; whether it is a ledger, its reader says."""
+    file = _sqlite_file(url)
+    if file is not None and not file.is_file():
+        raise ValueError(
+            f"there is no ledger {file}: give --ledger, or set FLWR_KLD_LEDGER; flwr-kld budget "
+            "--set EPSILON makes one"
+        )
+
+
+def no_budget(words: str) -> str:
+    """Reword a `NoBudget` for those who type commands."""
+    what = words.partition(": set one")[0]
+    same = "the same --ledger and --population"
+    return f"{what}: set one with flwr-kld budget --set EPSILON and {same}"
+
+
+_MENDS = {
+    "is damaged": "restore it from a backup, or give another --ledger",
+    "not a database": "restore it from a backup, or give another --ledger",
+    "malformed": "restore it from a backup, or give another --ledger",
+    "unable to open": "make its folder, writable by you, or give another --ledger",
+    "No such file": "make its folder, or give another --ledger",
+    "Is a directory": "name a file in it with --ledger",
+    "Permission denied": "run this as the user who owns it, or give another --ledger",
+    "readonly": "run this as the user who owns it, or give another --ledger",
+    "full": "free space on its disk, and run the same command again",
+    "No space": "free space on its disk, and run the same command again",
+    "locked": "another process is writing to it: run the same command again",
+    "connect": "start the database server, or correct the URL of --ledger",
+}
+
+
+def unavailable(words: str) -> str:
+    """Say what to do, too, about a ledger that cannot be used."""
+    mends = [mend for sign, mend in _MENDS.items() if sign in words]
+    return f"{words}; next: {mends[0]}" if mends else words
+
+
+def _sqlite_file(url: str) -> Path | None:
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError:  # `Ledger` explains it
+        return None
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return None
+    return Path(parsed.database)
