@@ -28,7 +28,7 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan, QueryPlan
 from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.reference import Reference
-from flwr_kld.report.explanation.candidates import require_candidates
+from flwr_kld.report.explanation import require_candidates
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason

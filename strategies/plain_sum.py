@@ -16,7 +16,7 @@ from flwr_kld.kernel.vector import (
     ClientVector,
     vector_from_wire,
 )
-from flwr_kld.report.one_client import some_of
+from flwr_kld.report.report import some_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange
 

@@ -74,8 +74,7 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
 from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
-from flwr_kld.report.explanation.cells import pattern_svg
-from flwr_kld.report.explanation.explanation import Movement, explain
+from flwr_kld.report.explanation import Movement, explain, pattern_svg
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report as DriftReport

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Select, func, select
 
-from flwr_kld.accounting.amounts import ATTO, NANO
-from flwr_kld.accounting.budget import DAY, Budget
+from flwr_kld.accounting.budget import ATTO, DAY, NANO, Budget
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, ReleaseCost, Stage, utc
 from flwr_kld.accounting.errors import NoBudget, damaged

@@ -17,8 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.accounting.amounts import ATTO, NANO, UNBOUNDED, spent
-from flwr_kld.accounting.budget import Budget, Composition
+from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, Composition, spent
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.kernel.delta import FINE, ComposedLosses, LossDistribution, loss_distribution
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Json
 
-from flwr_kld.accounting.amounts import ATTO, NANO, UNBOUNDED, in_steps, shown, spent
-from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, in_steps, shown, spent
 from flwr_kld.accounting.errors import damaged
 from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.codec.model import Model, NotNegative, Whole

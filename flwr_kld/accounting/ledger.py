@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection
 
 from flwr_kld.accounting import books, life
-from flwr_kld.accounting.afford import afford, spent_by
 from flwr_kld.accounting.budget import Budget, Spent
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
@@ -30,7 +29,7 @@ from flwr_kld.accounting.parts import Charge, Everyone
 from flwr_kld.accounting.schema import checks
 from flwr_kld.accounting.states import Rotation, read_state, write_state
 from flwr_kld.accounting.training import releases_of, training_cost
-from flwr_kld.accounting.window import Window, in_terms, refuse_uncharged
+from flwr_kld.accounting.window import Window, afford, in_terms, refuse_uncharged, spent_by
 from flwr_kld.codec.json_text import json_text
 from flwr_kld.kernel.arguments import choice, instance
 

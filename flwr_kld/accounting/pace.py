@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.accounting.amounts import NANO, in_days
-from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.budget import NANO, Budget, in_days
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.kernel.promise import Guarantee

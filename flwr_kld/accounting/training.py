@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flwr_kld._extras import require
-from flwr_kld.accounting.amounts import NANO, UNBOUNDED
-from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.budget import NANO, UNBOUNDED, Budget
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency

@@ -10,7 +10,6 @@ import numpy as np
 from sqlalchemy import func, null, select, union
 
 from flwr_kld.accounting import books
-from flwr_kld.accounting.afford import afford, spent_by
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.database import Database
@@ -18,7 +17,7 @@ from flwr_kld.accounting.entry import Entry, Kind, utc
 from flwr_kld.accounting.errors import BudgetExhausted, NoBudget
 from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import budgets, checks, spends
-from flwr_kld.accounting.window import Window, in_terms
+from flwr_kld.accounting.window import Window, afford, in_terms, spent_by
 
 _PAGE = 32
 """Entries that are read at once, where not all are wanted."""

@@ -26,8 +26,7 @@ from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.segments import Segment, segments
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.reference import Reference
-from flwr_kld.report.column_report import ColumnReport, in_rank
-from flwr_kld.report.reading import Reading
+from flwr_kld.report.report import ColumnReport, Reading, in_rank
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger

@@ -12,7 +12,7 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS, ClientLimit
 from flwr_kld.kernel.release import Release
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
-from flwr_kld.report.one_client import OneClient
+from flwr_kld.report.report import OneClient
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,15 @@ from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
-from flwr_kld.report.column_report import ColumnReport
-from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.envelope import Protection
-from flwr_kld.report.explanation.candidates import fit_candidates
-from flwr_kld.report.explanation.explanation import explain, outside_fraction
-from flwr_kld.report.explanation.histogram import histogram
-from flwr_kld.report.explanation.sentence import sentence
-from flwr_kld.report.reading import Reading
-from flwr_kld.report.report import Compared, Report
+from flwr_kld.report.explanation import (
+    explain,
+    fit_candidates,
+    histogram,
+    outside_fraction,
+    sentence,
+)
+from flwr_kld.report.report import ColumnReport, Compared, Reading, Report, drifted
 from flwr_kld.trust import Trust
 
 _MOVEMENTS = 8

@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 import typer
 from pydantic import Field, Strict
 
-from flwr_kld.accounting.amounts import NANO
+from flwr_kld.accounting.budget import NANO
 from flwr_kld.accounting.errors import LedgerError, NoBudget
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,

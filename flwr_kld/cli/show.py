@@ -29,7 +29,6 @@ from flwr_kld.cli.common import (
     say,
 )
 from flwr_kld.report import CheckSeries, Outcome, RoundSeries, Verdict
-from flwr_kld.report.columns_table import MARKS, columns_table, columns_text
 from flwr_kld.report.entries import (
     back_to,
     beside,
@@ -41,7 +40,7 @@ from flwr_kld.report.entries import (
     without_rounds,
 )
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import MARKS, Report, columns_table, columns_text
 from flwr_kld.report.series import FORMATS, Series
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, left_out
 

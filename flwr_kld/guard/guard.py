@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from flwr_kld.accounting.amounts import ATTO, NANO, in_steps, shown, spent
+from flwr_kld.accounting.budget import ATTO, NANO, in_steps, shown, spent
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import Limits, read_limits

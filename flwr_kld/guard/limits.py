@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeGuard
 
 from pydantic import AfterValidator, Field, Strict
 
-from flwr_kld.accounting.amounts import ATTO, NANO, limit
+from flwr_kld.accounting.budget import ATTO, NANO, limit
 from flwr_kld.codec.model import Model, Unmet, must
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import keep, whole

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from flwr_kld.accounting.amounts import ATTO, NANO, in_days, in_steps, shown
+from flwr_kld.accounting.budget import ATTO, NANO, in_days, in_steps, shown
 from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Unit

@@ -26,9 +26,8 @@ from flwr_kld.codec.model import Model
 from flwr_kld.operate.receivers import About, Delivery, Notice, Receiver, receiver_from
 from flwr_kld.operate.schedule import Schedule
 from flwr_kld.report import Outcome
-from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.entries import report_of, why_no_report
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import Report, drifted
 
 _FURTHEST = 1000
 """Checks that are looked through for one with a number."""

@@ -27,7 +27,6 @@ from flwr_kld.accounting.entry import Entry
 from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.report import CheckSeries, RoundSeries
-from flwr_kld.report.columns_table import MARKS
 from flwr_kld.report.entries import (
     NUMBERED,
     back_to,
@@ -40,7 +39,7 @@ from flwr_kld.report.entries import (
 )
 from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.render import SCREENS, TEMPLATES, Picture, render
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import MARKS, Report
 from flwr_kld.report.series import Point, Series
 
 EACH = 30

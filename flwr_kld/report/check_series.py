@@ -1,39 +1,213 @@
-"""Checks over time: their columns, their table, their page."""
+"""Checks over time: their columns, their table, their page, and what files hold of each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from flwr_kld._extras import require
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.kernel.arguments import whole
-from flwr_kld.report.check_plot import draw_checks
-from flwr_kld.report.check_values import OF_COLUMN, VALUES
-from flwr_kld.report.column_pictures import column_pictures
-from flwr_kld.report.columns_table import drifted
+from flwr_kld.report.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
-from flwr_kld.report.heat_map import draw_heat_map, rows_of
 from flwr_kld.report.panels import Theme
-from flwr_kld.report.reading import Reading
 from flwr_kld.report.render import LAYOUT, Picture, add_up, render
-from flwr_kld.report.report import Report
-from flwr_kld.report.series import Point, Rows, Series
-from flwr_kld.report.sight import views
+from flwr_kld.report.report import MARKS, ColumnReport, Histogram, Reading, Report, drifted
+from flwr_kld.report.series import Point, Rows, Series, views
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
     from flwr_kld.accounting.entry import Entry
 
+_PATHS = {
+    "check": "check", "theta": "reading.theta",
+    "estimator": "reading.estimator", "target": "reading.target", "sampling": "reading.sampling",
+    "monte_carlo": "reading.monte_carlo", "privacy": "reading.privacy", "note": "reading.note",
+    "trust": "protection.trust", "aggregation": "protection.aggregation",
+    "mechanism": "protection.mechanism", "adjacency": "guarantee.adjacency",
+    "unit": "guarantee.unit", "epsilon": "guarantee.epsilon", "delta": "guarantee.delta",
+    "delivered": "cost.epsilon", "noise": "protection.noise", "private": "protection.private",
+    "asked": "cohort.asked", "survivors": "cohort.survivors", "records": "reading.records",
+    "cells": "compared.cells", "domain": "compared.domain", "reference": "compared.reference",
+    "plan": "compared.plan", "seconds": "cost.seconds",
+    "asking": "cost.asking", "waiting": "cost.waiting", "computing": "cost.computing",
+    "bytes_down": "cost.bytes_down",
+    "bytes_up": "cost.bytes_up", "key": "key", "ledger_population": "cost.population",
+    "epsilon_left": "cost.left", "epsilon_budget": "cost.budget", "outcome": "outcome",
+    "lower_bound": "lower_bound", "upper_limit": "upper_limit",
+}  # fmt: skip
+
+
+VALUES: dict[str, Callable[[Report], Any]] = {
+    "population_estimate": lambda r: r.reading.of_population and r.reading.of_population.value,
+    "population_deviation": lambda r: r.reading.of_population and r.reading.of_population.deviation,
+    "cohort_estimate": lambda r: r.reading.of_cohort and r.reading.of_cohort.value,
+    "cohort_deviation": lambda r: r.reading.of_cohort and r.reading.of_cohort.deviation,
+    "drawn_from": attrgetter("reading.drawn_from"),
+    "counted": attrgetter("reading.counted"),
+    **{name: attrgetter(path) for name, path in _PATHS.items()},
+    "decided_population": lambda r: r.verdict and r.verdict.population,
+    "threshold": lambda r: r.verdict and r.verdict.threshold,
+    "resolve": lambda r: r.verdict and r.verdict.resolve,
+    "evidence": lambda r: r.verdict and r.verdict.evidence,
+    "alarm_at": lambda r: r.verdict and r.verdict.alarm_at,
+    "outside_share": lambda r: r.reading.outside and r.reading.outside.share,
+    "outside_lower": lambda r: r.verdict and r.verdict.outside_lower,
+}
+"""What files have a column of, and where a report holds it."""
+
+
+OF_COLUMN: dict[str, Callable[[Report], Any]] = {
+    "column": attrgetter("column"),
+    "sentence": lambda r: _column(r, "sentence"),
+    "psi": lambda r: _column(r, "figures.psi.value"),
+    "jensen_shannon": lambda r: _column(r, "figures.jensen_shannon.value"),
+    "total_variation": lambda r: _column(r, "figures.total_variation.value"),
+    "hellinger": lambda r: _column(r, "figures.hellinger.value"),
+    "wasserstein": lambda r: _column(r, "figures.ordered.wasserstein.value"),
+    "accuracy": lambda r: _column(r, "calibration.accuracy.value"),
+    "calibration_error": lambda r: _column(r, "calibration.error.value"),
+}
+"""What there is besides of one column of a table."""
+
+
+def _column(report: Report, path: str) -> Any:
+    """Return a value of a report's only column; None where it has none."""
+    found: Any = report.columns.get(report.column or "")
+    for name in path.split("."):
+        found = None if found is None else getattr(found, name)
+    return found
+
+
+_WIDE, _HIGH = 100.0, 36.0
+
+
+_GAP = 0.12
+"""Part of a bar's width that is left free on either side."""
+
+
+_SIDES = 2.0
+"""Standard deviations either way of a fraction."""
+
+
+_PICTURES_ROOM = 1.05
+
+
+_ERRORS = 4.0
+"""An error bar may make the picture this much higher than the largest fraction."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One cell, in units of the picture, y from its head."""
+
+    x: float  # Of the reference's bar
+    width: float
+    reference: float  # Height of the reference's bar
+    at: float  # Place of the clients' mark, and the ends of its error
+    clients: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """One cell in words, for those who open a column."""
+
+    name: str  # The cell in the domain's words
+    reference: float  # Fractions of the records, in [0, 1]
+    clients: float
+    deviation: float
+    # Lengths of the reference's and the clients' bars, in per cent of the longest
+    bars: tuple[float, float]
+    beyond: bool  # Whether the two lie more than two standard deviations apart
+
+
+@dataclass(frozen=True)
+class ColumnPicture:
+    """One column as a page shows it."""
+
+    name: str  # Name of the column
+    report: ColumnReport  # What is known of it
+    alone: Report  # The check's report as if the column had been checked alone
+    mark: str  # Shape and colour of its verdict
+    tone: str
+    bars: tuple[Bar, ...]  # Of the small picture
+    rows: tuple[CellRow, ...]  # Its cells in words
+    wide: float = _WIDE
+    high: float = _HIGH
+
+
+def column_pictures(report: Report) -> Iterator[ColumnPicture]:
+    """Yield the columns of a table's report, in rank."""
+    for alone in report.by_column if report.columns else ():
+        name = alone.column or ""
+        column = report.columns[name]
+        shown = column.histogram
+        yield ColumnPicture(
+            name=name,
+            report=column,
+            alone=alone,
+            mark=MARKS[column.outcome],
+            tone=_TONES[column.outcome],
+            bars=tuple(_bars(shown)) if shown else (),
+            rows=tuple(_rows(shown)) if shown else (),
+        )
+
+
+_TONES = {
+    Outcome.DRIFT: "drift",
+    Outcome.NO_DRIFT: "no-drift",
+    Outcome.INCONCLUSIVE: "inconclusive",
+    None: "undecided",
+}
+
+
+def _bars(shown: Histogram) -> Iterator[Bar]:
+    highest = max(*shown.reference, *shown.clients, 1e-9)
+    ends = max(c + _SIDES * s for c, s in zip(shown.clients, shown.deviation, strict=True))
+    scale = _HIGH / (_PICTURES_ROOM * min(max(highest, ends), _ERRORS * highest))
+    each = _WIDE / len(shown.names)
+
+    def y(share: float) -> float:
+        return round(min(max(_HIGH - scale * share, 0.0), _HIGH), 2)
+
+    for place, (_, reference, clients, deviation) in enumerate(shown.bars):
+        yield Bar(
+            x=round((place + _GAP) * each, 2),
+            width=round((1 - 2 * _GAP) * each, 2),
+            reference=y(reference),
+            at=round((place + 0.5) * each, 2),
+            clients=y(clients),
+            low=y(clients - _SIDES * deviation),
+            high=y(clients + _SIDES * deviation),
+        )
+
+
+def _rows(shown: Histogram) -> Iterator[CellRow]:
+    longest = max(*shown.reference, *shown.clients, 1e-9)
+    for name, reference, clients, deviation in shown.bars:
+        bars = (round(100 * reference / longest, 1), round(100 * clients / longest, 1))
+        beyond = abs(clients - reference) > _SIDES * deviation
+        yield CellRow(name, reference, clients, deviation, bars, beyond)
+
+
 _LEFT = ("drifted", "key", "decision")
+
+
 _USUAL_ROWS, _ROW = 14, 0.18
 """Columns of a table that a plot of the usual height has room for; inches of each further one."""
+
+
 _NAMED = 2
 """Columns of a table that a line names."""
+
+
 _ROOM = 1.15
 """Length of a gauge over the largest number on it."""
 
@@ -99,7 +273,7 @@ class CheckSeries(Series[Report]):
 
     def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
         """Return a page with these pictures: the last decision first; see `Series.page`."""
-        from flwr_kld.report.explanation.cells import pattern_svg
+        from flwr_kld.report.explanation import pattern_svg
 
         markupsafe = require("markupsafe", extra="plots")
         shown = next((c for c in reversed(self.points) if c.report), None)

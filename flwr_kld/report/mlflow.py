@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 from flwr_kld._extras import require
 from flwr_kld.kernel.arguments import whole
-from flwr_kld.report.columns_table import drifted
 from flwr_kld.report.prometheus import COLUMN_GAUGES, GAUGES
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import Report, drifted
 
 _FORBIDDEN = re.compile(r"[^\w. /-]")
 _LONGEST = 200

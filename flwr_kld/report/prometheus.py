@@ -14,8 +14,7 @@ from typing import Any
 from flwr_kld._extras import require
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome
-from flwr_kld.report.columns_table import drifted
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import Report, drifted
 
 OUTCOMES = (*map(str, Outcome), "refused", "error")
 """How a check can end. A finished check without a threshold has none of them."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from flwr_kld.report.envelope import Envelope, Protection
-from flwr_kld.report.one_client import OneClient
+from flwr_kld.report.report import OneClient
 
 
 @dataclass(frozen=True)

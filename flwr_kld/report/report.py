@@ -1,20 +1,297 @@
-"""What a check says: the estimate, what it rests on, and what it cost."""
+"""What a check says: the estimate, what it rests on, what it cost, and each column of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import html
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from flwr_kld.inference.decision import ranked
+from flwr_kld.inference.figures.calibration import Calibration
+from flwr_kld.inference.figures.figures import Figures
+from flwr_kld.inference.outside import OutsideFraction
+from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
-from flwr_kld.report.column_report import ColumnReport, in_rank
-from flwr_kld.report.columns_table import columns_text
 from flwr_kld.report.envelope import Envelope, Protection
-from flwr_kld.report.one_client import OneClient
-from flwr_kld.report.reading import Estimated, Reading
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """An estimate of KL(reference || clients), and whose it is."""
+
+    # Of those whom the cohort was drawn from, or of the counted records themselves
+    of: Literal["population", "cohort"]
+    whose: str  # The same in this check's words
+    value: float  # In nats; one standard deviation
+    deviation: float
+
+    def __str__(self) -> str:
+        return f"{self.value:z.3f} ± {self.deviation:.3f}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the published numbers say, by post-processing alone."""
+
+    # Of KL(reference || clients), in nats: the reference comes first. None if what was published
+    # allows no finite number; `note` then says why.
+    estimate: float | None
+    # The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ
+    theta: float | None
+    estimator: str  # Name of the estimator
+    # Whose divergence: the ``"cohort"``'s own, or the ``"population"``'s that it was drawn from
+    target: str | None
+    # Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None
+    # where the release does not allow an estimate of it.
+    sampling: float | None
+    monte_carlo: float | None
+    privacy: float | None
+    # Number of records that the estimate is about; with a threshold, of the first half. Exact under
+    # replace-one adjacency, otherwise estimated or the public normaliser.
+    records: float
+    note: str | None = None  # What a reader must know about this check, if anything
+    # Estimated fraction of records where the reference has no mass, and what they are. None if it
+    # has some everywhere, or the release does not tell.
+    outside: OutsideFraction | None = None
+    movements: tuple[dict[str, Any], ...] = ()  # Cells that moved most, ``Movement.to_dict``
+    # Weight of each candidate distribution that the clients may follow, where there are any
+    candidates: dict[str, float] = field(default_factory=dict)
+    # The divergence of the distribution that the cohort's records were drawn from, and its standard
+    # deviation, in nats; None where `estimate` is of it already, or nothing tells
+    population_estimate: float | None = None
+    population_deviation: float | None = None
+    # Population and cohort in words: ``"the clients that these 200 were drawn from"``, ``"these 200
+    # clients"``
+    drawn_from: str | None = None
+    counted: str | None = None
+
+    @property
+    def of_population(self) -> Estimated | None:
+        """The population's divergence, if it was estimated."""
+        whose = self.drawn_from or "the clients that the cohort was drawn from"
+        if self.target == "population" and self.estimate is not None:
+            return Estimated("population", whose, self.estimate, self.error)
+        if self.population_estimate is None or self.population_deviation is None:
+            return None
+        return Estimated("population", whose, self.population_estimate, self.population_deviation)
+
+    @property
+    def of_cohort(self) -> Estimated | None:
+        """The counted records' own divergence, if it was estimated."""
+        if self.estimate is None or self.target == "population":
+            return None
+        return Estimated("cohort", self.counted or "the cohort", self.estimate, self.error)
+
+    @property
+    def estimates(self) -> tuple[Estimated, ...]:
+        """What was estimated, the population's first."""
+        return tuple(one for one in (self.of_population, self.of_cohort) if one is not None)
+
+    @property
+    def told(self) -> Estimated | None:
+        """What people see first: the population's estimate, else the cohort's."""
+        return next(iter(self.estimates), None)
+
+    @property
+    def error(self) -> float:
+        """Standard deviation in nats: root of the sum of the known parts' squares."""
+        parts = (self.sampling, self.monte_carlo, self.privacy)
+        return float(sum(part**2 for part in parts if part is not None) ** 0.5)
+
+    def __str__(self) -> str:
+        theta = "" if self.theta is None else f", θ = {self.theta:.4g}"
+        outside = "" if self.outside is None else f"; outside the reference: {self.outside}"
+        if self.estimate is None:
+            return f"KL(reference || clients): no estimate{theta}: {self.note}{outside}"
+        told = ", ".join(f"{one} for {one.whose}" for one in self.estimates)
+        return f"KL(reference || clients) in nats: {told}{theta}{outside}"
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    """One column of a table."""
+
+    reading: Reading  # What the published numbers say of it
+    verdict: Verdict | None = None  # The decision on it; None if no threshold was given
+    # What moved most in it: ``"lower, 17 % → 24 % below 82 (22–26 %)"``. None if nothing moved
+    # beyond chance, which is said of all columns together with probability 95 %.
+    sentence: str | None = None
+    histogram: Histogram | None = None  # The clients' fractions beside the reference's
+    # How far the two lie apart, as other tools measure it. Like the histogram, None where there are
+    # no counts, or too much noise in them for an estimate.
+    figures: Figures | None = None
+    # Of a pair of columns that are a prediction and its outcome: how well they fit
+    calibration: Calibration | None = None
+    # Of a column by segment: each of them, that with the largest lower limit first
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The decision's outcome, if one was made."""
+        return None if self.verdict is None else self.verdict.outcome
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the decision was drift; False is not "no drift": see `outcome`."""
+        return self.outcome is Outcome.DRIFT
+
+    @property
+    def estimate(self) -> Estimated | None:
+        """The population's estimate where there is one, else the cohort's; None if none is."""
+        return self.reading.told
+
+
+def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
+    """Sort columns: those that moved most first, by their verdicts if there are any."""
+    verdicts = {name: one.verdict for name, one in columns.items() if one.verdict is not None}
+    others = sorted(columns.keys() - verdicts.keys(), key=lambda n: (-_size(columns[n]), n))
+    return {name: columns[name] for name in (*ranked(verdicts), *others)}
+
+
+def _size(column: ColumnReport) -> float:
+    told = column.reading.told
+    return 0.0 if told is None else told.value
+
+
+MARKS = {Outcome.DRIFT: "▲", Outcome.INCONCLUSIVE: "?", Outcome.NO_DRIFT: "✓", None: "–"}
+"""Shapes that say what colours say, too."""
+
+
+_MOST = 20
+"""Columns that a terminal shows, unless more have drifted."""
+
+
+def drifted(columns: Mapping[str, ColumnReport]) -> list[str]:
+    """Names of the columns that have drifted, in their order."""
+    return [name for name, column in columns.items() if column.outcome is Outcome.DRIFT]
+
+
+def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
+    """Return a table for a terminal: verdict, divergence, fraction outside, and what moved."""
+    shown = max(_MOST, len(drifted(columns)))
+    table = Table(
+        caption=_caption(list(columns.values())[shown:]), box=SIMPLE, padding=(0, 1, 0, 0),
+        pad_edge=False, show_edge=False,
+    )  # fmt: skip
+    for name in ("column", "decision", "D in nats"):
+        table.add_column(name, overflow="fold", min_width=len(name))
+    outside = any(column.reading.outside for column in columns.values())
+    if outside:
+        table.add_column("outside", justify="right")
+    table.add_column("what moved", overflow="fold", ratio=1)
+    for name, column in list(columns.items())[:shown]:
+        share = column.reading.outside
+        told = column.reading.told
+        cells = (
+            name,
+            f"{MARKS[column.outcome]} {column.outcome or 'not decided'}",
+            str(told or "none"),
+            *([f"{100 * share.share:.1f} %" if share else "–"] if outside else []),
+            column.sentence or "",
+        )
+        style = "bold red" if column.outcome is Outcome.DRIFT else ""
+        table.add_row(*map(escape, cells), style=style)
+    return table
+
+
+def columns_text(columns: Mapping[str, ColumnReport], *, width: int = 80) -> str:
+    """Write the same table as text, at most this many characters wide."""
+    from rich.console import Console  # takes longer to load than all of rich that reports need
+
+    text = StringIO()
+    Console(file=text, width=width, color_system=None).print(columns_table(columns))
+    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def _caption(others: list[ColumnReport]) -> str:
+    words = "D: KL(reference ‖ clients) ± s.d., of the population where that is known"
+    if others:
+        ends = Counter(str(column.outcome or "not decided") for column in others)
+        told = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())
+        words += f"; {len(others)} more columns: {told}"
+    return words
+
+
+_LARGE = 0.2
+"""Fraction of a half's records from which on one client is worth a note."""
+
+
+_MANY = 0.01
+"""Fraction of all claimed records from which on it is worth a note that they are not counted."""
+
+
+_NAMED = 5
+"""Clients that a sentence names."""
+
+
+def some_of(clients: Sequence[str]) -> str:
+    """Name the first few clients, and count the others."""
+    more = len(clients) - _NAMED
+    return ", ".join(clients[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True)
+class OneClient:
+    """How much of a result one client can be. Everything in it is public."""
+
+    most_records: int | None  # That one client counts at most; None if nothing limits it
+    # Clients that claim more, by node and member, and how many records each claims
+    over: dict[str, int] = field(default_factory=dict)
+    # Fraction of all claimed records that is not counted; None where sizes are not public
+    left_out: float | None = None
+    # Largest fraction of the records of a half that one client may hold; None if nothing limits it
+    share: float | None = None
+    # Whether somebody saw each client's numbers, and held them to what one may answer. False of
+    # secure and split sums: what follows from them holds if no client lies.
+    held: bool = True
+
+    @property
+    def note(self) -> str | None:
+        """What a reader must know, if anything."""
+        return "; ".join(self._notes()) or None
+
+    @property
+    def cut(self) -> str | None:
+        """Whose records are not all counted, the largest first; None if everybody's are."""
+        if not self.over:
+            return None
+        largest = sorted(self.over.items(), key=lambda one: (-one[1], one[0]))
+        named = some_of([f"{name} claims {size:,}" for name, size in largest])
+        return (
+            f"records of one client beyond {self.most_records:,} are not counted, "
+            f"{100 * (self.left_out or 0):.3g} % of all that are claimed: {named}"
+        )
+
+    def _notes(self) -> Iterator[str]:
+        if not self.held:
+            yield "nobody sees the numbers of a single client: all of this holds if no client lies"
+        elif self.share is None:
+            yield (
+                "nothing limits how many records one client counts, so that a lie or a fault of "
+                "one client may decide: protect whole clients with clip= to limit them"
+            )
+        if self.cut and self.left_out is not None and self.left_out > _MANY:
+            yield self.cut
+        if self.share is not None and self.share > _LARGE:
+            yield (
+                f"one client may hold {100 * self.share:.0f} % of the records of a half, so that a "
+                "lie or a fault of one client may decide: set most_records= to the most that one "
+                "may honestly have, or ask more clients"
+            )
+
+    def __str__(self) -> str:
+        if self.most_records is None:
+            return "nothing limits how many records one client counts"
+        return f"one client counts at most {self.most_records:,} records"
 
 
 @dataclass(frozen=True)
@@ -131,8 +408,8 @@ class Report(Envelope):
         """Return the decision and the columns for a notebook."""
         decided = str(self.outcome or "not decided").capitalize()
         head, _, rest = str(self).partition("\n")
-        table = f"<pre>{escape(rest)}</pre>" if rest else ""
-        return f"<p><strong>{escape(decided)}</strong><br>{escape(head)}</p>{table}"
+        table = f"<pre>{html.escape(rest)}</pre>" if rest else ""
+        return f"<p><strong>{html.escape(decided)}</strong><br>{html.escape(head)}</p>{table}"
 
     def __str__(self) -> str:
         verdict = self.verdict
@@ -151,3 +428,21 @@ class Report(Envelope):
             f"{self.cohort}, {self.reading.records:.0f} records"
             f"{'; ' + note if (note := self.one_client.note) else ''}"
         )
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Fractions of the records by cell, in the domain's order. Everything in it is public."""
+
+    # The cells in the domain's words, such as ``"[82, 100)"``. Of more than `MOST` cells,
+    # neighbouring bins are one bar, and so are the labels that moved least.
+    names: tuple[str, ...]
+    # Fractions that the reference expects, and estimated ones, in [0, 1]
+    reference: tuple[float, ...]
+    clients: tuple[float, ...]
+    deviation: tuple[float, ...]  # Standard deviation of each estimate, by sampling and noise
+
+    @property
+    def bars(self) -> Iterator[tuple[str, float, float, float]]:
+        """Name, the reference's fraction, the clients' fraction and its deviation of each bar."""
+        return zip(self.names, self.reference, self.clients, self.deviation, strict=True)

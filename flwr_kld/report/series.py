@@ -26,9 +26,35 @@ from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
 from flwr_kld.report.render import LAYOUT, Picture, pictures
+from flwr_kld.report.report import Report
+from flwr_kld.trust.sight import View
+
+_ANYBODY = View(
+    "readers of this page, reports and metrics", "what the guarantee allows, whatever they do"
+)
+
+
+_NETWORK = View("the network, where TLS is off", "what the server sees")
+
+
+LOCAL_VIEWS = (
+    _ANYBODY,
+    View("the server", "one privatised symbol of each asked client: it is trusted with nothing"),
+    View("another client", "nothing"),
+    _NETWORK,
+)
+"""What everybody sees of a predictor's round, those who see least first."""
+
+
+def views(report: Report) -> tuple[View, ...]:
+    """Say what everybody saw of a check, those who see least first."""
+    return (_ANYBODY, *report.protection.sight.views, _NETWORK)
+
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 """Endings of the files that a series can be saved to."""
+
+
 R = TypeVar("R", bound=Envelope)
 """What a series is of."""
 

@@ -7,7 +7,7 @@ import pytest
 from accounting.books import pure
 
 from flwr_kld.accounting import Budget, Cost
-from flwr_kld.accounting.amounts import UNBOUNDED
+from flwr_kld.accounting.budget import UNBOUNDED
 from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_laplace

@@ -14,8 +14,8 @@ from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import CohortSeen, Outlay, Protection
-from flwr_kld.report.one_client import OneClient
 from flwr_kld.report.reference_report import Made, ReferenceReport
+from flwr_kld.report.report import OneClient
 from flwr_kld.trust.sight import CLIENTS_ADD_NOISE
 
 KEY = "2026-09"

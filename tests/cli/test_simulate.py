@@ -17,7 +17,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.report import Outcome, Verdict
-from flwr_kld.report.column_report import ColumnReport
+from flwr_kld.report.report import ColumnReport
 from flwr_kld.simulations import flights, local_superlink
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from guard.files import FILE, example, guard_file
 
-from flwr_kld.accounting.amounts import ATTO, NANO, limit, shown, spent
+from flwr_kld.accounting.budget import ATTO, NANO, limit, shown, spent
 from flwr_kld.guard.limits import GuardFileError, read_limits
 from flwr_kld.sums.graph import Collusion
 from flwr_kld.sums.policy import ClientPolicy

@@ -9,10 +9,8 @@ from typing import TypeVar
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
-from flwr_kld.report.one_client import OneClient
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
-from flwr_kld.report.reading import Reading
-from flwr_kld.report.report import Compared, Report
+from flwr_kld.report.report import Compared, OneClient, Reading, Report
 from flwr_kld.report.series import Point
 from flwr_kld.trust.sight import SERVER_SEES_PARTS
 

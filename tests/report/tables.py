@@ -18,8 +18,7 @@ from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.report.column_report import in_rank
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import Report, in_rank
 
 N = 4000
 JOBS = Reference.from_counts(Labels(["a", "b", "<c>"]), [500, 300, 200])

@@ -9,7 +9,7 @@ from report.samples import REPORT
 from report.tables import NAMES, drifted, table_report
 
 from flwr_kld.report import CheckSeries
-from flwr_kld.report.column_pictures import column_pictures
+from flwr_kld.report.check_series import column_pictures
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 TABLE = drifted()

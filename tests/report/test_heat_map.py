@@ -7,7 +7,7 @@ from report.tables import NAMES, drifted, table_report
 
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report import CheckSeries
-from flwr_kld.report.heat_map import MOST, heat_of, rows_of
+from flwr_kld.report.check_plot import MOST, heat_of, rows_of
 from flwr_kld.report.series import Point
 
 STILL = table_report(dict.fromkeys(NAMES, 0.0))

@@ -9,8 +9,7 @@ from report.samples import REPORT, altered, decided, nights
 from flwr_kld.cli.show import report_lines
 from flwr_kld.inference.verdict import Delay, OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.report import CheckSeries, Outcome
-from flwr_kld.report.explanation.cells import pattern_svg
-from flwr_kld.report.explanation.explanation import Movement
+from flwr_kld.report.explanation import Movement, pattern_svg
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
 from flwr_kld.trust.sight import (

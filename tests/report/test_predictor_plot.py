@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report.samples import altered, learnt, mornings
 
-from flwr_kld.report import RoundSeries, round_plot
+from flwr_kld.report import RoundSeries, round_series
 from flwr_kld.report.series import Point
 
 
@@ -66,7 +66,7 @@ def test_the_least_of_many_candidates_are_one_layer(drawn):
     others = found["3 others"][:, 1]
     assert others.max() - others.min() == pytest.approx((1 + 2 + 3) / 55)
     colours = {tuple(area.get_facecolor()[0]) for area in above.collections}
-    assert len(colours) == len(found) == len(round_plot._COLOURS) + 1
+    assert len(colours) == len(found) == len(round_series._COLOURS) + 1
 
 
 @pytest.mark.parametrize(("narrow", "kept"), [(True, 18), (False, 32)])

@@ -16,8 +16,8 @@ from flwr_kld.check.report_parts import metrics
 from flwr_kld.cli.show import report_lines
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report import CheckSeries
-from flwr_kld.report.columns_table import columns_text
 from flwr_kld.report.prometheus import MonitorState, save_metrics
+from flwr_kld.report.report import columns_text
 
 TABLE = drifted()
 STILL = table_report(dict.fromkeys(NAMES, 0.0))

@@ -21,7 +21,7 @@ from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.forecast import traffic_of
 from flwr_kld.query.partition import Partition
 from flwr_kld.report import CheckSeries
-from flwr_kld.report.sight import views
+from flwr_kld.report.series import views
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,

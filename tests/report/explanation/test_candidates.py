@@ -14,7 +14,7 @@ from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.vector import ClearSum, ClientCounts
 from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
-from flwr_kld.report.explanation.candidates import REFERENCE, fit_candidates
+from flwr_kld.report.explanation import REFERENCE, fit_candidates
 
 LABELS = Numbered(50)
 RNG = np.random.default_rng(0)

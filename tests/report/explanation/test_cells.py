@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flwr_kld import BlockPatterns
 from flwr_kld.errors import DomainError
-from flwr_kld.report.explanation.cells import pattern_svg
+from flwr_kld.report.explanation import pattern_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -18,7 +18,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.papers.estimators import skew_plugin
 from flwr_kld.papers.monte_carlo import MonteCarlo
 from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.report.explanation.explanation import explain
+from flwr_kld.report.explanation import explain
 
 NONE = unproven(NoiseTable((1, (1 << 128) - 2, 1)))
 FRUIT = Labels(["apple", "banana", "cherry", "durian"])

@@ -7,7 +7,7 @@ from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.report.explanation.histogram import MOST, histogram
+from flwr_kld.report.explanation import MOST, histogram
 
 N = 4000
 EVENT = calibrated_laplace(Guarantee(1.0))

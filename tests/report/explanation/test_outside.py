@@ -10,7 +10,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.report.explanation.explanation import outside_fraction
+from flwr_kld.report.explanation import outside_fraction
 
 TABLE = Categories({"job": ["nurse", "cook"], "age": Binned([40])})
 PLAN = Partition(16).draw(Reference.from_counts(TABLE, [3, 2, 4, 1]), np.random.default_rng(0))

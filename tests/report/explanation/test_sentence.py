@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from flwr_kld import Binned, Categories
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.report.explanation.sentence import sentence
+from flwr_kld.report.explanation import sentence
 
 N = 1_000_000
 FEW = np.array([0.4, 0.3, 0.2, 0.1, 0.0, 0.0])

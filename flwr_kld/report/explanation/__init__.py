@@ -1,1 +1,0 @@
-"""Which cells moved, in the domain's own words, and how sure that is."""
