@@ -12,12 +12,11 @@ from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
-from flwr_kld.inference.design_effect import design_effect
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
-from flwr_kld.inference.recent_checks import RecentChecks
+from flwr_kld.inference.recent_checks import RecentChecks, design_effect
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.inference.witness import Witness

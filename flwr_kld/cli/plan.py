@@ -81,7 +81,7 @@ def plan(
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting
     from flwr_kld.planner import plan as forecasts
-    from flwr_kld.planner.files import flat, save_csv, save_json, save_plot
+    from flwr_kld.planner.forecast import flat, save_csv, save_json, save_plot
     from flwr_kld.planner.setting import answering, design_effect_of
 
     if out is not None and out.suffix not in _FORMATS:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.inference.design_effect import Spread
 from flwr_kld.inference.estimators.score import check_level
+from flwr_kld.inference.recent_checks import Spread
 from flwr_kld.inference.score_sum import ScoreSum, crossing
 from flwr_kld.inference.witness import Witness
 from flwr_kld.query.noisy import ClientSums

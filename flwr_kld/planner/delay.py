@@ -15,8 +15,8 @@ from flwr_kld.inference.verdict import Delay
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import NUMBERS
 from flwr_kld.kernel.law import NoiseTable, SeededBits
-from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.drift import Drift, Law
+from flwr_kld.planner.setting import draw_cohorts, published
 from flwr_kld.query.noisy import NoisyCounts
 
 _WITNESSES = 8

@@ -12,10 +12,9 @@ from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.planner.cohort import draw_cohorts, published
 from flwr_kld.planner.deciding_half import DecidingHalf
 from flwr_kld.planner.drift import Law, Path
-from flwr_kld.planner.setting import Setting
+from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.search import root
 

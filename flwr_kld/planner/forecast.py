@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Iterable
+import pathlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from flwr_kld._extras import require
 from flwr_kld.accounting.composition import composed_epsilon
-from flwr_kld.inference.estimators.registry import Estimator
+from flwr_kld.codec.json_text import json_text
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance
-from flwr_kld.planner.accuracy import expected_accuracy
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.detection import smallest_drift
-from flwr_kld.planner.drift import Drift, Path, Shape
-from flwr_kld.planner.setting import Setting
+from flwr_kld.planner.drift import Drift, Law, Path, Shape
+from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.trust.traffic import Traffic
 
 YEARLY_DELTA = 1e-6
+
+
 _EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 2}
+
+
 _SET_UP = 2
 """Exchanges of a secure sum that a second one over the same clients does not repeat."""
+
+
 _WAIT = 5.0
 """Seconds of an exchange of messages on a deployment, whose nodes poll: 3 to 10."""
+
+
 _CPU = {"plain-sum": 2e-4, "secure-sum": 1.3e-3, "sealed-sum": 4e-4, "split-sum": 4e-4}
 """Seconds of the server for each client, on one core: 0.2 ms a message of Flower's, and 0.5 ms for
 the sum's own arithmetic (``simulations/bench/secure_sum.py``)."""
@@ -241,3 +254,101 @@ def epsilon_per_year(setting: Setting) -> float:
     if times == 1:
         return total
     return min(total, composed_epsilon(((setting.trust.cost(), times),), YEARLY_DELTA))
+
+
+_COHORTS = 24
+"""The relative error of a predicted deviation is about ``1 / sqrt(2 · 24)`` = 14 %."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What to expect of an estimate, in nats."""
+
+    truth: float  # D_θ of the population
+    reading: float  # Mean estimate
+    # Root mean square of the distance of the cohort's own D_θ from the population's. A cohort that
+    # is small for its domain lies far from its population, on average too.
+    sampling: float
+    # Root mean square of the distance of the estimate from what it is about, the cohort's D_θ or
+    # the population's: noise, symbols that were not asked, and the estimator's bias
+    privacy: float
+    error: float  # Root mean square of the distance of the estimate from the population's D_θ
+
+
+def expected_accuracy(
+    setting: Setting, plan: QueryPlan, law: Law, *, estimator: str | Estimator
+) -> Accuracy:
+    """Try the estimator on cohorts drawn from a law; deterministic."""
+    # Shapes: law [domain.size].
+    p, theta, event = plan.reference.probabilities, setting.theta, setting.event
+    truth = max(skewed_divergence(p, law, theta), 0.0)
+    generator, bits = np.random.default_rng(0), SeededBits(0)
+    own, target, reading = np.empty((3, _COHORTS))
+    for i in range(_COHORTS):
+        (h,) = draw_cohorts(law, setting.total, setting.design_effect, 1, generator)
+        in_cells = np.bincount(plan.cell_of, h, plan.cells).astype(np.int64)
+        told = estimate(published(in_cells, plan, event, bits), estimator=estimator, theta=theta)
+        own[i], reading[i] = skewed_divergence(p, h, theta), told.value
+        target[i] = own[i] if told.target == "cohort" else truth
+    return Accuracy(
+        truth=truth,
+        reading=float(reading.mean()),
+        sampling=_distance(own, truth),
+        privacy=_distance(reading, target),
+        error=_distance(reading, truth),
+    )
+
+
+def _distance(a: Law, b: Law | float) -> float:
+    return float(np.sqrt(((a - b) ** 2).mean()))
+
+
+def save_csv(rows: Sequence[Forecast], path: pathlib.Path) -> None:
+    """Write one row a forecast, of a table one a column; divergences and errors in nats."""
+    found = flat(rows)
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, list(found[0]) if found else [])
+        table.writeheader()
+        table.writerows(found)
+
+
+def save_json(rows: Sequence[Forecast], path: pathlib.Path) -> None:
+    """Write the same rows as JSON."""
+    path.write_text(json_text(flat(rows), indent=2))
+
+
+def flat(rows: Sequence[Forecast]) -> list[dict[str, Any]]:
+    """Return one JSON-able row a forecast, of a table one a column."""
+    return [one.to_dict() for row in rows for one in row.by_column]
+
+
+def save_plot(rows: Sequence[Forecast], path: pathlib.Path) -> None:
+    """Draw the smallest drift that is found and the estimate's error over epsilon.
+
+    A line for each number of clients, of the column of a table that is the hardest to check; a
+    panel without any number is left out.
+    """
+    figures = require("matplotlib.figure", extra="plots")
+    ticker = require("matplotlib.ticker", extra="plots")
+    titles = {"smallest": "smallest drift that is found", "error": "error of the estimate (r.m.s.)"}
+    shown = [name for name in titles if any(getattr(row, name) for row in rows)]
+    figure = figures.Figure(figsize=(4.5 * len(shown), 4.2), layout="constrained")
+    for name, axes in zip(shown, figure.subplots(1, len(shown), squeeze=False)[0], strict=True):
+        for clients in sorted({row.setting.clients for row in rows}):
+            line = sorted(
+                (row.setting.epsilon, getattr(row, name) or math.nan)
+                for row in rows
+                if row.setting.clients == clients
+            )
+            axes.plot(*zip(*line, strict=True), marker="o", label=f"{clients:,} clients")
+        axes.set(title=titles[name], xlabel="ε of a check  [nats]", xscale="log", yscale="log")
+        axes.set_xticks(sorted({row.setting.epsilon for row in rows}))
+        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+            axis.set_minor_locator(ticker.NullLocator())
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+        axes.set_ylabel("KL(reference ‖ clients)  [nats]")
+    figure.savefig(path, dpi=130)

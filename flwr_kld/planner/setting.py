@@ -6,12 +6,20 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flwr_kld.cohort.halves import MANY, draws_of
 from flwr_kld.inference.estimators.score import check_level, check_theta, check_threshold
 from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.kernel.law import BitSource, sample
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.planner.drift import Law
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
 
@@ -22,6 +30,8 @@ _MOST_CLIENTS = {
     "secure-sum": 10**6,
 }
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
+
+
 _MOST_CHECKS = 366 * 24 * 60
 """A year: schedules have no more than one a minute."""
 
@@ -184,3 +194,28 @@ def design_effect_of(records: float, correlation: float) -> float:
     """``1 + (m - 1) ρ``: what clusters of m alike records cost (Kish 1965, §5.4)."""
     records = real("records", records, least=1)
     return 1 + (records - 1) * real("correlation", correlation, least=0, most=1)
+
+
+def draw_cohorts(
+    law: Law, records: int, design_effect: float, number: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw counts of cohorts of clustered records, shape [number, len(law)].
+
+    Dirichlet-multinomial: counts have the multinomial's variance times the design effect
+    ``(N + A) / (1 + A)``, A the concentration.
+    """
+    laws = np.tile(law, (number, 1))
+    if design_effect > 1:
+        laws = generator.standard_gamma((records - design_effect) / (design_effect - 1) * laws)
+        laws /= laws.sum(axis=1, keepdims=True)
+    return generator.multinomial(records, laws)
+
+
+def published(
+    counts: NDArray[np.int64], plan: QueryPlan, event: Release, bits: BitSource
+) -> NoisyCounts:
+    """Noise counts, shape [plan.length], as a release does."""
+    noisy = counts + sample(event.noise, len(counts), bits)
+    exact = event.guarantee.adjacency is Adjacency.REPLACE_ONE
+    records = float((counts if exact else noisy).sum())
+    return NoisyCounts(noisy, max(records, 1.0), event, plan, bits.private)

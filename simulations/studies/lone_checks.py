@@ -7,10 +7,10 @@ import math
 from flwr_kld.check.decider import Alarm
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Outside, decide
-from flwr_kld.inference.design_effect import design_effect
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
+from flwr_kld.inference.recent_checks import design_effect
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.simulations.studies.checks import Halves

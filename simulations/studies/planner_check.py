@@ -41,12 +41,11 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.planner.cohort import published
 from flwr_kld.planner.deciding_half import p_value_of
 from flwr_kld.planner.detection import deciding_of
 from flwr_kld.planner.drift import Drift, Law, Shape, Towards
 from flwr_kld.planner.drift import Path as Drifting
-from flwr_kld.planner.setting import design_effect_of
+from flwr_kld.planner.setting import design_effect_of, published
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan

@@ -17,8 +17,8 @@ from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify, reference_from_draws
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting, Towards, forecast
-from flwr_kld.planner.cohort import published
 from flwr_kld.planner.drift import Drift
+from flwr_kld.planner.setting import published
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.query.partition import Partition

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from flwr_kld.inference.decision import Outside, decide
-from flwr_kld.inference.design_effect import Spread
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
+from flwr_kld.inference.recent_checks import Spread
 from flwr_kld.inference.verdict import Outcome
 
 BOUND = LowerBound(

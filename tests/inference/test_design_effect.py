@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flwr_kld.inference.design_effect import Spread, design_effect
+from flwr_kld.inference.recent_checks import Spread, design_effect
 
 
 def test_without_noise_it_is_what_was_seen():

@@ -12,7 +12,7 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.segments import lower_limit, moved_segments, segments
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.planner.cohort import published
+from flwr_kld.planner.setting import published
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust.trusted import Trusted
 

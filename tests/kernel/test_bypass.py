@@ -120,7 +120,7 @@ ONE_PLACE = {"to_wire": "clients/drift_queries.py", "ShareSum": "strategies/secu
 OF_PUBLIC_ROWS = {
     "flwr_kld/_extras.py",
     "flwr_kld/codec/model.py", "flwr_kld/sums/client.py",
-    "flwr_kld/planner/files.py", "flwr_kld/planner/forecast.py", "flwr_kld/planner/setting.py",
+    "flwr_kld/planner/forecast.py", "flwr_kld/planner/setting.py",
     "flwr_kld/report/check_series.py", "flwr_kld/report/round_series.py",
     "flwr_kld/report/series.py", "flwr_kld/report/explanation.py",
     "flwr_kld/accounting/kept_reference.py", "flwr_kld/accounting/cost.py",

@@ -12,9 +12,9 @@ from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import answer_of
 from flwr_kld.kernel.law import SeededBits, sample
-from flwr_kld.planner.cohort import published
 from flwr_kld.planner.delay import expected_delays, expected_growth
 from flwr_kld.planner.drift import Drift
+from flwr_kld.planner.setting import published
 from flwr_kld.query.noisy import ClientSums
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust.trusted import Trusted

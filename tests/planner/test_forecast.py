@@ -17,11 +17,10 @@ from scipy import stats
 from flwr_kld import Binned, Labels, Partition, Reference, Table
 from flwr_kld.check.decider import Alarm
 from flwr_kld.planner import Setting, forecast, plan
-from flwr_kld.planner.accuracy import expected_accuracy
-from flwr_kld.planner.cohort import draw_cohorts
 from flwr_kld.planner.detection import power_of, smallest_drift
 from flwr_kld.planner.drift import Drift, Towards
-from flwr_kld.planner.files import save_csv, save_json, save_plot
+from flwr_kld.planner.forecast import expected_accuracy, save_csv, save_json, save_plot
+from flwr_kld.planner.setting import draw_cohorts
 from flwr_kld.simulations.studies.planner_check import case, error_at, power_at
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
