@@ -450,8 +450,8 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str) -> None:
         say(f"each check asks {rotation.clients} of {proposal.clients:,} clients, in rotation")
     elif rotation.buckets > 1:
         say(
-            f"each check asks all {proposal.clients} clients for one of {rotation.buckets} parts of "
-            "their rows, in rotation"
+            f"each check asks all {proposal.clients} clients for one of {rotation.buckets} parts "
+            "of their rows, in rotation"
         )
     say(f"budget: {proposal.pace}")
     results.print("next:", markup=False)
