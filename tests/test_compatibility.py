@@ -12,7 +12,7 @@ from flwr_kld.report import envelope
 from flwr_kld.sums import wire
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs/compatibility.md").read_text()
+TEXT = (ROOT / "docs/deployment.md").read_text()
 
 
 def test_the_stated_versions_are_the_codes():

@@ -148,10 +148,7 @@ def test_the_site_is_built_strictly_and_asks_nobody_else():
     assert SITE["theme"]["font"] is False
 
 
-def test_every_package_has_its_api_page():
-    packages = re.findall(r"^## `([\w.]+)`", (DOCS / "api.md").read_text(), flags=re.M)
-    shown = [
-        re.findall(r"^::: ([\w.]+)$", page.read_text(), flags=re.M)
-        for page in (DOCS / "api").glob("*.md")
-    ]
-    assert sorted(name for names in shown for name in names) == sorted(packages)
+def test_every_package_shows_its_names_parameters():
+    text = (DOCS / "api.md").read_text()
+    packages = re.findall(r"^## `([\w.]+)`", text, flags=re.M)
+    assert re.findall(r"^::: ([\w.]+)$", text, flags=re.M) == packages

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from datetime import date
 from types import ModuleType
 
 import numpy as np
@@ -15,7 +16,10 @@ from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.clients import AggregatorKey
+from flwr_kld.operate.receivers import About, Notice, receiver_from
+from flwr_kld.simulations import simulate
 from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import KLDrift, Trusted
 from flwr_kld.sums import Identity, Roster
 
 
@@ -242,3 +246,47 @@ def test_the_readmes_table_is_checked_column_by_column(tmp_path, monkeypatch, ca
     assert age.startswith("age: drift, 0.")
     assert "higher, 25 % → 5" in age
     assert ward.startswith(("ward: no drift, ", "ward: inconclusive, "))
+
+
+def test_an_estimator_of_ones_own_returns_a_number_and_its_deviation():
+    reference = Reference.from_counts(Labels(["bus", "car"]), [300, 300, 1, 1])
+    plug_in = recipe("plug_in.py")["plug_in"]
+    report = simulate(
+        KLDrift(reference, Trusted(3.0), estimator=plug_in),
+        ["bus"] * 900 + ["car"] * 100,
+        clients=20,
+    )
+    told = report.reading.of_cohort
+    assert report.reading.estimator == "plug_in"
+    assert told.value == pytest.approx(0.5, abs=0.1)  # of 0.9 and 0.1, beside a half each
+    assert 0 < told.deviation < 0.1
+    assert {"bus", "car"} & {movement["what"] for movement in report.reading.movements}
+
+
+@pytest.mark.parametrize(
+    "told", [None, 0.1, (0.1,), (0.1, -1.0), (float("nan"), 0.1), ("0.1", 0.1), (0.1, 0.2, 0.3)]
+)
+def test_what_no_estimator_returns_is_said(told):
+    reference = Reference.from_counts(Labels(["bus", "car"]), [300, 300, 1, 1])
+    report = simulate(
+        KLDrift(reference, Trusted(3.0), estimator=lambda counts, theta: told),
+        ["bus"] * 20, clients=20,
+    )  # fmt: skip
+    assert report.reading.of_cohort is None
+    assert "<lambda> gave neither" in report.reading.note
+
+
+def test_a_cohort_rule_of_ones_own_asks_by_its_day():
+    rule = recipe("by_weekday.py")["ByWeekday"](lambda: date(2026, 11, 24))
+    reference = Reference.from_counts(Labels(["bus", "car"]), [300, 300, 1, 1])
+    report = simulate(KLDrift(reference, Trusted(3.0), cohort=rule), ["bus"] * 210, clients=21)
+    assert (report.cohort.asked, report.reading.records) == (3, 30)
+
+
+def test_a_receiver_of_ones_own_writes_its_book(tmp_path):
+    recipe("log_book.py")
+    book = tmp_path / "book"
+    receiver = receiver_from("log book", {"file": str(book)})
+    notice = Notice(About.DRIFT, "wards", over=False, title="age has moved")
+    assert receiver.take(notice).delivered
+    assert book.read_text() == "flwr-kld/wards/drift: age has moved\n"

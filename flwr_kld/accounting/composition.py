@@ -2,7 +2,7 @@
 
 Sequential over what asked them, parallel over the parts of which each person is in one; by privacy
 loss distributions, from the noise tables' own integers.
-Proof notes: ``docs/proofs/composition.md``; for the convolution ``docs/proofs/table-noise.md``.
+Proof notes: ``docs/proofs/composition.md``; for the convolution ``docs/proofs/counts.md``.
 """
 
 from __future__ import annotations

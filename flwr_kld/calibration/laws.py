@@ -1,7 +1,7 @@
 """Families of noise laws, as exact tables: discrete Laplace and Gaussian, and shares of noise.
 
-Proof notes: ``docs/proofs/noise-table.md``, ``docs/proofs/distributed-discrete-laplace.md``,
-``docs/proofs/skellam.md`` and ``docs/proofs/distributed-discrete-gaussian.md``.
+Proof notes: ``docs/proofs/noise.md``, ``docs/proofs/noise-shares.md``,
+``docs/proofs/noise-shares.md`` and ``docs/proofs/noise-shares.md``.
 """
 
 from __future__ import annotations

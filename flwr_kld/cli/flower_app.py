@@ -18,7 +18,7 @@ from flwr_kld.accounting.pace import Pace, Turns
 from flwr_kld.cli.new_app import LEDGER, SAMPLE, SIMULATED
 from flwr_kld.operate.schedule import Schedule, most_in_window
 
-BY_HAND = "; add the lines of docs/init.md by hand"
+BY_HAND = "; add the lines of docs/quickstart/table.md by hand"
 """What is left where an app is not as `flwr-kld init --into` knows it."""
 
 

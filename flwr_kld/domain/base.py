@@ -31,7 +31,7 @@ class Domain(ABC):
     """A finite set of symbols and the rule that maps a record to one of them (a table: to several).
 
     Two domains are equal when their specs are. A domain of your own says its `kind`, a name that no
-    other has, and is then stored and sent as any other: see ``docs/concepts/records.md``.
+    other has, and is then stored and sent as any other: see ``docs/tables.md``.
 
     Raises
     ------

@@ -82,7 +82,7 @@ def read_csv(file: str | Path, *, public: bool = False) -> dict[str, list[str | 
 
     A record is a line, whatever is in it, so that no value changes the number of records or where
     another begins. Of public rows, a line that nodes would cut, fill up or mend is refused. Proof:
-    docs/proofs/lines.md.
+    docs/proofs/records.md.
     """
     content = Path(file).read_bytes()
     head, end = _HEADER.match(content).groups()  # type: ignore[union-attr]  # matches anything

@@ -7,7 +7,7 @@ A client's sum S, of mean at most 0 if D_θ is at most the threshold, cannot fal
 
 (Fan, Grama, Liu 2015), whose mean is at most 1. So T and Q, the sums of S and S² over clients, make
 evidence ``exp(λ T - c λ² Q / 2)`` for any stake that was fixed before they answered.
-Proof note: ``docs/proofs/e-detector.md``.
+Proof note: ``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ law that the domain can show. The point estimate never alarms.
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
 (Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
 one hides with the probability of its own limit, however many there are.
-Proof notes: ``docs/proofs/lower-bound.md``, ``docs/proofs/outside-fraction.md``,
-``docs/proofs/e-detector.md``.
+Proof notes: ``docs/proofs/decisions.md``, ``docs/proofs/decisions.md``,
+``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations

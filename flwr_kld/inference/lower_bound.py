@@ -4,7 +4,7 @@
 
 for every f > 0 (Donsker and Varadhan 1983). f comes from one half of the cohort and is fixed when
 the other half is asked; E_P f is limited from above by that half's sums.
-Proof note: ``docs/proofs/lower-bound.md``.
+Proof note: ``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations

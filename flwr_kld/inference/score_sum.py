@@ -3,7 +3,7 @@
 Under the hypothesis, the score's sum over a client has a mean of at most 0. The sum over all
 clients, less known noise, is held against the spread of the clients: Student's law for the sum
 itself (asymptotic, in the number of clients), and the exact law of the noise in both numbers.
-Proof note: ``docs/proofs/lower-bound.md``.
+Proof note: ``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations

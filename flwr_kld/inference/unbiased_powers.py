@@ -3,7 +3,7 @@
 A count X is Poisson(μ), the noise Z has a known law, and Y = X + Z is seen. The estimates C_k have
 the generating function ``Σ C_k t^k / k! = (1 + t)^Y exp(-A t) / E (1 + t)^Z``, since
 ``E (1 + t)^X = exp(μ t)``: Charlier's polynomials, less what the noise adds. Proof note:
-``docs/proofs/upper-limit.md``.
+``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The score of a ratio r = P / Π lies below a polynomial in 1 - r. Powers of 1 - 
 estimates from noisy counts, so the polynomials' sum over cells estimates D_θ or more, for every P;
 records that hang together in clients only raise it, since the polynomials are convex. The limit
 adds standard errors to that sum. The normal law makes the level asymptotic. Proof note:
-``docs/proofs/upper-limit.md``.
+``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Donsker and Varadhan (1983): ``KL(Π || M) >= Σ Π ln f - ln E_M f`` for *every* f > 0, with equality
 at ``f = Π / M``. So a witness may be learnt from one half of a cohort, and from earlier checks, and
 evaluated on the other half: however bad it is, what it proves holds. PRIEST-KLD has no such bound.
-Proof note: ``docs/proofs/lower-bound.md``.
+Proof note: ``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ counts:
 - zero-concentrated: ``k r**2 / 8`` where the log ratio of two possible laws has range r (Cesar and
   Rogers 2021): 2w at most, and under MBDE no more than epsilon.
 
-Proof note: ``docs/proofs/mollifier.md``.
+Proof note: ``docs/proofs/integral.md``.
 """
 
 from __future__ import annotations

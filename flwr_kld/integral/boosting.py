@@ -7,7 +7,7 @@ paper samples it by Metropolis-Hastings. Everything that has seen data is privat
 How much it must gain, Theorems 6 and 7, is corrected too. As printed they are false: the
 low-boosting regime of Theorem 6 omits a factor c*, Lemma 15 (its high-boosting regime) needs
 c* = ln 2, and (10) uses Γ(x) >= x ln 2, which holds at x = 1 only. Proof note:
-``docs/proofs/mbde.md``.
+``docs/proofs/integral.md``.
 """
 
 from __future__ import annotations

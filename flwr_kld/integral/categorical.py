@@ -1,6 +1,6 @@
 """Exact draws from a finite law given by 128-bit integers.
 
-Proof note: ``docs/proofs/exact-draws.md``.
+Proof note: ``docs/proofs/integral.md``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Exact draws: from a member of a box of densities, or by rejection.
 
-Proof note: ``docs/proofs/exact-draws.md``.
+Proof note: ``docs/proofs/integral.md``.
 """
 
 from __future__ import annotations

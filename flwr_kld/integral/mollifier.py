@@ -3,7 +3,7 @@
 One draw from any member of such a set protects everybody in the data at once, whatever their number
 (Husain, Cranko and Nock, Definition 3 and Lemma 4). Every such set lies inside a box
 ``{Q: a Q0 <= Q <= a e**epsilon Q0}``, so there is nothing to gain beyond boxes.
-Proof note: ``docs/proofs/mollifier.md``.
+Proof note: ``docs/proofs/integral.md``.
 """
 
 from __future__ import annotations

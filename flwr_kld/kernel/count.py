@@ -6,8 +6,8 @@ whether it lies outside the reference. A client adds its records' scores up to S
 ceiling, and answers with S, S² and the number of its records: whole sums over clients, so that
 records of one client may depend on each other however they do. Where clients are few, each record
 counts by itself.
-Proof notes: ``docs/proofs/client-sums.md``, ``docs/proofs/client-level.md`` and
-``docs/proofs/client-limit.md``.
+Proof notes: ``docs/proofs/clients.md``, ``docs/proofs/clients.md`` and
+``docs/proofs/clients.md``.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ privacy loss distributions for more; by bounds that hold for all moves at once f
 independent coordinates add up, so their law is a convolution: each coordinate's losses are put on a
 grid, from above ("connect the dots", Doroshenko et al. 2022), and convolved by FFT under an
 exponential tilt, which makes float64's rounding small relative to delta, however small it is.
-Proof notes: ``docs/proofs/noise-table.md``, ``docs/proofs/table-noise.md``,
-``docs/proofs/client-level.md``, ``docs/proofs/delivered-epsilon.md``.
+Proof notes: ``docs/proofs/noise.md``, ``docs/proofs/counts.md``,
+``docs/proofs/clients.md``, ``docs/proofs/noise-shares.md``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Sampler and verifier read the same `NoiseTable`, so what is drawn is what is accounted for. Draws
 search cumulative weights with random words of the operating system; there are no floats.
-Proof notes: ``docs/proofs/noise-table.md``, ``docs/proofs/exact-draws.md`` and, for sums,
-``docs/proofs/delivered-epsilon.md``.
+Proof notes: ``docs/proofs/noise.md``, ``docs/proofs/integral.md`` and, for sums,
+``docs/proofs/noise-shares.md``.
 """
 
 from __future__ import annotations

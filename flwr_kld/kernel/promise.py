@@ -1,6 +1,6 @@
 """What is promised: how much may be learnt, of whom, and which moves must not show.
 
-Proof notes: ``docs/proofs/table-noise.md`` for boxes, ``docs/proofs/client-level.md`` for balls.
+Proof notes: ``docs/proofs/counts.md`` for boxes, ``docs/proofs/clients.md`` for balls.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What is private shows no value and is copied by nothing. It leaves by a channel, to those whom the
 trust model lets see it, or with the noise of a `Release`, which has proved itself.
-Proof notes: ``docs/proofs/noise-table.md`` for releases, ``docs/proofs/secure-aggregation.md``,
+Proof notes: ``docs/proofs/noise.md`` for releases, ``docs/proofs/secure-aggregation.md``,
 ``docs/proofs/trusted-aggregator.md`` and ``docs/proofs/two-aggregators.md`` for the channels.
 """
 

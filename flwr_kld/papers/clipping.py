@@ -4,7 +4,7 @@ Sima, Wu, Milenkovic, Szpankowski, "Online Distribution Learning with Local Priv
 section 4.2. Corrected: eq. (3) and (7) claim ``N' <= KM`` and with it a range of ``ln(KT)``, but
 only ``N' < (K + 1) M`` holds, and noise of scale ``ln(KT) / epsilon`` is not epsilon-private
 (M = 6: 1.019 where 1 is claimed). Here each hypothesis' range is computed from its own numbers.
-Proof note: ``docs/proofs/local-wma.md``.
+Proof note: ``docs/proofs/papers.md``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ horizons up to 100,000. Corrected: noise scales follow from each hypothesis' own
 Algorithm 1, the learning rate is the one of its Lemma 1 (the listing prints that of Algorithm 2),
 and composition is exact, where Lemma 3 spends about twice the noise that its Lemma 2 asks for.
 Labels are a study's own: clients of a federation answer `BayesMixture` only.
-Proof note: ``docs/proofs/local-wma.md``.
+Proof note: ``docs/proofs/papers.md``.
 """
 
 from __future__ import annotations

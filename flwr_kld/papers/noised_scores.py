@@ -3,7 +3,7 @@
 The paper adds continuous Laplace noise to a real number, which floating point cannot do privately.
 Here the score is rounded at random to one of the two grid points next to it, so its mean is kept,
 and discrete Laplace noise is drawn from an exact table that was checked for the largest move.
-Proof note: ``docs/proofs/local-wma.md``.
+Proof note: ``docs/proofs/papers.md``.
 """
 
 from __future__ import annotations

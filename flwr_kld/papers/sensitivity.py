@@ -6,7 +6,7 @@ The scalar is (PRIEST-KLD, Algorithm 1, lines 8-10, smoothed so that it is bound
 
 with public weights w >= 0, smoothing a > 0, ``A = Σ a`` and normaliser M. It replaces the paper's
 Δ < 0.7 (Theorem 4.9), whose premise cannot be checked privately.
-Proof note: ``docs/proofs/scalar-sensitivity.md``.
+Proof note: ``docs/proofs/papers.md``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ coefficient of its report. A round's queries climb on ``Σ_ij u_i u_j (1 - BC_ij
 climbed to. The square root keeps rivals of small weight in the game.
 
 Queries are a public function of earlier reports, and each report is private whatever it is asked.
-Proof note: ``docs/proofs/bayes-mixture.md``.
+Proof note: ``docs/proofs/predictors.md``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ last bit.
 
 It replaces the paper's Algorithms 1 and 2 (`flwr_kld.papers`), whose risk stays near that of the
 uniform mixture for horizons that a deployment sees.
-Proof note: ``docs/proofs/bayes-mixture.md``.
+Proof note: ``docs/proofs/predictors.md``.
 """
 
 from __future__ import annotations

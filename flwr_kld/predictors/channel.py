@@ -1,7 +1,7 @@
 """What a client does to a class before it leaves: finite channels in exact integers.
 
 Sampler, privacy check and server-side likelihood read the same integers.
-Proof note: ``docs/proofs/ldp-channels.md``.
+Proof note: ``docs/proofs/predictors.md``.
 """
 
 from __future__ import annotations

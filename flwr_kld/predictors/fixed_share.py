@@ -2,7 +2,7 @@
 
 After each round every weight gives a fraction to the prior. In log-odds the step is non-expansive
 (Birkhoff 1957), so what one report can move is still bounded by its own epsilon.
-Proof note: ``docs/proofs/bayes-mixture.md``.
+Proof note: ``docs/proofs/predictors.md``.
 """
 
 from __future__ import annotations

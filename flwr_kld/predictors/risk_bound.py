@@ -7,7 +7,7 @@ them (uniform prior, no share), then for every T
 
 with BC_ij the Bhattacharyya coefficient of one report. The paper's bounds grow as √T. With fixed
 share the loss goes on, and is bounded for the rounds so far.
-Proof note: ``docs/proofs/bayes-mixture.md``.
+Proof note: ``docs/proofs/predictors.md``.
 """
 
 from __future__ import annotations

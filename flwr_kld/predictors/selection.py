@@ -5,7 +5,7 @@ reports that a predictor has. For each pair the reports' bounded scores
 ``(Q_i - Q_j) / (Q_i + Q_j)`` are held against their mean under each hypothesis; what cannot be
 chance is a lower bound on the hypothesis' distance from the clients' law. The minimum-distance
 argument (Yatracos 1985; Devroye, Lugosi 2001) makes a guarantee of these bounds.
-Proof note: ``docs/proofs/selection.md``.
+Proof note: ``docs/proofs/predictors.md``.
 """
 
 from __future__ import annotations

@@ -252,6 +252,8 @@ def _contribution(counts: NoisyCounts, estimate: Estimate, unmoved: Floats) -> F
     kept = np.maximum(1 - unmoved**2 / np.maximum(away**2, 1e-300), 0.0)
     least = 0.0 if theta else 0.5 / counts.records  # half a record stands for none
     read = _part(np.maximum(p + kept * away, least), p, theta)
+    if estimate.contribution is None:
+        return read
     score = estimate.contribution / np.where(scored, plan.weight, 1.0)
     told = p * (np.exp(-score) - 1 + score)
     return np.where(scored, told, read)

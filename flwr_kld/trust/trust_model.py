@@ -1,6 +1,6 @@
 """What every trust model says of itself; check, ledger, report and planner ask it.
 
-How to write one of your own: ``docs/trust-models.md``.
+How to write one of your own: ``docs/extending.md``.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ import json
 import re
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from federation import REFERENCE, SHARES, app_of, grid_of
+from recipes import recipe_text
 
 from flwr_kld import Report
 from flwr_kld.accounting import Budget, BudgetExhausted, Cost, Ledger
@@ -31,12 +31,8 @@ from flwr_kld.strategies import (
     SecureSum,
 )
 
-DOCS = Path(__file__).parents[2] / "docs/trust-models.md"
-(CODE,) = re.findall(
-    r"<!-- recipe: .* -->\n```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL
-)
 DOCUMENTED: dict[str, object] = {"__name__": "bounded_noise"}
-exec(compile(CODE, str(DOCS), "exec"), DOCUMENTED)
+exec(recipe_text("bounded_noise.py"), DOCUMENTED)
 Bounded = DOCUMENTED["Bounded"]
 
 BOUND = 40

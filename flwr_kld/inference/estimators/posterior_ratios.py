@@ -12,7 +12,7 @@
    clusters tell less: evidence is divided by their design effect, and the variance that is not the
    noise's multiplied by it.
 
-Derivation: ``docs/proofs/population-estimate.md``.
+Derivation: ``docs/proofs/estimates.md``.
 """
 
 from __future__ import annotations

@@ -7,16 +7,18 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.result import Estimate
+from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
+from flwr_kld.kernel.arguments import real
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
 
 
-Estimator = Callable[..., Estimate]
-"""Takes ``(counts, *, theta)``."""
+Estimator = Callable[..., Estimate | tuple[float, float]]
+"""Takes ``(counts, *, theta)``; returns an `Estimate`, or D_θ of the cohort and its deviation."""
 
 ESTIMATORS: MappingProxyType[str, Estimator] = MappingProxyType(
     {"posterior_counts": posterior_counts, "posterior_ratios": posterior_ratios}
@@ -35,13 +37,33 @@ def name_of(estimator: str | Estimator) -> str:
 def estimate(
     counts: NoisyCounts, *, estimator: str | Estimator = "posterior_counts", theta: float = 0.01
 ) -> Estimate:
-    """Estimate D_θ = KL(Π || (1 - θ) P + θ Π) in nats from noisy counts."""
+    """Estimate D_θ = KL(Π || (1 - θ) P + θ Π) in nats from noisy counts.
+
+    Whatever an estimator of somebody's own raises is an `EstimateUndefined`: the counts are paid
+    for, and stay valid.
+    """
     if counts.plan.reference.columns:
         raise ValueError(
             "a table has a divergence in each column: estimate counts.columns one by one"
         )
-    if callable(estimator):
-        return estimator(counts, theta=theta)
-    if estimator not in ESTIMATORS:
+    if not callable(estimator) and estimator not in ESTIMATORS:
         raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
-    return ESTIMATORS[estimator](counts, theta=theta)
+    if not callable(estimator):
+        return ESTIMATORS[estimator](counts, theta=theta)
+    name = name_of(estimator)
+    try:
+        told = estimator(counts, theta=theta)
+        if isinstance(told, Estimate):
+            return told
+        value, deviation = told
+        value = real("its value", value, unit="nats")
+        deviation = real("its deviation", deviation, least=0, unit="nats")
+    except EstimateUndefined:
+        raise
+    except Exception as error:  # somebody's own; all that it saw is public
+        raise EstimateUndefined(
+            f"{name} gave neither an Estimate nor a value and its deviation "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    error = ErrorSplit(sampling=0.0, monte_carlo=0.0, privacy=deviation)
+    return Estimate(value, theta, name, "cohort", error)

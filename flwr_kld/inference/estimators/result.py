@@ -52,8 +52,9 @@ class Estimate:
     # Standard deviations in nats. They leave out the estimator's own bias: alarm on a lower lower
     # bound, never on these.
     error: ErrorSplit
-    # Shape [cells], in nats, summing to `value`; 0 for cells that are counted but not scored
-    contribution: Floats
+    # Shape [cells], in nats, summing to `value`; 0 for cells that are counted but not scored. None
+    # if the estimator tells no more than the value.
+    contribution: Floats | None = None
 
 
 def assemble(
