@@ -53,7 +53,7 @@ class Ledger:
     ValueError
         If the URL is of no such database, or `patience` is out of range.
     LedgerUnavailable
-        If it cannot be opened and written, or a newer version of the package wrote it. The other
+        If it cannot be opened and written, or another version of the package wrote it. The other
         methods raise it as well when the database fails them.
     """
 

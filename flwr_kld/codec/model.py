@@ -1,7 +1,7 @@
 """Types of fields that take nothing else for theirs: no text for a number, no True for 1.
 
 A message that is written again and compared needs none of them; values that somebody may have
-written by hand, or that an earlier release wrote in another form, do.
+written by hand do.
 """
 
 from __future__ import annotations
