@@ -202,7 +202,7 @@ def plan_fingerprint(
     scores: tuple[Scores, ...] | None = None,
 ) -> str:
     """SHA-256 (hex) of what a plan asks, as both sides compute it."""
-    digest = hashlib.sha256(b"flwr-kld plan 5\n")
+    digest = hashlib.sha256(b"flwr-kld plan 1\n")
     asked = scores_as_bytes(scores)
     digest.update(f"{reference}\n{selection.to_json()}\n{len(asked)}\n".encode())
     digest.update(asked)
