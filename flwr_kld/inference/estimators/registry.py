@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Estimator = Callable[..., Estimate | tuple[float, float]]
 """Takes ``(counts, *, theta)``; returns an `Estimate`, or D_θ of the cohort and its deviation."""
 
-ESTIMATORS: MappingProxyType[str, Estimator] = MappingProxyType(
+ESTIMATORS: MappingProxyType[str, Callable[..., Estimate]] = MappingProxyType(
     {"posterior_counts": posterior_counts, "posterior_ratios": posterior_ratios}
 )
 """Estimators by name."""
@@ -65,5 +65,5 @@ def estimate(
             f"{name} gave neither an Estimate nor a value and its deviation "
             f"({type(error).__name__}: {error})"
         ) from error
-    error = ErrorSplit(sampling=0.0, monte_carlo=0.0, privacy=deviation)
-    return Estimate(value, theta, name, "cohort", error)
+    split = ErrorSplit(sampling=0.0, monte_carlo=0.0, privacy=deviation)
+    return Estimate(value, theta, name, "cohort", split)
