@@ -16,7 +16,7 @@ from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.schema import ledger_version
 from flwr_kld.cli.flower_app import same_database
 
-PAGE = Path(__file__).parents[2] / "docs" / "operate" / "mistakes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "when-something-is-wrong.md"
 
 
 def other(p: Place) -> list[object]:
