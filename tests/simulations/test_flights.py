@@ -55,9 +55,8 @@ def test_the_truth_is_of_the_aircraft_that_are_named(few):
 
 def test_each_month_is_checked_as_it_was(few):
     everything = 1000  # no aircraft flies so often: each counts all its flights
-    monitor = KLDrift(
-        few.reference, Trusted(500.0), population=HostedClients(), most_records=everything
-    )
+    trust = Trusted(500.0, columns=few.table.per_record)
+    monitor = KLDrift(few.reference, trust, population=HostedClients(), most_records=everything)
     months = []
     for month, report in monthly_checks(few, monitor):
         months.append(month)
