@@ -34,7 +34,7 @@ from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.publisher import Publisher
+from flwr_kld.strategies.publisher import Counting, Publisher
 from flwr_kld.strategies.round import Opening, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_known_sizes, require_trust
@@ -44,8 +44,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flwr_kld")
 
+_Asked = tuple[list[Part], QueryPlan]
+"""Whom each exchange of a check asks, and for which cells."""
 
-class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
+
+class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     """Estimate KL(reference || clients) privately, once a round.
 
     Parameters
@@ -227,24 +230,11 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         self._model = model
         return self._run(grid, key)
 
-    @property
-    def _least(self) -> int:
-        return self._publisher.least
-
-    def _present(self, grid: Grid) -> list[Participant]:
-        return self.aggregation.clients(super()._present(grid), grid, self.timeout)
-
-    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
-        keys = self.trust.aggregator_keys
-        self.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
-
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         super()._recall(ledger, present)
         self._conclusions.recall(ledger, self.budget)
 
-    def _draw(
-        self, chosen: list[Participant], present: list[Participant]
-    ) -> tuple[list[Part], QueryPlan]:
+    def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
         if self.ledger is not None and self.tolerated is not None and not self.checks:
             budget, epsilon = self.ledger.budget(self.budget), self.trust.guarantee.epsilon
             warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
@@ -253,14 +243,14 @@ class KLDrift(Monitor[tuple[list[Part], QueryPlan], Report]):
         self.checks += 1
         return parts, plan
 
-    def _charges(self, asked: tuple[list[Part], QueryPlan]) -> list[Charge]:
+    def _charges(self, asked: _Asked) -> list[Charge]:
         return charges(self.trust, asked[0])
 
     def _ask(
         self,
         grid: Grid,
         opening: Opening,
-        asked: tuple[list[Part], QueryPlan],
+        asked: _Asked,
         spent: Spent | None,
     ) -> Settled[Report]:
         parts, plan = asked

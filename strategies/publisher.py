@@ -26,6 +26,7 @@ from flwr_kld.query.noisy import ClientSums, NoisyCounts, noisy
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.exchange import Exchange, by_reason
+from flwr_kld.strategies.round import Asked, R, Round
 from flwr_kld.trust import Trust
 
 logger = logging.getLogger("flwr_kld")
@@ -198,3 +199,22 @@ class Publisher:
             return total.records is not None and total.records <= 0
         promised = self.trust.guarantee
         return promised.total_is_public and total.is_empty(promised)
+
+
+class Counting(Round[Asked, R]):
+    """A round that asks for counts, through a publisher."""
+
+    trust: Trust
+    aggregation: Aggregation
+    _publisher: Publisher
+
+    @property
+    def _least(self) -> int:
+        return self._publisher.least
+
+    def _present(self, grid: Grid) -> list[Participant]:
+        return self.aggregation.clients(super()._present(grid), grid, self.timeout)
+
+    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
+        keys = self.trust.aggregator_keys
+        self.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)

@@ -31,8 +31,8 @@ from flwr_kld.report.reference_report import Made, ReferenceReport
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.publisher import Publisher
-from flwr_kld.strategies.round import Opening, Round, Settled
+from flwr_kld.strategies.publisher import Counting, Publisher
+from flwr_kld.strategies.round import Opening, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _Asked = tuple[Part, QueryPlan]
 
 
-class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
+class ReferenceFromClients(Counting[_Asked, tuple[Reference, ReferenceReport]]):
     """Ask a cohort for its histogram once, and publish a reference made of it.
 
     Parameters
@@ -108,17 +108,6 @@ class ReferenceFromClients(Round[_Asked, tuple[Reference, ReferenceReport]]):
             If the ledger does not let it start. Nothing was asked.
         """
         return self._run(grid, key or f"reference/{secrets.token_hex(8)}")
-
-    @property
-    def _least(self) -> int:
-        return self._publisher.least
-
-    def _present(self, grid: Grid) -> list[Participant]:
-        return self.aggregation.clients(super()._present(grid), grid, self.timeout)
-
-    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
-        keys = self.trust.aggregator_keys
-        self.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
 
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
         part = Part(chosen, self.cohort.select())

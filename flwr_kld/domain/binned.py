@@ -109,20 +109,8 @@ class Binned(Domain):
     def encode(self, records: Any) -> Symbols:
         """Map numbers to bins, and all else to 'missing'.
 
-        Parameters
-        ----------
-        records : array, data frame's column, or sequence [n]
-            Values of any type.
-
-        Returns
-        -------
-        Symbols
-            int64 [n].
-
-        Raises
-        ------
-        DomainError
-            If the records are not a sequence of one dimension, whatever they hold.
+        `records` are an array, a data frame's column, or a sequence of n values of any type;
+        the rest is as in `Domain.encode`.
         """
         numbers = plain_numbers(records)
         bins = self._edges.searchsorted(numbers, side="right")

@@ -66,20 +66,8 @@ class Labels(Domain):
     def encode(self, records: Any) -> Symbols:
         """Map labels to their places in ``names``, and all else to 'other' or 'missing'.
 
-        Parameters
-        ----------
-        records : array, data frame's column, or sequence [n]
-            Values of any type.
-
-        Returns
-        -------
-        Symbols
-            int64 [n].
-
-        Raises
-        ------
-        DomainError
-            If the records are not a sequence of one dimension, whatever they hold.
+        `records` are an array, a data frame's column, or a sequence of n values of any type;
+        the rest is as in `Domain.encode`.
         """
         column = as_column(records)
         if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":

@@ -95,20 +95,8 @@ class Times(Domain):
     def encode(self, records: Any) -> Symbols:
         """Map times to symbols, and all else to 'missing'.
 
-        Parameters
-        ----------
-        records : array, data frame's column, or sequence [n]
-            Values of any type.
-
-        Returns
-        -------
-        Symbols
-            int64 [n].
-
-        Raises
-        ------
-        DomainError
-            If the records are not a sequence of one dimension, whatever they hold.
+        `records` are an array, a data frame's column, or a sequence of n values of any type;
+        the rest is as in `Domain.encode`.
         """
         times = _times_in(as_column(records))
         since = times.astype(np.int64)  # 1970, a Thursday
