@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -186,12 +186,21 @@ class Reference:
         table = Table.from_frame(rows) if domain is None else domain
         return cls.from_samples(table, rows, floor=floor)
 
+    @property
+    def is_table(self) -> bool:
+        """Whether the domain is a `Table`, whose columns have domains of their own."""
+        return isinstance(self.domain, Table)
+
     @cached_property
     def columns(self) -> dict[str, Reference]:
-        """Reference of each column of a table, over the column's own domain; else empty."""
-        if not isinstance(self.domain, Table):
-            return {}
-        own = zip(self.domain.columns.items(), self.domain.parts, strict=True)
+        """Reference of each column of a table, over the column's own domain, by name.
+
+        A single column is a table of one: its name is the domain's kind.
+        """
+        if not self.is_table:
+            return {self.domain.kind: self}
+        table = cast(Table, self.domain)
+        own = zip(table.columns.items(), table.parts, strict=True)
         return {name: Reference(domain, self.probabilities[part]) for (name, domain), part in own}
 
     @property

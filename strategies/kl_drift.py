@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Kind
 from flwr_kld.accounting.budget import Spent
-from flwr_kld.check.conclusions import Conclusions, Tolerated, columns_of
+from flwr_kld.check.conclusions import Conclusions, Tolerated
 from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
 from flwr_kld.check.tracing import outcome, phase
@@ -155,7 +155,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             raise ValueError("outside= needs threshold=: without it a check decides nothing")
         tolerated = None
         if threshold is not None:
-            tolerated = _tolerated(columns_of(reference), threshold, outside)
+            tolerated = _tolerated(reference.columns, threshold, outside)
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
@@ -339,7 +339,7 @@ def _of_column(
 ) -> float:
     if not isinstance(said, Mapping):
         return said
-    if set(said) != set(columns) or not name:
+    if set(said) != set(columns):
         raise ValueError(
             f"{what}= takes one number for all columns, or a mapping that names each of them"
         )

@@ -104,7 +104,7 @@ class Publisher:
         timeout: float,
         theta: float,
         tolerated: Mapping[str, tuple[float, float]],
-        recent: Sequence[RecentChecks],
+        recent: Mapping[str, RecentChecks],
         model: ArrayRecord | None = None,
     ) -> Measured:
         """Ask one part, or two: then the second is asked what the first one's answers suggest."""
@@ -124,15 +124,14 @@ class Publisher:
             return Measured(found, parts)
         second = others[0]
         with one_thread():
-            witnesses = tuple(
-                Witness.from_counts(
-                    one, self._deciding(found, second, theta, *nats_and_share), before
+            witnesses = {
+                name: Witness.from_counts(
+                    one, self._deciding(found, second, theta, *tolerated[name]), recent[name]
                 )
-                for one, nats_and_share, before in zip(
-                    found.values.columns, tolerated.values(), recent, strict=True
-                )
-            )
-        scored = found.values.plan.scored(tuple(witness.scores for witness in witnesses))
+                for name, one in found.values.columns.items()
+            }
+        scores = tuple(witness.scores for witness in witnesses.values())
+        scored = found.values.plan.scored(scores)
         try:
             counted = self.publish(
                 grid,

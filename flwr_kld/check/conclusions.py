@@ -41,12 +41,11 @@ logger = logging.getLogger("flwr_kld")
 class Concluded:
     """What a check says."""
 
-    reading: Reading  # Of a table: of the column that moved most
+    reading: Reading  # Of the column that moved most
     verdict: Verdict | None  # On all columns together; None if nothing was to be decided
-    column: str | None = None  # Of a table: the column that moved most
-    # Of a table: each column, that one first
-    columns: dict[str, ColumnReport] = field(default_factory=dict)
-    states: tuple[Remembered, ...] = ()  # What is to be remembered
+    column: str  # The column that moved most
+    columns: dict[str, ColumnReport]  # Each column, that one first
+    states: tuple[Remembered, ...]  # What is to be remembered
 
 
 @dataclass
@@ -56,26 +55,24 @@ class Conclusions:
     reference: Reference  # What clients are compared with
     theta: float  # θ of D_θ
     estimator: str | Estimator  # Of the cohort's divergence
-    # Of each column (of ``""`` where there is no table); None if nothing is decided
+    # Of each column; None if nothing is decided
     tolerated: dict[str, Tolerated] | None
     alarm: Alarm  # How sure decisions are, over all columns
     candidates: Mapping[str, Reference] | None  # What clients might have drifted to
     _deciders: dict[str, Decider] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        references = columns_of(self.reference)
+        references = self.reference.columns
         alarm = self.alarm.shared(len(references))
         self._deciders = {
-            name: Decider(threshold, outside, alarm, self.theta, references[name], name or None)
+            name: Decider(threshold, outside, alarm, self.theta, references[name], name)
             for name, (threshold, outside) in (self.tolerated or {}).items()
         }
 
     @property
-    def recent(self) -> tuple[RecentChecks, ...]:
-        """What the last checks published, of each column."""
-        if not self._deciders:
-            return tuple(RecentChecks() for _ in columns_of(self.reference))
-        return tuple(decider.recent for decider in self._deciders.values())
+    def recent(self) -> dict[str, RecentChecks]:
+        """What the last checks published, by column; empty if nothing is decided."""
+        return {name: decider.recent for name, decider in self._deciders.items()}
 
     def recall(self, ledger: Ledger, budget: str) -> None:
         """Take up what a ledger remembers; say so if it does not count any more."""
@@ -93,8 +90,7 @@ class Conclusions:
         Numbers that contradict each other decide nothing, in any column.
         """
         why = measured.contradiction()
-        references = columns_of(self.reference)
-        measured_of = dict(zip(references, measured.columns, strict=True))
+        measured_of = measured.columns
         found = {name: self._column(name, one, budget, why) for name, one in measured_of.items()}
         parts = {
             name: () if why else self._segments(name, measured_of[name], decided.design_effect)
@@ -108,10 +104,9 @@ class Conclusions:
             found[name] = reading, decided
             verdicts[name] = decided.verdict or verdicts[name]
         states = tuple(state for _, decided in found.values() for state in decided.states)
-        if not self.reference.columns:
-            ((reading, decided),) = found.values()
-            return Concluded(reading, decided.verdict, states=states)
-        verdict = table_verdict(verdicts) if verdicts else None
+        verdict = next(iter(verdicts.values()), None)
+        if verdict is not None and self.reference.is_table:
+            verdict = table_verdict(verdicts)
         columns = in_rank(
             {
                 name: column_report(
@@ -137,7 +132,7 @@ class Conclusions:
         if decider is not None:
             decided = decider.decide(measured, budget, contradiction)
         own = self.candidates
-        if own is not None and name:
+        if own is not None:
             own = {one: candidate.columns[name] for one, candidate in own.items()}
         reading = read(
             measured.published,
@@ -184,11 +179,6 @@ class Conclusions:
         excluded = verdict.threshold + self.alarm.resolution
         held = hold_to_estimates(verdict, estimate, excluded, reading.outside)
         return replace(decided, verdict=held), note if held is verdict else held.reason
-
-
-def columns_of(reference: Reference) -> dict[str, Reference]:
-    """Return the references of a table's columns; else the reference alone, without a name."""
-    return reference.columns or {"": reference}
 
 
 def _held(found: tuple[Reading, Decided], parts: tuple[Segment, ...]) -> tuple[Reading, Decided]:

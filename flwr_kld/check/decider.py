@@ -116,7 +116,7 @@ class Decider:
     alarm: Alarm  # How sure decisions are
     theta: float  # θ of D_θ
     reference: Reference  # Evidence against another one does not count here
-    column: str | None = None  # Of a table: evidence on another one does not count here
+    column: str  # Evidence on another one does not count here
     _detector: EDetector = field(init=False, repr=False)
     _recent: RecentChecks = field(init=False, repr=False, default=RecentChecks())
     _version: int = 0
@@ -149,14 +149,14 @@ class Decider:
         """
         if contradiction is not None:
             return Decided(contradicted(self.threshold, self.alarm.level, contradiction))
-        first, witnesses = measured.first.values, measured.witnesses
-        if not witnesses or measured.second is None or not isinstance(first, NoisyCounts):
+        first = measured.first.values
+        if not measured.witnesses or measured.second is None or not isinstance(first, NoisyCounts):
             why = measured.failure or "it was not asked"
             return Decided(unmeasured(self.threshold, self.alarm.level, why))
         sums = measured.second.values
         if not isinstance(sums, ClientSums):
             raise TypeError("a bound needs sums over clients")
-        return self._by_sums(first, witnesses[0], sums, budget, measured)
+        return self._by_sums(first, measured.witness, sums, budget, measured)
 
     def _by_sums(
         self,
@@ -202,7 +202,7 @@ class Decider:
             return decided
         if not isinstance(first, NoisyCounts) or not isinstance(sums.values, ClientSums):
             return decided
-        witness, effect = measured.witnesses[0], decided.design_effect
+        witness, effect = measured.witness, decided.design_effect
         alarm = self._characteristic(first, witness, sums.values, effect)
         return replace(decided, verdict=replace(verdict, alarm=alarm))
 
@@ -250,8 +250,7 @@ class Decider:
             "horizon": self.alarm.horizon,
             "level": self.alarm.level,
             "resolution": self.alarm.resolution,
+            "column": self.column,
         }
-        if self.column is not None:
-            against["column"] = self.column
         digest = hashlib.sha256(json.dumps(against).encode()).hexdigest()
         return f"{budget}/alarm/{digest[:16]}"

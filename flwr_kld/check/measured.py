@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
@@ -60,8 +60,8 @@ class Measured:
 
     first: Exchanged  # Counts for the estimate
     parts: Sequence[Part]  # Who was asked, for what
-    # Where the first half said to look, in each column; empty if only one exchange was wanted
-    witnesses: tuple[Witness, ...] = ()
+    # Where the first half said to look, by column; empty if only one exchange was wanted
+    witnesses: Mapping[str, Witness] = field(default_factory=dict)
     second: Exchanged | None = None  # The second half's sums of scores; None if it failed
     failure: str | None = None  # Why the exchange failed
 
@@ -108,7 +108,7 @@ class Measured:
     def contradiction(self) -> str | None:
         """Say what cannot be in the published counts, if clients count what they agreed to."""
         for exchange in self._done:
-            for column in exchange.values.columns:
+            for column in exchange.values.columns.values():
                 found = (
                     contradiction(column, exchange.survivors, exchange.most_records)
                     if isinstance(column, NoisyCounts)
@@ -119,14 +119,23 @@ class Measured:
         return None
 
     @property
-    def columns(self) -> tuple[Measured, ...]:
-        """What was published of each column of a table; else all of it."""
-        first = _columns(self.first)
-        second = [None] * len(first) if self.second is None else _columns(self.second)
-        return tuple(
-            replace(self, first=one, witnesses=self.witnesses[i : i + 1], second=other)
-            for i, (one, other) in enumerate(zip(first, second, strict=True))
-        )
+    def columns(self) -> dict[str, Measured]:
+        """What was published of each column, by name."""
+        second = {} if self.second is None else _columns(self.second)
+        return {
+            name: replace(
+                self,
+                first=one,
+                witnesses={name: self.witnesses[name]} if self.witnesses else {},
+                second=second.get(name),
+            )
+            for name, one in _columns(self.first).items()
+        }
+
+    @property
+    def witness(self) -> Witness:
+        """Where the first half said to look: of one column, or of a table's first."""
+        return next(iter(self.witnesses.values()))
 
     @property
     def counted(self) -> Part:
@@ -141,7 +150,7 @@ class Measured:
             raise ValueError("no second half tells of anybody")
         if self.parts[-1].by == "record":
             return _population(self.second.survivors, True, self.first.most_records)
-        return _population(self.survivors, False, self.witnesses[0].deciding.most_records)
+        return _population(self.survivors, False, self.witness.deciding.most_records)
 
     @property
     def estimated(self) -> tuple[str, str]:
@@ -158,7 +167,7 @@ class Measured:
         found = self.first.one_client
         if found.share is None or not self.witnesses or self.second is None:
             return found
-        most = self.witnesses[0].deciding.most_records
+        most = self.witness.deciding.most_records
         deciding = self.first.share_of(most, self.second.survivors)
         return replace(found, share=max(found.share, deciding))
 
@@ -179,8 +188,9 @@ class Measured:
         return (self.first, self.second) if self.witnesses else (self.first,)
 
 
-def _columns(exchange: Exchanged) -> list[Exchanged]:
-    return [replace(exchange, values=column) for column in exchange.values.columns]
+def _columns(exchange: Exchanged) -> dict[str, Exchanged]:
+    columns = exchange.values.columns.items()
+    return {name: replace(exchange, values=column) for name, column in columns}
 
 
 def _population(clients: int, by_record: bool, most_records: int) -> str:

@@ -171,9 +171,9 @@ def metrics(report: Report) -> dict[str, Any]:
         "kld.drift": verdict and int(verdict.outcome is Outcome.DRIFT),
         "kld.epsilon_left": report.cost.left,
     }
-    if report.columns:
+    if report.is_table:
         values["kld.columns_drifted"] = len(drifted(report.columns))
-    for name, column in report.columns.items():
+    for name, column in report.columns.items() if report.is_table else ():
         told = column.reading.of_population
         values[f"kld.population.{name}"] = None if told is None else told.value
     return {name: value for name, value in values.items() if value is not None}

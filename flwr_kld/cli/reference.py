@@ -441,7 +441,7 @@ def _describe(found: Reference, top: int) -> dict[str, Any]:
         "kind": domain.kind,
         "symbols": domain.size,
         "possible": len(positive),
-        **({"columns": columns} if columns else {}),
+        **({"columns": columns} if found.is_table else {}),
         "entropy": float(-(positive * np.log(positive)).sum()),
         "heaviest": [
             {"symbol": s, "name": domain.name_of(s), "probability": float(p[s])} for s in heaviest
@@ -452,7 +452,7 @@ def _describe(found: Reference, top: int) -> dict[str, Any]:
 def _draw(reference: Reference, file: Path) -> None:
     """Draw the probabilities of each column as bars."""
     figures = require("matplotlib.figure", extra="plots")
-    columns = reference.columns or {reference.domain.kind: reference}
+    columns = reference.columns
     wide = min(len(columns), _PANELS)
     high = -(-len(columns) // wide)
     figure = figures.Figure(figsize=(4.5 * wide, 3.2 * high), layout="constrained")

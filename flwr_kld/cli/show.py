@@ -86,7 +86,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         yield verdict.reason
         if verdict.resolve:
             yield f"what would resolve it: {verdict.resolve}"
-    if report.columns:
+    if report.is_table:
         yield from columns_text(report.columns, width=width).splitlines()
         yield f"the column that moved most: {report.column}"
     theta = "" if reading.theta is None else f", θ = {reading.theta:.3g}"
@@ -220,9 +220,9 @@ def _show_checks(checks: CheckSeries, population: str) -> None:
         return
     results.print(checks.table(title=f"Checks of {population}"))
     results.print(*failures(checks), sep="\n")
-    if checks.reports and (columns := checks.reports[-1].columns):
+    if checks.reports and checks.reports[-1].is_table:
         results.print(Text("\nThe last check's columns, those that moved most first:"))
-        results.print(columns_table(columns))
+        results.print(columns_table(checks.reports[-1].columns))
 
 
 def _as_dict(entry: Entry) -> dict[str, Any]:

@@ -126,8 +126,8 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
         they have no mass, so that checks see records of theirs as outside the reference.
     """
     plan = counts.plan
-    if plan.reference.columns:
-        columns = [reference_from_counts(own).probabilities for own in counts.columns]
+    if plan.reference.is_table:
+        columns = [reference_from_counts(own).probabilities for own in counts.columns.values()]
         return Reference(plan.reference.domain, np.concatenate(columns))
     shares = denoised_fractions(counts.values, counts.noise)
     prior, ways = plan.reference.probabilities, plan.reference.domain.unlisted_way()

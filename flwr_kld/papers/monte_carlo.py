@@ -36,7 +36,7 @@ class MonteCarlo:
 
     def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
         """Draw the symbols of one check, of a table in each column."""
-        if reference.columns:
+        if reference.is_table:
             columns = reference.columns.values()
             return joined(reference, [self.draw(column, generator) for column in columns])
         symbols, times = np.unique(reference.draw(self.draws, generator), return_counts=True)

@@ -121,7 +121,7 @@ def forecast(
     instance("reference", reference, Reference, "a Reference, and come first")
     instance("setting", setting, Setting, "a Setting(clients=…, records=…, trust=…)")
     query = query or Partition(setting.cells).draw(reference, np.random.default_rng(0))
-    if not reference.columns:
+    if not reference.is_table:
         return _forecast(setting, query, traffic_of(setting, query), drift, estimator)
     if isinstance(drift, Path):
         raise ValueError(
@@ -133,7 +133,7 @@ def forecast(
     traffic = traffic_of(setting, query)
     found = [
         _forecast(setting, own, traffic, drift, estimator, column=name)
-        for name, own in zip(reference.columns, query.columns, strict=True)
+        for name, own in query.columns.items()
     ]
     found.sort(key=_difficulty, reverse=True)
     return replace(found[0], columns={str(one.column): one for one in found})

@@ -51,10 +51,12 @@ class NoisyCounts:
             raise ValueError("there must be one count for each cell of the plan")
 
     @cached_property
-    def columns(self) -> tuple[NoisyCounts, ...]:
-        """Counts of each column of a table, with the noise of all; else these alone."""
-        parts = zip(self.plan.columns, self.plan.parts, strict=True)
-        return tuple(replace(self, values=self.values[part], plan=plan) for plan, part in parts)
+    def columns(self) -> dict[str, NoisyCounts]:
+        """Counts of each column by name, with the noise of all."""
+        parts = zip(self.plan.columns.items(), self.plan.parts, strict=True)
+        return {
+            name: replace(self, values=self.values[part], plan=plan) for (name, plan), part in parts
+        }
 
     @property
     def noise(self) -> NoiseTable:
@@ -88,11 +90,11 @@ class ClientSums:
     private: bool
 
     @cached_property
-    def columns(self) -> tuple[ClientSums, ...]:
-        """Sums of each column of a table; else these alone."""
+    def columns(self) -> dict[str, ClientSums]:
+        """Sums of each column by name."""
         steps = self.steps.reshape(-1, len(NUMBERS))
-        columns = zip(steps, self.plan.columns, strict=True)
-        return tuple(replace(self, steps=own, plan=plan) for own, plan in columns)
+        columns = zip(steps, self.plan.columns.items(), strict=True)
+        return {name: replace(self, steps=own, plan=plan) for own, (name, plan) in columns}
 
     @cached_property
     def scores(self) -> Scores:
@@ -127,7 +129,7 @@ class ClientSums:
     @cached_property
     def records(self) -> float:
         """Records in the sums, exact or estimated, at least 1; in a table the columns' mean."""
-        return max(mean(column.value("records") for column in self.columns), 1.0)
+        return max(mean(column.value("records") for column in self.columns.values()), 1.0)
 
     @cached_property
     def _units(self) -> NDArray[np.float64]:

@@ -57,7 +57,7 @@ class Partition:
 
     def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
         """Draw the cells of one check, of a table in each column."""
-        if reference.columns:
+        if reference.is_table:
             columns = reference.columns.values()
             return joined(reference, [self.draw(column, generator) for column in columns])
         p = reference.probabilities

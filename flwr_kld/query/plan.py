@@ -85,17 +85,17 @@ class QueryPlan:
         return self.layout.parts
 
     @cached_property
-    def columns(self) -> tuple[QueryPlan, ...]:
-        """Plan of each column of a table, over its own reference; else this plan alone."""
-        references = tuple(self.reference.columns.values())
-        if not references:
-            return (self,)
+    def columns(self) -> dict[str, QueryPlan]:
+        """Plan of each column by name, over its own reference; a single one is this plan."""
+        references = self.reference.columns
+        if not self.reference.is_table:
+            return dict.fromkeys(references, self)
         scores = (
             (None,) * len(references) if self.scores is None else tuple((s,) for s in self.scores)
         )
         symbols = self.reference.domain.parts
-        return tuple(
-            QueryPlan(
+        return {
+            name: QueryPlan(
                 reference,
                 self.cell_of[own] - np.int32(cells.start),
                 self.weight[cells],
@@ -105,10 +105,10 @@ class QueryPlan:
                 self.selection,
                 score,
             )
-            for reference, own, cells, score in zip(
-                references, symbols, self.parts, scores, strict=True
+            for (name, reference), own, cells, score in zip(
+                references.items(), symbols, self.parts, scores, strict=True
             )
-        )
+        }
 
     def scored(self, scores: tuple[Scores, ...]) -> QueryPlan:
         """Return the same cells, of whose records clients add up scores."""

@@ -157,7 +157,8 @@ def rows_of(checks: Sequence[Point[Report]]) -> list[str]:
     drifts: dict[str, int] = {}
     furthest: dict[str, float] = {}
     for point in checks:
-        for name, column in (point.report.columns if point.report else {}).items():
+        shown = point.report if point.report and point.report.is_table else None
+        for name, column in (shown.columns if shown else {}).items():
             drifts[name] = drifts.get(name, 0) + (column.outcome is Outcome.DRIFT)
             furthest[name] = max(furthest.get(name, 0.0), heat_of(column))
     return sorted(drifts, key=lambda name: (-drifts[name], -furthest[name], name))[:MOST]

@@ -145,8 +145,8 @@ class ColumnPicture:
 
 def column_pictures(report: Report) -> Iterator[ColumnPicture]:
     """Yield the columns of a table's report, in rank."""
-    for alone in report.by_column if report.columns else ():
-        name = alone.column or ""
+    for alone in report.by_column if report.is_table else ():
+        name = str(alone.column)
         column = report.columns[name]
         shown = column.histogram
         yield ColumnPicture(
@@ -304,7 +304,7 @@ class CheckSeries(Series[Report]):
         )
 
     def _columns(self) -> Mapping[str, Callable[[Report], Any]]:
-        tables = any(report.columns for report in self.reports)
+        tables = any(report.is_table for report in self.reports)
         return {**OF_COLUMN, **VALUES} if tables else VALUES
 
     def _parts(self, report: Report) -> Iterable[Report]:
@@ -317,7 +317,7 @@ class CheckSeries(Series[Report]):
         ledger = any(report.cost.left is not None for report in reports)
         columns = {
             "check": True,
-            "drifted": any(report.columns for report in reports),
+            "drifted": any(report.is_table for report in reports),
             "key": any(report.key for report in reports),
             "decision": decided,
             "population": known,
@@ -392,10 +392,10 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
 
 def _drifted(report: Report) -> str:
     """Write which columns of a table drifted, in brief."""
-    names = drifted(report.columns)
+    names = drifted(report.columns) if report.is_table else []
     more = len(names) - _NAMED
     listed = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return listed if names or not report.columns else f"0 of {len(report.columns)}"
+    return listed if names or not report.is_table else f"0 of {len(report.columns)}"
 
 
 def _cohorts(reading: Reading) -> str:

@@ -46,7 +46,7 @@ def log_to_mlflow(report: Report, *, step: int | None = None) -> None:
 
 def _metrics(report: Report) -> dict[str, float]:
     known = {name: value_of(report) for name, (_, value_of) in GAUGES.items()}
-    if report.columns:
+    if report.is_table:
         known["kld_columns_drifted"] = len(drifted(report.columns))
         named = _distinct(report.columns)
         for part in report.by_column:

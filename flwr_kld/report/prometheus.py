@@ -188,7 +188,7 @@ class _Collector:
             for reason, clients in _by_class(report.cohort.dropouts).items():
                 dropouts.add_metric([monitor, reason], clients)
         yield dropouts
-        yield from self._of_columns([(m, report) for m, report in finished if report.columns])
+        yield from self._of_columns([(m, report) for m, report in finished if report.is_table])
 
     def _of_columns(self, tables: list[tuple[str, Report]]) -> Iterator[Any]:
         """Make the metrics of tables; where there are none, none of these either."""

@@ -324,10 +324,11 @@ class Report(Envelope):
         What was compared.
     verdict : Verdict or None
         The decision; None if no threshold was given. Of a table: on all columns together.
-    column : str or None
-        Of a table: the column that `reading` shows, which moved most.
+    column : str
+        The column that `reading` shows, which moved most.
     columns : dict[str, ColumnReport]
-        Of a table: each column, those that moved most first.
+        Each column by name, those that moved most first. A single column is a table of one, and has
+        the name of its domain's kind.
     started, guarantee, cohort, cost
         As in `Envelope`.
     """
@@ -345,8 +346,12 @@ class Report(Envelope):
     column: str | None = None
     columns: dict[str, ColumnReport] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:  # files and databases keep no order of names
-        object.__setattr__(self, "columns", in_rank(self.columns))
+    def __post_init__(self) -> None:
+        alone = {self.column or "": ColumnReport(self.reading, self.verdict)}
+        columns = in_rank(self.columns or alone)  # files and databases keep no order of names
+        object.__setattr__(self, "columns", columns)
+        if self.column not in columns:
+            object.__setattr__(self, "column", next(iter(columns)))
 
     @property
     def outcome(self) -> Outcome | None:
@@ -378,10 +383,16 @@ class Report(Envelope):
         return None if bound is None else max(0.0, bound)
 
     @property
+    def is_table(self) -> bool:
+        """Whether it is of several columns."""
+        return len(self.columns) > 1
+
+    @property
     def by_column(self) -> Iterator[Report]:
-        """A report of each column of a table, as if it had been checked alone; else this one."""
-        if not self.columns:
+        """A report of each column, as if it had been checked alone."""
+        if not self.is_table:
             yield self
+            return
         for name, one in self.columns.items():
             yield replace(
                 self, reading=one.reading, verdict=one.verdict, column=name, columns={name: one}
@@ -419,7 +430,7 @@ class Report(Envelope):
         promise, trust = self.guarantee, self.protection.trust
         privacy = f"ε = {promise.epsilon:g}" + (f", δ = {promise.delta:g}" if promise.delta else "")
         said = f"{self.reading}; "
-        if self.columns:
+        if self.is_table:
             decided = decided.removesuffix("; ") or f"{len(self.columns)} columns, nothing decided"
             said = f"\n{columns_text(self.columns)}\n"
         return (

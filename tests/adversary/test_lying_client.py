@@ -260,7 +260,7 @@ def test_a_contradiction_is_no_evidence_for_later_checks(lie, tmp_path):
     ledger.set_budget(Budget(9.0, 1e-6, window_days=30))
     trust = Distributed(1.0, min_clients=5)
     monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.05, ledger=ledger)
-    state = monitor._conclusions._deciders[""]._name("default")
+    state = monitor._conclusions._deciders["labels"]._name("default")
     grid = grid_of(app_of(secure_sum=FirstUse()))
     honest = monitor.check(grid)
     before = ledger.state(state).value

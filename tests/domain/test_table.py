@@ -153,8 +153,10 @@ def test_a_table_has_no_law_of_rows():
 def test_the_cells_of_a_column_follow_those_of_the_column_before(recipe):
     reference = Reference.from_counts(TABLE, np.arange(1, TABLE.size + 1))
     plan = recipe.draw(reference, np.random.default_rng(0))
-    assert plan.cells == sum(column.cells for column in plan.columns)
-    for column, own, part in zip(plan.columns, reference.columns.values(), plan.parts, strict=True):
+    assert plan.cells == sum(column.cells for column in plan.columns.values())
+    assert list(plan.columns) == list(reference.columns)
+    for name, part in zip(plan.columns, plan.parts, strict=True):
+        column, own = plan.columns[name], reference.columns[name]
         assert column.reference.fingerprint == own.fingerprint
         assert column.cell_of.max() + 1 == column.cells == part.stop - part.start
         assert column.mass.tolist() == plan.mass[part].tolist()
@@ -235,6 +237,6 @@ def test_all_orders_of_six_columns_ask_the_same_of_each():
     for order in itertools.permutations(features):
         table = Table({name: features[name] for name in order})
         plan = Partition(16).draw(Reference.from_counts(table, counts), rng)
-        for name, column in zip(order, plan.columns, strict=True):
+        for name, column in plan.columns.items():
             assert column.fingerprint == alone[name].fingerprint
             assert column.weight.tolist() == alone[name].weight.tolist()

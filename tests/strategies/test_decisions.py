@@ -153,7 +153,8 @@ class Later(Alarm):
 
 def remembered_as(alarm=ALONE, **changed):
     """Name under which a ledger keeps the evidence of a monitor."""
-    values = {"threshold": 0.05, "outside": 0.05, "theta": 0.01, "print": "f00d", **changed}
+    usual = {"threshold": 0.05, "outside": 0.05, "theta": 0.01, "print": "f00d", "column": "labels"}
+    values = usual | changed
     reference = SimpleNamespace(fingerprint=values.pop("print"))
     return Decider(alarm=alarm, reference=reference, **values)._name("default")
 
@@ -161,14 +162,14 @@ def remembered_as(alarm=ALONE, **changed):
 def test_evidence_outlives_a_new_field_of_the_alarm():
     assert remembered_as(Later(horizon=1)) == remembered_as(Alarm(horizon=1))
     # What this version keeps, the next ones find.
-    assert remembered_as(Alarm()) == "default/alarm/e1ef44c0e42b9749"
+    assert remembered_as(Alarm()) == "default/alarm/823377e9c9983339"
 
 
 def test_evidence_adds_up_only_under_what_it_was_gathered_for():
     other = {"rate": 0.01, "horizon": 2, "level": 0.9, "resolution": 0.2}
     names = [remembered_as(replace(ALONE, **{name: value})) for name, value in other.items()]
     names += [remembered_as(**{name: 0.1}) for name in ("theta", "threshold")]
-    names += [remembered_as(print="beef"), *(remembered_as(column=c) for c in (None, "a", "b"))]
+    names += [remembered_as(print="beef"), *(remembered_as(column=c) for c in ("a", "b", "c"))]
     assert len(set(names)) == 10
 
 
@@ -342,7 +343,7 @@ def test_what_checks_published_outlives_a_restart(ledger):
     first.check(grid())
     again = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
     again._conclusions.recall(ledger, "default")
-    assert len(again._conclusions.recent[0].checks) == 1
+    assert len(again._conclusions.recent["labels"].checks) == 1
     assert again._conclusions.recent == first._conclusions.recent
 
 
@@ -357,5 +358,5 @@ def test_evidence_that_another_version_gathered_is_dropped_and_said_once(
     night()
     monkeypatch.setattr(decider, "_EVIDENCE", 2)
     for nights in (1, 2):
-        assert len(night()._conclusions.recent[0].checks) == nights
+        assert len(night()._conclusions.recent["labels"].checks) == nights
         assert caplog.text.count("evidence over checks begins anew") == 1

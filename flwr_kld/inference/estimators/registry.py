@@ -42,7 +42,7 @@ def estimate(
     Whatever an estimator of somebody's own raises is an `EstimateUndefined`: the counts are paid
     for, and stay valid.
     """
-    if counts.plan.reference.columns:
+    if counts.plan.reference.is_table:
         raise ValueError(
             "a table has a divergence in each column: estimate counts.columns one by one"
         )
