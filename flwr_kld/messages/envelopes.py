@@ -153,7 +153,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     def released(self, release: Release, numbers: int, *, scored: bool) -> Released:
         """Return what the aggregator released by a release of so many numbers."""
         if len(self.values) != 8 * numbers or (not scored and self.records < 1):
-            raise InvalidReply("the aggregator published another number of counts than cells")
+            raise InvalidReply("the aggregator published other numbers than the terms ask for")
         values = np.frombuffer(self.values, dtype="<i8").astype(np.int64)
         records = None if scored else self.records
         return Released(values, records, self.clients, release, self.private)

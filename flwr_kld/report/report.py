@@ -116,8 +116,33 @@ class Reading:
         return f"KL(reference || clients) in nats: {told}{theta}{outside}"
 
 
+class _Decided:
+    """What a check and each of its columns say first."""
+
+    reading: Reading
+    verdict: Verdict | None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The decision's outcome, if one was made."""
+        return None if self.verdict is None else self.verdict.outcome
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the decision was drift; False is not "no drift": see `outcome`."""
+        return self.outcome is Outcome.DRIFT
+
+    @property
+    def estimate(self) -> Estimated | None:
+        """The population's estimate where there is one, else the cohort's; None if none is.
+
+        Of a table: of the column that moved most.
+        """
+        return self.reading.told
+
+
 @dataclass(frozen=True)
-class ColumnReport:
+class ColumnReport(_Decided):
     """One column of a table."""
 
     reading: Reading  # What the published numbers say of it
@@ -133,21 +158,6 @@ class ColumnReport:
     calibration: Calibration | None = None
     # Of a column by segment: each of them, that with the largest lower limit first
     segments: tuple[Segment, ...] = ()
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """The decision's outcome, if one was made."""
-        return None if self.verdict is None else self.verdict.outcome
-
-    @property
-    def drifted(self) -> bool:
-        """Whether the decision was drift; False is not "no drift": see `outcome`."""
-        return self.outcome is Outcome.DRIFT
-
-    @property
-    def estimate(self) -> Estimated | None:
-        """The population's estimate where there is one, else the cohort's; None if none is."""
-        return self.reading.told
 
 
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
@@ -305,7 +315,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Envelope):
+class Report(_Decided, Envelope):
     """One finished check. Everything in it is public.
 
     Parameters
@@ -352,24 +362,6 @@ class Report(Envelope):
         object.__setattr__(self, "columns", columns)
         if self.column not in columns:
             object.__setattr__(self, "column", next(iter(columns)))
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """The decision's outcome, if one was made."""
-        return None if self.verdict is None else self.verdict.outcome
-
-    @property
-    def drifted(self) -> bool:
-        """Whether the decision was drift; False is not "no drift": see `outcome`."""
-        return self.outcome is Outcome.DRIFT
-
-    @property
-    def estimate(self) -> Estimated | None:
-        """The population's estimate where there is one, else the cohort's; None if none is.
-
-        Of a table: of the column that moved most.
-        """
-        return self.reading.told
 
     @property
     def upper_limit(self) -> float | None:

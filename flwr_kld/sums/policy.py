@@ -87,8 +87,8 @@ class ClientPolicy:
 def check_question(session: Session, roster: Roster, *, terms: str, length: int) -> None:
     """Refuse a session that is not about what the client was asked."""
     if session.terms != terms:
-        raise WrongSession("the sum and the question have different terms")
+        raise WrongSession("the session has other terms than those beside it")
     if session.length != length:
-        raise WrongSession("the sum's length is not the question's")
+        raise WrongSession("the sum's length is not that of its terms")
     if session.roster != roster.fingerprint or session.listed != len(roster):
         raise RosterMismatch("the server's roster is not the pinned one")

@@ -1,6 +1,7 @@
 """Checks through two aggregators, in process: near the truth, private, and refused where wrong."""
 
 import copy
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from split_federation import (
     Members,
     aggregators,
     federation,
+    identity,
     monitor,
     on_part,
     parts,
@@ -28,7 +30,9 @@ from flwr_kld import Partition
 from flwr_kld.clients import AggregatorKey, AggregatorLimits
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.channels import seal
 from flwr_kld.messages.envelopes import Answer
+from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.terms import AggregatorNoise, Terms
 from flwr_kld.strategies import (
     Adjacency,
@@ -41,6 +45,7 @@ from flwr_kld.strategies import (
 )
 from flwr_kld.strategies.split_sum import SplitSum
 from flwr_kld.sums import Roster
+from flwr_kld.sums.two_aggregators import Parcel, signed_text
 from strategies.test_server_blindness import ROW, SUMS, appears
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
@@ -134,6 +139,45 @@ def test_a_client_that_both_refuse_is_left_out_by_reason():
     why = "rejected by the aggregators: NotInvited: not in the aggregator's roster"
     assert report.cohort.dropouts == {why: 1}
     assert report.cohort.survivors == NODES - 1
+
+
+def test_a_client_whose_seed_does_not_fit_its_vector_costs_the_check_and_is_no_number():
+    """Its boxes open and are signed; only the sum shows that they do not belong together."""
+    honest = people()
+
+    def lying(message, context):
+        reply = honest(message, context)
+        if context.node_id == 1000 and "numbers" in reply.content:
+            terms, name = Terms.from_config(message.content["terms"]), "1000:0"
+            parcel = Parcel.from_bytes(reply.content["numbers"]["0"])
+            sealed_for = SealContext(context.run_id, terms.fingerprint, name)
+            seed = seal(KEYS[0].public, bytes(range(32)), sealed_for.to_bytes())
+            digests = (sha256(box).digest() for box in (seed, parcel.vector))
+            signature = identity(name).sign(signed_text(sealed_for, *digests))
+            lie = Parcel(name, signature, seed, parcel.vector)
+            reply.content["numbers"]["0"] = lie.to_bytes()
+        return reply
+
+    with pytest.raises(CheckFailed, match="seed and vector do not belong together"):
+        monitor().check(federation(lying))
+
+
+@pytest.mark.parametrize("liars", [[0], [1], [0, 1]])
+def test_aggregators_that_count_other_clients_than_answered_are_not_believed(liars):
+    apps = aggregators()
+
+    def lying(app):
+        def answer(message, context):
+            reply = app(message, context)
+            if "published" in reply.content:
+                reply.content["published"]["clients"] += 1
+            return reply
+
+        return answer
+
+    told = [lying(app) if place in liars else app for place, app in enumerate(apps)]
+    with pytest.raises(CheckFailed, match="numbers of clients do not add up"):
+        monitor().check(federation(apps=told))
 
 
 def said(content) -> str:

@@ -180,7 +180,7 @@ def test_a_second_sum_has_the_terms_of_the_first(lie):
 def test_a_second_sum_is_what_the_client_was_asked():
     total = first()
     told = second(total).session
-    with pytest.raises(errors.WrongSession, match="have different terms"):
+    with pytest.raises(errors.WrongSession, match="other terms than those beside it"):
         mask_again(total, 0, told, terms="other")
     with pytest.raises(errors.WrongSession, match="length is not"):
         mask_again(total, 1, told, length=5)
