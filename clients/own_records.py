@@ -78,7 +78,7 @@ class OwnRecords:
             domain = self.domain(context)
             symbols = Held(raw.into(domain.encode))
             sound = symbols.into(domain.holds)
-        except DomainError:
+        except (DomainError, QueryRefused):  # in words that show no record
             raise
         except Exception as error:  # so may whatever odd records raise while they are read
             raise _failed("records", "be read", error) from None

@@ -6,13 +6,16 @@ import logging
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 
 from flwr_kld._extras import require
-from flwr_kld.domain.frame import columns_of, distinct, read_csv, read_parquet
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.dialect import Dialect, TextFile, distinct, is_text_file
+from flwr_kld.domain.frame import columns_of, read_parquet
 from flwr_kld.errors import DomainError, QueryRefused
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flwr_kld")
 
-RECORDS, QUERY = "drift-records", "drift-query"
+RECORDS, QUERY, MISSING = "drift-records", "drift-query", "drift-missing"
 """Keys of the node config."""
 SAMPLE = "drift-sample"
 """Key of the run config: a public file whose rows simulated nodes share out."""
@@ -32,16 +35,21 @@ _TOTAL = {"bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", 
 """PostgreSQL's types all of whose values psycopg reads."""
 
 
-def node_records(context: Context) -> Any:
+def node_records(context: Context, domain: Domain | None = None) -> Any:
     """Load a node's records as its node config says, for `answer_drift_queries`.
 
-    ``drift-records`` is the absolute path of a ``.csv`` or ``.parquet`` file, or the SQLAlchemy URL
-    of a database, of which ``drift-query`` selects the rows, on a connection that only reads.
+    ``drift-records`` is the absolute path of a text file (``.csv``, ``.tsv``, also ``.gz`` or
+    ``.zst``) or a ``.parquet`` file, or the SQLAlchemy URL of a database, of which
+    ``drift-query`` selects the rows, on a connection that only reads.
 
-    In a CSV file, each line below the header is a record, a blank one too, and a text never goes on
-    in the next line: remove line breaks from texts, or use Parquet or a database. Lines end as the
-    header does. An empty field is missing, and so are those that a line lacks; what it has too many
-    is left out. Parquet needs pyarrow on the node.
+    In a text file, each line below the header is a record, a blank one too, and a text never goes
+    on in the next line: remove line breaks from texts, or use Parquet or a database. Lines end as
+    the header does. An empty field is missing, and so are those that a line lacks; what it has too
+    many is left out. Parquet needs pyarrow on the node.
+
+    A table knows how its text files are written. Where the node's own is written otherwise, its
+    config says so: ``drift-delimiter``, ``drift-encoding``, ``drift-decimal``, ``drift-dates``, as
+    in `Dialect`, and ``drift-missing``, with ``|`` between the texts.
 
     The nodes of a simulation have no such config. They share out the rows of the public file that
     the run config names under ``drift-sample``: node i of n takes the rows i, n + i, 2n + i, …
@@ -51,6 +59,8 @@ def node_records(context: Context) -> Any:
     ----------
     context : Context
         Context of the node.
+    domain : Domain, optional
+        The table, if columns are wanted by name; it tells itself how to read a file.
 
     Returns
     -------
@@ -64,8 +74,11 @@ def node_records(context: Context) -> Any:
         operator's log says where and why, without a password or a data value.
     """
     if sample := context.run_config.get(SAMPLE):
-        return _part_of(str(sample), context)
-    return _loaded(context.node_config.get(RECORDS), context.node_config.get(QUERY))
+        found = _part_of(str(sample), context)
+    else:
+        found = _loaded(context.node_config, slice(None))
+    dialect = getattr(domain, "dialect", None)
+    return found.read_by(dialect) if dialect and isinstance(found, TextFile) else found
 
 
 def require_no_sample(context: Context) -> None:
@@ -74,14 +87,17 @@ def require_no_sample(context: Context) -> None:
         raise _is_real()
 
 
-def _part_of(sample: str, context: Context) -> dict[str, Any]:
+def _part_of(sample: str, context: Context) -> Any:
     """Return the public rows of a simulated node."""
     require_no_sample(context)
     number, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
     if number is None or nodes is None or not _is_simulated():
         raise _is_real()
-    columns = columns_of(_loaded(str(Path(sample).absolute()), None))
-    return {name: column[int(number) :: int(nodes)] for name, column in columns.items()}
+    rows = slice(int(number), None, int(nodes))
+    found = _loaded({RECORDS: str(Path(sample).absolute())}, rows)
+    if isinstance(found, TextFile):
+        return found
+    return {name: column[rows] for name, column in columns_of(found).items()}
 
 
 def _is_real() -> QueryRefused:
@@ -99,21 +115,53 @@ class RecordsError(ValueError):
     """What is named has no records; says why in public words, never with a data value."""
 
 
-def _loaded(place: Any, query: Any) -> Any:
+class _NodeFile(TextFile):
+    """A node's own, which is read when the table that reads it is known."""
+
+    def load(self) -> dict[str, list[str | None]]:
+        """Read it, or refuse."""
+        try:
+            return super().load()
+        except Exception as error:
+            raise _refused(str(self.file), error) from None
+
+
+def _loaded(config: Mapping[str, Any], rows: slice) -> Any:
     """Load records, or tell the operator why not, and the server the kind of error."""
+    place, query = config.get(RECORDS), config.get(QUERY)
     try:
         if not isinstance(place, str):
             raise RecordsError(
                 f"the node config names none: give {RECORDS}, the absolute path of a .csv or "
                 f".parquet file, or a database's URL and a query under {QUERY}"
             )
-        return _of_database(place, query) if "://" in place else _of_file(place)
+        if "://" in place:
+            return _of_database(place, query)
+        if not is_text_file(place) and Path(place).suffix != ".parquet":
+            raise RecordsError("the file's name must end in .csv, .tsv or .parquet")
+        _require_file(place)
+        if not is_text_file(place):
+            return read_parquet(place)
+        return _NodeFile(place, _own_dialect(config), rows=rows)
     except Exception as error:
-        logger.error("the records cannot be loaded%s: %s", _named(place), _cause(error))
-        kind = type(error).__name__
-        raise QueryRefused(
-            f"the records cannot be loaded ({kind}): the node's log says why"
-        ) from None
+        raise _refused(place, error) from None
+
+
+def _own_dialect(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the node config says of how its file is written."""
+    own = {key: config.get(f"drift-{key}") for key in ("delimiter", "encoding", "decimal", "dates")}
+    told: dict[str, Any] = {key: value for key, value in own.items() if value is not None}
+    if (missing := config.get(MISSING)) is not None:
+        told["missing"] = ("", *str(missing).split("|"))
+    Dialect(**told)  # refused here if it is none
+    return told
+
+
+def _refused(place: Any, error: Exception) -> QueryRefused:
+    """Tell the operator why there are no records, and the server the kind of error."""
+    logger.error("the records cannot be loaded%s: %s", _named(place), _cause(error))
+    kind = type(error).__name__
+    return QueryRefused(f"the records cannot be loaded ({kind}): the node's log says why")
 
 
 def _named(place: Any) -> str:
@@ -142,14 +190,6 @@ def _cause(error: Exception) -> str:
     error = getattr(error, "orig", None) or error
     code = getattr(error, "sqlstate", None) or getattr(error, "sqlite_errorname", None)
     return type(error).__name__ + (f" ({code})" if code else "")
-
-
-def _of_file(place: str) -> Any:
-    read = {".csv": read_csv, ".parquet": read_parquet}.get(Path(place).suffix)
-    if read is None:
-        raise RecordsError("the file's name must end in .csv or .parquet")
-    _require_file(place)
-    return read(place)
 
 
 def _require_file(place: str | None) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flwr_kld.domain.binned import Binned
     from flwr_kld.domain.block_patterns import BlockPatterns
     from flwr_kld.domain.categories import Categories
+    from flwr_kld.domain.dialect import Dialect
     from flwr_kld.domain.labels import Labels
     from flwr_kld.domain.table import Table
     from flwr_kld.domain.times import Times
@@ -31,6 +32,7 @@ __all__ = [
     "Binned",
     "BlockPatterns",
     "Categories",
+    "Dialect",
     "Domain",
     "Labels",
     "Partition",
@@ -52,6 +54,7 @@ _load, __dir__ = on_request(
         "BlockPatterns": "domain.block_patterns",
         "Categories": "domain.categories",
         "Domain": "domain.base",
+        "Dialect": "domain.dialect",
         "Labels": "domain.labels",
         "Partition": "query.partition",
         "Reference": "reference",

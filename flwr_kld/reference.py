@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, overload
@@ -17,8 +17,9 @@ from pydantic import Json
 
 from flwr_kld.codec.model import Model, Whole
 from flwr_kld.domain.base import Domain, domain_from_spec
-from flwr_kld.domain.frame import read_public_csv
+from flwr_kld.domain.dialect import Dialect, TextFile
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.sniff import sniff
 from flwr_kld.domain.table import Table
 from flwr_kld.kernel.arguments import instance, real
 
@@ -164,16 +165,24 @@ class Reference:
 
     @classmethod
     def from_csv(
-        cls, file: str | Path, domain: Domain | None = None, *, floor: float = 0.0
+        cls,
+        file: str | Path,
+        domain: Domain | None = None,
+        *,
+        dialect: Dialect | None = None,
+        floor: float = 0.0,
     ) -> Reference:
         """Count the rows of a public CSV file, which is read as nodes read theirs.
 
         Parameters
         ----------
         file : str or Path
-            A header line and a line for each row; an empty field is missing.
+            A header line and a line for each row; ``.gz`` and ``.zst`` are decompressed.
         domain, floor
             As in `from_frame`.
+        dialect : Dialect, optional
+            How the file is written. By default it is recognised, and becomes the table's; if a
+            `domain` is given, its own.
 
         Raises
         ------
@@ -182,7 +191,9 @@ class Reference:
         ValueError
             If it is no such file, or as in `from_frame`.
         """
-        rows = read_public_csv(file)
+        if dialect is None:
+            dialect = sniff(file) if domain is None else getattr(domain, "dialect", None)
+        rows = TextFile(file, asdict(dialect) if dialect else None, public=True)
         table = Table.from_frame(rows) if domain is None else domain
         return cls.from_samples(table, rows, floor=floor)
 

@@ -110,7 +110,9 @@ def _client(client: Component, package: str, identifier: str | None) -> str:
     ids = (
         ""
         if identifier is None
-        else (f", record_ids=lambda context: node_records(context)[{identifier!r}]")
+        else (
+            f", record_ids=lambda context: node_records(context, reference.domain)[{identifier!r}]"
+        )
     )
     known = _free("reference", source)
     call = f"\n{_CALL}({client.name}, node_records, {known}.domain, reference={known}{ids})"

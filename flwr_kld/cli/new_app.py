@@ -202,7 +202,8 @@ def app_files(
 ) -> dict[str, str]:
     """Return the app's text files, without its reference, by their paths in it."""
     package = package_of(name)
-    ids = f",\n    record_ids=lambda context: node_records(context)[{identifier!r}],\n"
+    rows = "node_records(context, reference.domain)"
+    ids = f",\n    record_ids=lambda context: {rows}[{identifier!r}],\n"
     wheel = wheel or ("flwr-kld" if index else None)
     listed = ", ".join(quoted(one) for one in dependencies(wheel))
     told = "# flwr-kld is installed beside flwr on the SuperLink and on every SuperNode.\n"

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.cli.common import say
 from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.frame import read_parquet, read_public_csv
+from flwr_kld.domain.dialect import TextFile, is_text_file
+from flwr_kld.domain.frame import read_parquet
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.sniff import in_words, sniff
 from flwr_kld.domain.table import Table
 
 _COUNT, _SYMBOL = "count", "symbol"
@@ -75,10 +78,18 @@ def read_records(file: Path, domain: Domain) -> Any:
     return _as_records(_csv(file), domain, file)
 
 
-def read_frame(file: Path) -> Any:
-    """Read public rows of several columns: CSV, where an empty field is missing, or Parquet."""
-    if file.suffix == ".csv":
-        return read_public_csv(file)
+def read_frame(file: Path, domain: Domain | None = None) -> Any:
+    """Read public rows of several columns, of text or Parquet.
+
+    Says how it takes text to be written; a table that is given knows it.
+    """
+    if is_text_file(file):
+        if domain is not None:
+            return TextFile(file, dialect=getattr(domain, "dialect", None), public=True)
+        dialect = sniff(file)
+        if words := ", ".join(in_words(dialect)):
+            say(f"{file} is read as a file of {words}")
+        return TextFile(file, dialect=dialect, public=True)
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}")
     try:
@@ -141,7 +152,7 @@ def _json(file: Path) -> Any:
 def _csv(file: Path) -> dict[str, list[str | None]]:
     if file.suffix != ".csv":
         raise ValueError(f"{file} must end in .csv, .json or .npz")
-    return read_public_csv(file)
+    return dict(TextFile(file, public=True))
 
 
 def _without_blank_lines(columns: dict[str, list[str | None]]) -> dict[str, list[str | None]]:

@@ -35,6 +35,7 @@ from flwr_kld.cli.common import (
 )
 from flwr_kld.cli.flower_run import REFERENCE_IN_RUN_CONFIG
 from flwr_kld.cli.public_files import read_counts, read_domain, read_frame, read_records
+from flwr_kld.domain.dialect import is_text_file
 from flwr_kld.domain.table import Table, require_one_symbol
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
@@ -271,10 +272,10 @@ def build(
 
     Exit codes: 0 built, 3 refused (budget, cohort, guard), 4 error.
     """
-    rows = file if file.suffix in (".csv", ".parquet") else None
+    rows = file if file.suffix == ".parquet" or is_text_file(file) else None
     if rows is None and (out or column or interaction):
         raise ValueError("--out, --column and --interaction go with public rows, .parquet or .csv")
-    out = file if rows is None else out or rows.with_suffix(".npz")
+    out = file if rows is None else out or rows.with_name(rows.name.split(".")[0] + ".npz")
     if out.suffix != ".npz":
         raise ValueError(f"a reference is an .npz file, not {out.name}")
     if source == "clients" and rows is not None:
@@ -344,9 +345,10 @@ def _of_rows(
     interactions: list[tuple[str, str]],
     floor: float,
 ) -> Reference:
-    frame = read_frame(rows)
     if domain is not None:
-        return Reference.from_frame(read_domain(domain), frame, floor=floor)
+        known = read_domain(domain)
+        return Reference.from_frame(known, read_frame(rows, known), floor=floor)
+    frame = read_frame(rows)
     table = Table.from_frame(
         frame, bins=bins, labels=labels, columns=columns, interactions=interactions
     )

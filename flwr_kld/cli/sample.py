@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from flwr_kld.cli.public_files import read_frame
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.dialect import is_text_file
 from flwr_kld.domain.frame import columns_of
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
@@ -168,7 +169,7 @@ def read_sample(
         if query is not None:
             raise ValueError("--query goes with a database's URL, such as sqlite:///public.db")
         file = Path(place).absolute()
-        if file.suffix not in (".csv", ".parquet", ".json"):
+        if file.suffix not in (".parquet", ".json") and not is_text_file(file):
             raise ValueError(
                 f"{place} is neither a .csv or .parquet file nor a database's URL "
                 "(with --query), nor a Table Schema (.json): give public rows, or their schema"
@@ -178,7 +179,7 @@ def read_sample(
         if file.suffix == ".json":
             return _of_schema(file, place, columns, identifier, bins)
         name, frame = place, read_frame(file)
-    rows = columns_of(frame)
+    rows = columns_of(frame)  # a text file is one itself
     for column in rows:
         if not isinstance(column, str) or not column.strip():
             raise ValueError(f"{name} has a column without a name: name it, and run init again")

@@ -42,6 +42,8 @@ class Domain(ABC):
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     """Of the spec."""
+    reads: ClassVar[str] = "text"
+    """What it makes of a text in a file: a "number", a "time", or the "text" itself."""
     joins: ClassVar[bool] = False
     """Whether it is made of other domains, so that it cannot itself be a feature of one."""
 

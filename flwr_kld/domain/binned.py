@@ -42,6 +42,7 @@ class Binned(Domain):
 
     edges: Sequence[float]
     kind: ClassVar[str] = "binned"
+    reads: ClassVar[str] = "number"
 
     def __post_init__(self) -> None:
         edges = as_array(self.edges)

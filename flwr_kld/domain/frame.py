@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -15,21 +11,22 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.binned import Binned, BinnedColumns, plain_numbers
+from flwr_kld.domain.dialect import Dialect, TextFile
+from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.records import Column, as_column
 from flwr_kld.errors import DomainError
 
 _NOT_A_FRAME = (
     "records of several features must be a data frame (of pandas, polars or pyarrow, not a lazy "
     "one: collect it), a mapping of feature to array, a structured array, or a list of dicts"
 )
-_HEADER = re.compile(rb"([^\r\n]*)(\r?\n|\r|\Z)")
-_BINARY = re.compile("[\0-\x08\x0e-\x1f]")
-"""What no text has, and files of other kinds have at their beginning."""
 
 
 class Features:
-    """Features of a frame, and the domain of each."""
+    """Features of a frame, the domain of each, and how texts are written."""
 
-    def __init__(self, domains: Mapping[str, Domain]) -> None:
+    def __init__(self, domains: Mapping[str, Domain], dialect: Dialect | None = None) -> None:
+        self._domains, self._dialect = domains, dialect or Dialect()
         self._read: dict[str, Callable[[Any], NDArray[Any]]] = {}
         binned: dict[int, Binned] = {}
         for row, (name, domain) in enumerate(domains.items()):
@@ -41,12 +38,16 @@ class Features:
 
     def encode(self, records: Any) -> Symbols:
         """Map the rows of a frame to one symbol in each feature."""
+        dialect = self._dialect
+        if isinstance(records, TextFile):
+            records = records.read_by(dialect)
+            dialect = records.dialect
         columns, read = columns_of(records, self._read), []
         for name, reader in self._read.items():
             if name not in columns:
                 raise DomainError(f"records have no column {name!r}, which the domain needs")
             try:
-                read.append(reader(columns[name]))
+                read.append(reader(_plain(columns[name], name, self._domains[name], dialect)))
             except DomainError as error:
                 raise DomainError(f"feature {name!r}: {error}") from None
         if len({len(column) for column in read}) > 1:
@@ -56,6 +57,23 @@ class Features:
             for row, symbols in zip(self._binned, bins, strict=True):
                 read[row] = symbols
         return np.array(read)
+
+
+def _plain(values: Any, name: str, domain: Domain, dialect: Dialect) -> Any:
+    """Read a column's texts as its dialect says; whatever else it holds stays as it is."""
+    column = texts_in(values)
+    kept = domain.names if isinstance(domain, Labels) else ()
+    return dialect.plain(column, name, domain.reads, kept) if isinstance(column, list) else column
+
+
+def texts_in(values: Any) -> Column:
+    """Take a column as `as_column` does; one that may hold texts is a list."""
+    if type(values) is np.ndarray and values.dtype.kind in "biufmM":
+        return values
+    column = as_column(values)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "OU":
+        return column if np.ma.isMaskedArray(column) else list(column.tolist())
+    return column
 
 
 def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str, Any]:
@@ -75,55 +93,6 @@ def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str,
         return {name: frame.get_column(name).to_native() for name in frame.columns}
     except Exception:  # its text may quote the data
         raise DomainError(f"{_NOT_A_FRAME}; its columns' names must be distinct") from None
-
-
-def read_csv(file: str | Path, *, public: bool = False) -> dict[str, list[str | None]]:
-    """Read text only: a reader that guesses a column's type lets one record change all others.
-
-    A record is a line, whatever is in it, so that no value changes the number of records or where
-    another begins. Of public rows, a line that nodes would cut, fill up or mend is refused. Proof:
-    docs/proofs/records.md.
-    """
-    content = Path(file).read_bytes()
-    head, end = _HEADER.match(content).groups()  # type: ignore[union-attr]  # matches anything
-    names = _names(head)
-    # ASCII is ASCII whatever stands before it: as if each line were decoded by itself.
-    text = content[len(head) + len(end) :].decode(errors="strict" if public else "replace")
-    lines = text.split(end.decode() or "\n")
-    if not lines[-1]:
-        lines.pop()
-    blank, fields = [""] * len(names), list[str]()
-    usual = csv.field_size_limit(sys.maxsize)
-    try:
-        for number, line in enumerate(lines, 2):
-            line = line.rstrip("\r\n").replace("\r", " ").replace("\n", " ")
-            (row,) = csv.reader([line])
-            if public and row and len(row) != len(names):
-                raise DomainError(
-                    f"line {number} has {len(row)} fields and the header {len(names)}: each line "
-                    "is a row, so texts must have no line breaks"
-                )
-            fields += row if len(row) == len(names) else (row + blank)[: len(names)]
-    finally:
-        csv.field_size_limit(usual)
-    return {name: [t or None for t in fields[i :: len(names)]] for i, name in enumerate(names)}
-
-
-def read_public_csv(file: str | Path) -> dict[str, list[str | None]]:
-    """Read public rows as nodes read theirs; says which file cannot be read, and why."""
-    try:
-        return read_csv(file, public=True)
-    except UnicodeDecodeError:
-        raise DomainError(f"{file} is not UTF-8 text: convert it, for example with iconv") from None
-    except DomainError as error:
-        raise DomainError(f"{file}: {error}") from None
-
-
-def distinct(names: list[str]) -> list[str]:
-    """Return the names of columns; refuse two that are the same."""
-    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-        raise DomainError(f"two columns have the name {twice[0]!r}: rename one")
-    return names
 
 
 def read_parquet(file: str) -> Any:
@@ -158,20 +127,3 @@ def _value(row: Any, name: str) -> Any:
         return row[name] if isinstance(row, Mapping) and name in row else None
     except Exception:  # a row may override what it likes
         return None
-
-
-def _names(head: bytes) -> list[str]:
-    """Read the header, which is public: other kinds of files are recognised by it."""
-    if not head:
-        raise DomainError("it is empty, or its first line is: write a header of column names there")
-    try:
-        header = head.decode("utf-8-sig")
-        if _BINARY.search(header):
-            raise ValueError
-        (names,) = csv.reader([header], strict=True)
-    except (ValueError, csv.Error):
-        raise DomainError(
-            "its first line is not a header of column names in UTF-8, with each quote closed: "
-            "convert or decompress the file"
-        ) from None
-    return distinct(names)

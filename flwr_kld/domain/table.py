@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols, domains_from_pairs
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.frame import Features, columns_of, joint
+from flwr_kld.domain.dialect import Dialect, TextFile
+from flwr_kld.domain.frame import Features, columns_of, joint, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.of_column import domain_of_column
+from flwr_kld.domain.sniff import recognise
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import whole
 
@@ -40,6 +42,9 @@ class Table(Domain):
     by : str, optional
         A feature whose values are segments: sites, or regions. Its combinations with every other
         feature are further columns, from which a check reads each segment by itself.
+    dialect : Dialect
+        How texts are written, in files and in other loaders' columns: a node reads its own so,
+        unless its config says otherwise.
     left_out : Mapping[str, str]
         Columns of the frame that `from_frame` made the table of and that it leaves out, each with
         the reason. Not in the spec, as it says nothing about records.
@@ -62,6 +67,7 @@ class Table(Domain):
     features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
     interactions: Sequence[tuple[str, str]] = ()
     by: str | None = None
+    dialect: Dialect = field(default_factory=Dialect, kw_only=True)
     left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     kind: ClassVar[str] = "table"
     joins: ClassVar[bool] = True
@@ -98,6 +104,7 @@ class Table(Domain):
         columns: Sequence[str] | None = None,
         interactions: Sequence[tuple[str, str]] = (),
         by: str | None = None,
+        dialect: Dialect | None = None,
     ) -> Table:
         """Choose a domain for each column of public data.
 
@@ -120,6 +127,8 @@ class Table(Domain):
             As of the table.
         by : str, optional
             Column of the segments, as in `Table`.
+        dialect : Dialect, optional
+            How texts are written; by default it is recognised.
 
         Raises
         ------
@@ -128,11 +137,16 @@ class Table(Domain):
             range.
         """
         bins, labels = whole("bins", bins, least=2), whole("labels", labels, least=1)
-        held = columns_of(frame)
+        held = {name: texts_in(column) for name, column in columns_of(frame).items()}
+        if dialect is None and isinstance(frame, TextFile):
+            dialect = frame.dialect
+        elif dialect is None:
+            texts = {name: column for name, column in held.items() if isinstance(column, list)}
+            dialect = recognise(texts, Dialect())
         if missing := [name for name in columns or () if name not in held]:
             raise DomainError(f"the frame has no column {missing[0]!r}")
         chosen = {
-            name: domain_of_column(held[name], bins=bins, labels=labels)
+            name: domain_of_column(dialect.shown(held[name], name), bins=bins, labels=labels)
             for name in (held if columns is None else columns)
         }
         features = {name: domain for name, domain in chosen.items() if isinstance(domain, Domain)}
@@ -140,7 +154,7 @@ class Table(Domain):
         if not features:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
             raise DomainError(f"no column of the frame is left ({reasons or 'it has none'})")
-        return cls(features, interactions, by, left_out=left_out)
+        return cls(features, interactions, by, dialect=dialect, left_out=left_out)
 
     @cached_property
     def columns(self) -> dict[str, Domain]:
@@ -223,7 +237,7 @@ class Table(Domain):
 
     @cached_property
     def _read(self) -> Features:
-        return Features({name: self.columns[name] for name in self.features})
+        return Features({name: self.columns[name] for name in self.features}, self.dialect)
 
     @cached_property
     def _ends(self) -> Symbols:
@@ -240,15 +254,23 @@ class Table(Domain):
         raise DomainError("a symbol of no column")
 
     def spec(self) -> Spec:
-        """Return the features as ordered pairs of name and spec, the interactions, and `by`."""
+        """Return the features as pairs of name and spec, the interactions, `by` and the dialect."""
         pairs = [[name, self.columns[name].spec()] for name in self.features]
         interactions = [list(pair) for pair in self.interactions]
-        return {**self._header(), "features": pairs, "interactions": interactions, "by": self.by}
+        return {
+            **self._header(),
+            "features": pairs,
+            "interactions": interactions,
+            "by": self.by,
+            "dialect": self.dialect.told,
+        }
 
     @classmethod
     def from_fields(cls, fields: Spec) -> Self:
         """Build it from the pairs of its spec."""
-        return cls(**{**fields, "features": domains_from_pairs(fields["features"])})
+        features = domains_from_pairs(fields["features"])
+        dialect = Dialect.from_fields(fields["dialect"])
+        return cls(**{**fields, "features": features, "dialect": dialect})
 
 
 def _segmented(

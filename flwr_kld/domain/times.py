@@ -62,6 +62,7 @@ class Times(Domain):
 
     by: str | Sequence[str | date]
     kind: ClassVar[str] = "times"
+    reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
         if isinstance(self.by, str):

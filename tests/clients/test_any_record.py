@@ -71,7 +71,7 @@ def test_each_line_of_a_csv_is_read_by_itself(end, lines):
 
         def read(*lines):
             Path(file.name).write_bytes(end.join([b"age,job", *lines, b""]))
-            return loaded(file.name)
+            return dict(loaded(file.name))
 
         together = read(*lines)
         alone = [read(line) for line in lines]

@@ -94,7 +94,16 @@ def test_every_kind_of_the_package_is_read_by_a_process_that_has_not_imported_it
     ]  # fmt: skip
     pairs = [[str(number), spec] for number, spec in enumerate(specs)]
     specs.append({"kind": "categories", "version": 1, "features": pairs[:2]})
-    specs.append({"kind": "table", "version": 1, "features": pairs, "interactions": [], "by": None})
+    specs.append(
+        {
+            "kind": "table",
+            "version": 1,
+            "features": pairs,
+            "interactions": [],
+            "by": None,
+            "dialect": {},
+        }
+    )
     code = (
         "import sys; from flwr_kld.domain.base import domain_from_spec; "
         "print(domain_from_spec(eval(sys.argv[1])).size)"

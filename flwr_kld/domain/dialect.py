@@ -1,0 +1,407 @@
+"""How a text file is written: its delimiter, encoding, numbers, dates, and what stands for nothing.
+
+A dialect is public. It is told, and part of the table that it is told with: nodes never guess, as a
+guess that depended on a record would tell of it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime, time
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+from flwr_kld.domain.records import Column, number_of
+from flwr_kld.errors import DomainError
+
+NO_VALUE = (
+    "", " ", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+"""What pandas takes for missing."""
+DELIMITERS = (",", ";", "\t", "|")
+_LINE = re.compile("([^\r\n]*)(\r?\n|\r|\\Z)")
+_BINARY = re.compile("[\0-\x08\x0e-\x1f\ufffd]")
+"""What no text has, and files of other kinds and encodings have at their beginning."""
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1
+    )
+}
+_CLOCK = r"(?:(?:T|,?\s+)(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*([AaPp][Mm])?)?"
+_NUMERIC_DATE = re.compile(rf"(\d{{1,2}})([./-])(\d{{1,2}})\2(\d{{4}}|\d\d){_CLOCK}")
+_YEAR_FIRST = re.compile(rf"(\d{{4}})([./-])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}")
+_NAMED_DATES = (
+    re.compile(
+        rf"(?P<day>\d{{1,2}})[. -]+(?P<month>[A-Za-z]{{3,9}})[. -]+(?P<year>\d{{4}}){_CLOCK}"
+    ),
+    re.compile(rf"(?P<month>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_CLOCK}"),
+)
+_MONEY = "[$€£¥]"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file is written.
+
+    Parameters
+    ----------
+    delimiter : str
+        Between the fields of a line: ``,``, ``;``, a tab, or ``|``.
+    encoding : str
+        UTF-8, UTF-16, or one of a byte a character, such as latin-1 or cp1252.
+    decimal : "." or ","
+        Mark before the decimals of a number. The other one, a space or an apostrophe may stand
+        between its thousands, and a currency sign or ``%`` around it.
+    dates : "iso", "day-first" or "month-first"
+        How to read 01/02/2015. Dates in ISO 8601, and with a month's name, are read always.
+    missing : Sequence of str
+        Texts that stand for no value. By default the empty one, NA, NULL, None, nan and so on, as
+        pandas has it. A text that a column lists as a label is that label.
+    sentinels : Mapping of str to Sequence of str
+        Further ones of a column, such as ``{"income": ["-999"]}``.
+
+    Raises
+    ------
+    DomainError
+        If one is none of these.
+    """
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    decimal: str = "."
+    dates: str = "iso"
+    missing: Sequence[str] = NO_VALUE
+    sentinels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("delimiter", DELIMITERS),
+            ("decimal", (".", ",")),
+            ("dates", ("iso", "day-first", "month-first")),
+        ):
+            if getattr(self, name) not in known:
+                listed = ", ".join(map(repr, known))
+                raise DomainError(f"{name} is one of {listed}, not {getattr(self, name)!r}")
+        object.__setattr__(self, "encoding", _encoding(self.encoding))
+        object.__setattr__(self, "missing", _texts("missing", self.missing))
+        if not isinstance(self.sentinels, Mapping):
+            raise DomainError("sentinels= is a mapping of columns to lists of texts")
+        own = {str(name): _texts("sentinels", held) for name, held in self.sentinels.items()}
+        object.__setattr__(self, "sentinels", own)
+
+    @classmethod
+    def from_fields(cls, told: Any) -> Self:
+        """Build it from what differs from the default, as `told` gives it."""
+        if not isinstance(told, Mapping) or set(told) - {f.name for f in fields(cls)}:
+            raise DomainError("a dialect is a mapping of what differs from the default")
+        return cls(**told)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What differs from the default, JSON-able."""
+        usual = asdict(Dialect())
+        own = {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(self).items()}
+        own["sentinels"] = {name: list(held) for name, held in self.sentinels.items()}
+        usual["missing"] = list(NO_VALUE)
+        return {name: value for name, value in own.items() if value != usual[name]}
+
+    def plain(
+        self, column: list[Any], name: str, reads: str, kept: Sequence[Any] = ()
+    ) -> list[Any]:
+        """Write texts as they are spelt elsewhere: each value by itself, none by another.
+
+        Parameters
+        ----------
+        column : list
+            Values of any type; what is no text stays.
+        name : str
+            Its name, for its sentinels.
+        reads : "number", "time" or "text"
+            What its domain reads.
+        kept : Sequence
+            Texts that are values, whatever stands for none.
+        """
+        gone = {*self.missing, *self.sentinels.get(name, ())}.difference(kept)
+        spell: Callable[[str], Any] = {"number": self.number, "time": self.time}.get(reads, str)
+        known: dict[str, Any] = {}
+
+        def plain(value: Any) -> Any:
+            if type(value) is not str:
+                return value
+            if value not in known:
+                known[value] = None if value in gone else spell(value)
+            return known[value]
+
+        return [plain(value) for value in column]
+
+    def shown(self, column: Column, name: str) -> Column:
+        """Return public texts as what all of them are: numbers or times in this spelling, or text.
+
+        Texts that are spelt as everywhere stay, so that codes such as '007' can be told.
+        """
+        if not isinstance(column, list):
+            return column
+        texts = self.plain(column, name, "text")
+        if not all(isinstance(text, str) for text in texts if text is not None):
+            return texts
+        present = set(texts) - {None}
+        if all(_is_time(self.time(text)) for text in present):
+            return self.plain(column, name, "time")
+        numbers = [(self.number(text), number_of(text)) for text in present]
+        if all(here == here for here, _ in numbers) and any(a != b for a, b in numbers):
+            return self.plain(column, name, "number")
+        return texts
+
+    def number(self, text: str) -> float:
+        """Return the number that a text spells, NaN if it is none."""
+        if self.decimal == ".":
+            plain = number_of(text)
+            if plain == plain:
+                return plain
+        found = self._number.fullmatch(text.strip())
+        if found is None:
+            return number_of(text) if text.isalpha() else math.nan  # true, false, inf
+        whole = "".join(filter(str.isdecimal, found["whole"]))
+        decimals, exponent = found["decimals"] or "0", found["exponent"] or ""
+        return float(f"{found['sign']}{whole or 0}.{decimals}{exponent}")
+
+    @cached_property
+    def _number(self) -> re.Pattern[str]:
+        mark, other = re.escape(self.decimal), "," if self.decimal == "." else "."
+        grouped = rf"[0-9]{{1,3}}(?P<gap>[{other}'’ \u00a0\u202f])[0-9]{{3}}(?:(?P=gap)[0-9]{{3}})*"
+        return re.compile(
+            rf"{_MONEY}?\s*(?P<sign>[+-]?)\s*{_MONEY}?\s*(?=[0-9{mark}]*[0-9])"
+            rf"(?P<whole>{grouped}|[0-9]*)(?:{mark}(?P<decimals>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]+)?"
+            rf"\s*(?:%|{_MONEY}|EUR|USD|GBP|CHF)?"
+        )
+
+    def time(self, text: str) -> str:
+        """Return a date or time in ISO 8601; the text itself if it is none, or is in it."""
+        text = text.strip()
+        if found := _YEAR_FIRST.fullmatch(text):
+            year, _, month, day, *clock = found.groups()
+        elif (found := _NUMERIC_DATE.fullmatch(text)) and self.dates != "iso":
+            day, _, month, year, *clock = found.groups()
+            if self.dates == "month-first":
+                day, month = month, day
+        elif found := next(filter(None, (form.fullmatch(text) for form in _NAMED_DATES)), None):
+            day, name, year = found["day"], found["month"].lower(), found["year"]
+            month, clock = str(_MONTHS.get(name[:3], 0)), list(found.groups()[3:])
+        else:
+            return text
+        years = int(year) + (0 if len(year) == 4 else 2000 if int(year) < 70 else 1900)
+        try:
+            return datetime(years, int(month), int(day), *_clock(*clock)).isoformat()
+        except ValueError:
+            return text
+
+    def read(self, file: str | Path, *, public: bool = False) -> dict[str, list[str | None]]:
+        """Read text only: a reader that guesses a type lets one record change all others.
+
+        A record is a line, whatever is in it, so that no value changes the number of records or
+        where another begins. Of public rows, a line that nodes would cut, fill up or mend is
+        refused. Proof: docs/proofs/records.md.
+        """
+        text = unpacked(file).decode(self.encoding, "strict" if public else "replace")
+        text = text.removeprefix("\ufeff")
+        head, end = _LINE.match(text).groups()  # type: ignore[union-attr]  # matches anything
+        names = self._names(head)
+        lines = text[len(head) + len(end) :].split(end or "\n")
+        if not lines[-1]:
+            lines.pop()
+        blank, held = [""] * len(names), list[str]()
+        for number, row in enumerate(self.rows(lines), 2):
+            if public and row and len(row) != len(names):
+                raise DomainError(
+                    f"line {number} has {len(row)} fields and the header {len(names)}: each "
+                    "line is a row, so texts must have no line breaks"
+                )
+            held += row if len(row) == len(names) else (row + blank)[: len(names)]
+        return {name: [t or None for t in held[i :: len(names)]] for i, name in enumerate(names)}
+
+    def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """Yield the fields of each line by itself: a quote ends with it; none if it is blank."""
+        usual = csv.field_size_limit(sys.maxsize)
+        try:
+            for line in lines:
+                if '"' in line or "\r" in line or "\n" in line:
+                    plain = line.rstrip("\r\n").replace("\r", " ").replace("\n", " ")
+                    yield next(csv.reader([plain], delimiter=self.delimiter))
+                else:
+                    yield line.split(self.delimiter) if line else []
+        finally:
+            csv.field_size_limit(usual)
+
+    def _names(self, header: str) -> list[str]:
+        """Read the header, which is public: other kinds of files are recognised by it."""
+        if not header:
+            raise DomainError(
+                "it is empty, or its first line is: write a header of column names there"
+            )
+        try:
+            if _BINARY.search(header):
+                raise ValueError
+            (names,) = csv.reader([header], strict=True, delimiter=self.delimiter)
+        except (ValueError, csv.Error):
+            raise DomainError(
+                f"its first line is not a header of column names in {self.encoding}, with each "
+                "quote closed: convert or decompress the file, or name its encoding"
+            ) from None
+        return distinct(names)
+
+
+class TextFile(Mapping[str, list[str | None]]):
+    """A text file whose dialect its reader knows: a table's, but for what its owner says.
+
+    As a mapping it gives columns by name.
+
+    Parameters
+    ----------
+    file : Path
+        The file.
+    own : Mapping of str to value
+        Of the dialect, what this file has otherwise than the table that reads it.
+    dialect : Dialect
+        The table's.
+    public : bool
+        Whether it is refused rather than mended where it is odd.
+    rows : slice
+        Which of its rows; by default all.
+    """
+
+    def __init__(
+        self,
+        file: str | Path,
+        own: Mapping[str, Any] | None = None,
+        dialect: Dialect | None = None,
+        *,
+        public: bool = False,
+        rows: slice = slice(None),
+    ) -> None:
+        self.file, self.own, self.public, self.rows = Path(file), dict(own or {}), public, rows
+        self.dialect = replace(dialect or Dialect(), **self.own)
+
+    def read_by(self, dialect: Dialect) -> Self:
+        """Return the file as a table of this dialect reads it."""
+        if self.dialect == replace(dialect, **self.own):
+            return self
+        return type(self)(self.file, self.own, dialect, public=self.public, rows=self.rows)
+
+    @cached_property
+    def _columns(self) -> dict[str, list[str | None]]:
+        return self.load()
+
+    def load(self) -> dict[str, list[str | None]]:
+        """Read the file's columns; says which file cannot be read, and why."""
+        try:
+            columns = self.dialect.read(self.file, public=self.public)
+            return {name: column[self.rows] for name, column in columns.items()}
+        except UnicodeDecodeError:
+            raise DomainError(
+                f"{self.file} is not {self.dialect.encoding} text: convert it, or name its encoding"
+            ) from None
+        except DomainError as error:
+            raise DomainError(f"{self.file}: {error}") from None
+
+    def __getitem__(self, name: str) -> list[str | None]:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def distinct(names: list[str]) -> list[str]:
+    """Return the names of columns; refuse two that are the same."""
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise DomainError(f"two columns have the name {twice[0]!r}: rename one")
+    return names
+
+
+def is_text_file(file: str | Path) -> bool:
+    """Whether a file is one of text by its name, which may say that it is compressed."""
+    suffixes = Path(file).suffixes
+    if suffixes[-1:] in ([".gz"], [".zst"]):
+        suffixes.pop()
+    return suffixes[-1:] in ([".csv"], [".tsv"])
+
+
+def unpacked(file: str | Path) -> bytes:
+    """Return a file's bytes, decompressed if its name ends in .gz or .zst."""
+    suffix = Path(file).suffix
+    if suffix not in (".gz", ".zst"):
+        return Path(file).read_bytes()
+    try:
+        if suffix == ".gz":
+            with gzip.open(file) as packed:
+                return packed.read()
+        pyarrow = import_module("pyarrow")
+        with pyarrow.CompressedInputStream(pyarrow.OSFile(str(file)), "zstd") as stream:
+            content: bytes = stream.read()
+            return content
+    except ImportError:
+        raise ImportError("files that end in .zst need pyarrow: pip install pyarrow") from None
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DomainError(f"it is not what its name says, {suffix}: decompress it") from None
+
+
+def _encoding(name: Any) -> str:
+    """Return an encoding's usual name; refuse one in which a character may swallow a line's end."""
+    try:
+        usual = codecs.lookup(name).name.removesuffix("-sig")
+        total = usual in ("utf-8", "utf-16", "utf-16-le", "utf-16-be") or (
+            len(bytes(range(256)).decode(usual, "replace")) == 256
+            and bytes(range(128)).decode(usual) == bytes(range(128)).decode("ascii")
+        )
+    except (TypeError, ValueError, LookupError):
+        total = False
+    if not total:
+        raise DomainError(
+            f"encoding is utf-8, utf-16 or one of a byte a character, such as latin-1, not {name!r}"
+        )
+    return usual
+
+
+def _texts(name: str, held: Any) -> tuple[str, ...]:
+    if isinstance(held, str) or not hasattr(held, "__iter__"):
+        raise DomainError(f"{name}= is a list of texts")
+    texts = tuple(held)
+    if not all(isinstance(text, str) for text in texts):
+        raise DomainError(f"{name}= is a list of texts")
+    return texts
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return "-" in text  # what is digits alone may be a number
+
+
+def _clock(clock: str | None, half: str | None) -> tuple[int, int, int, int]:
+    """Return hour, minute, second and microsecond of the text after a date."""
+    if clock is None:
+        return 0, 0, 0, 0
+    at = time.fromisoformat(clock if clock[2] == ":" else f"0{clock}")
+    hour = at.hour
+    if half is not None:
+        if not 1 <= hour <= 12:
+            raise ValueError
+        hour = hour % 12 + (12 if half.lower() == "pm" else 0)
+    return hour, at.minute, at.second, at.microsecond

@@ -1,0 +1,132 @@
+"""Recognise how a public text file is written. Nodes never do: they are told."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flwr_kld.domain.dialect import DELIMITERS, NO_VALUE, Dialect, unpacked
+
+_LINES = 5000
+"""That are looked at, behind the header."""
+_SPELLINGS = ("?", "-", "--", ".")
+"""Further texts that stand for no value."""
+_SENTINELS = ("-1", "-9", "-99", "-999", "-9999", "-99999")
+_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(?:\d{4}|\d\d)(?:[T, ].*)?")
+_MOST = 0.9
+"""Of a column's texts, so many show what it holds."""
+
+
+def sniff(file: str | Path) -> Dialect:
+    """Propose the dialect of a public text file, from its first lines."""
+    content = unpacked(file)
+    encoding = _encoding(content)
+    lines = content.decode(encoding, "replace").removeprefix("\ufeff").splitlines()[: _LINES + 1]
+    dialect = Dialect(_delimiter(lines), encoding)
+    rows = [row for row in dialect.rows(lines) if row]
+    width = len(rows[0]) if rows else 0
+    columns = zip(*(row for row in rows if len(row) == width), strict=True)
+    return recognise({name: column for name, *column in columns}, dialect)
+
+
+def recognise(columns: Mapping[str, Sequence[Any]], dialect: Dialect) -> Dialect:
+    """Propose how numbers, dates and missing values are spelt in columns of public texts."""
+    held = {
+        name: [text.strip() for text in column if text and text.strip() not in NO_VALUE]
+        for name, column in columns.items()
+        if all(text is None or isinstance(text, str) for text in column)
+    }
+    texts = [column for column in held.values() if column]
+    spelt = {text for column in texts for text in column if text in _SPELLINGS}
+    missing = (*NO_VALUE, *(text for text in _SPELLINGS if text in spelt))
+    texts = [[text for text in column if text not in spelt] for column in texts]
+    dialect = replace(dialect, missing=missing, decimal=_decimal(texts), dates=_dates(texts))
+    return replace(dialect, sentinels=dict(_sentinels(held, dialect)))
+
+
+def in_words(dialect: Dialect) -> Iterator[str]:
+    """Say what of a dialect is unlike the default, a phrase each."""
+    told = dialect.told
+    names = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+    if "delimiter" in told:
+        yield f"fields between {names[dialect.delimiter]}"
+    if "encoding" in told:
+        yield f"text in {dialect.encoding}"
+    if "decimal" in told:
+        yield "decimal commas"
+    if "dates" in told:
+        yield f"dates {dialect.dates}"
+    if more := [text for text in dialect.missing if text not in NO_VALUE]:
+        yield f"missing also as {', '.join(map(repr, more))}"
+    for name, held in dialect.sentinels.items():
+        yield f"missing in {name} as {', '.join(held)}"
+
+
+def _encoding(content: bytes) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252" if re.search(rb"[\x80-\x9f]", content) else "latin-1"
+    return "utf-8"
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """Return the delimiter by which most lines have as many fields as the header, two or more."""
+
+    def fits(delimiter: str) -> tuple[float, int]:
+        widths = [len(row) for row in Dialect(delimiter).rows(lines) if row]
+        if not widths or widths[0] < 2:
+            return 0.0, 0
+        return widths.count(widths[0]) / len(widths), widths[0]
+
+    return max(DELIMITERS, key=fits)
+
+
+def _mostly(column: Sequence[float]) -> bool:
+    """Whether most of what was read are numbers."""
+    return sum(number == number for number in column) > _MOST * len(column)
+
+
+def _decimal(columns: Sequence[Sequence[str]]) -> str:
+    """Return the mark with which more columns are numbers; a point, if it makes no difference."""
+
+    def numbers(mark: str) -> int:
+        by_mark = Dialect(decimal=mark)
+        return sum(_mostly([by_mark.number(text) for text in set(column)]) for column in columns)
+
+    return "," if numbers(",") > numbers(".") else "."
+
+
+def _dates(columns: Sequence[Sequence[str]]) -> str:
+    """Return the order of day and month that the dates show, or else their separator suggests."""
+    shown: Counter[str] = Counter()
+    for column in columns:
+        found = [match for match in map(_DATE.fullmatch, set(column)) if match]
+        if len(found) <= _MOST * len(set(column)):
+            continue
+        first, second = (max(int(match[place]) for match in found) for place in (1, 3))
+        if (first > 12 and second <= 12) or (first <= 12 and second <= 12 and found[0][2] != "/"):
+            shown["day-first"] += 1
+        elif first <= 12 and second <= 31:
+            shown["month-first"] += 1
+    return shown.most_common(1)[0][0] if shown else "iso"
+
+
+def _sentinels(
+    columns: dict[str, list[str]], dialect: Dialect
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the columns of numbers, none of which is negative but one that stands for nothing."""
+    for name, column in columns.items():
+        negative = {text for text in column if text.startswith("-")}.difference(dialect.missing)
+        if len(negative) != 1 or not negative.issubset(_SENTINELS) or len(column) < 20:
+            continue
+        (text,) = negative
+        numbers = [dialect.number(other) for other in set(column)]
+        if column.count(text) > 1 and _mostly(numbers) and max(numbers) > 1:
+            yield name, (text,)

@@ -1,0 +1,251 @@
+"""Files of other programs: recognised on the public side, told on a node, read alike on both."""
+
+import csv
+import gzip
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from flwr.app import Context, RecordDict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld import Binned, Dialect, Labels, Reference, Table, Times
+from flwr_kld.clients import node_records
+from flwr_kld.domain.dialect import TextFile
+from flwr_kld.domain.sniff import sniff
+from flwr_kld.errors import DomainError, QueryRefused
+
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
+FORMS = {
+    # decimal mark and thousands, dates, missing, quoting, encoding
+    "plain": (".", "", "%Y-%m-%d", "", csv.QUOTE_MINIMAL, "utf-8"),
+    "German": (",", ".", "%d.%m.%Y", "NA", csv.QUOTE_MINIMAL, "latin-1"),
+    "French": (",", "\u202f", "%d/%m/%Y", "", csv.QUOTE_MINIMAL, "utf-8"),
+    "American": (".", ",", "%m/%d/%Y", "N/A", csv.QUOTE_MINIMAL, "utf-8"),
+    "British": (".", ",", "%d %b %Y", "NULL", csv.QUOTE_ALL, "utf-8-sig"),
+    "R": (".", "", "%Y-%m-%d %H:%M:%S", "NA", csv.QUOTE_NONNUMERIC, "utf-8"),
+    "Excel": (",", "", "%d.%m.%Y", "", csv.QUOTE_MINIMAL, "cp1252"),
+    "UTF-16": (".", "", "%b %d, %Y", "None", csv.QUOTE_MINIMAL, "utf-16"),
+    "question mark": (".", "", "%Y-%m-%dT%H:%M", "?", csv.QUOTE_MINIMAL, "utf-8"),
+    "dash": (".", "", "%Y/%m/%d", "-", csv.QUOTE_ALL, "utf-8"),
+}
+PACKED = {
+    "csv": lambda content: content,
+    "csv.gz": gzip.compress,
+    "csv.zst": lambda content: pa.compress(content, codec="zstd", asbytes=True),
+}
+ROWS = 240
+DAYS = np.datetime64("2024-03-01") + np.arange(ROWS) * 5 % 360
+AMOUNTS = np.random.default_rng(3).gamma(2.0, 3000.0, ROWS).round(2)
+JOBS = ["nurse", "Bürokraft", 'the "boss"', None]
+TABLE = {"paid": Binned([2000, 6000]), "since": Times("month"), "job": Labels(JOBS[:3])}
+
+
+def written(form, delimiter, end="\r\n"):
+    """Write the rows as a program would, and return the bytes and their encoding."""
+    mark, gap, dates, missing, quoting, encoding = FORMS[form]
+    lines = io.StringIO()
+    writer = csv.writer(lines, delimiter=delimiter, quoting=quoting, lineterminator=end)
+    writer.writerow(["paid", "since", "job"])
+    for i, (amount, day) in enumerate(zip(AMOUNTS, DAYS, strict=True)):
+        paid = f"{amount:,.2f}".replace(",", "G").replace(".", mark).replace("G", gap)
+        job = JOBS[i % 4] or missing
+        writer.writerow([missing if i % 7 == 0 else paid, day.item().strftime(dates), job])
+    return lines.getvalue().encode(encoding)
+
+
+def expected(table):
+    paid = [None if i % 7 == 0 else float(amount) for i, amount in enumerate(AMOUNTS)]
+    jobs = [JOBS[i % 4] for i in range(ROWS)]
+    return table.encode({"paid": paid, "since": DAYS.astype(str).tolist(), "job": jobs})
+
+
+def of_node(file, **config):
+    named = {f"drift-{key}": value for key, value in {"records": str(file), **config}.items()}
+    return node_records(Context(0, 1, named, RecordDict(), {}))
+
+
+@pytest.mark.parametrize("packed", PACKED)
+@pytest.mark.parametrize("delimiter", DELIMITERS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_of_another_program_is_recognised_and_read_alike_on_both_sides(
+    tmp_path, form, delimiter, packed
+):
+    file = tmp_path / f"rows.{packed}"
+    file.write_bytes(PACKED[packed](written(form, DELIMITERS[delimiter])))
+    dialect = sniff(file)
+    table = Table(TABLE, dialect=dialect)
+    assert (table.encode(of_node(file)) == expected(table)).all()
+
+    reference = Reference.from_csv(file)  # with no word of the table, either
+    assert set(reference.columns) == {"paid", "since", "job"}
+    told = Reference.from_samples(reference.domain, of_node(file))
+    np.testing.assert_allclose(told.probabilities, reference.probabilities, atol=1e-12)
+    shares = {name: column.unlisted for name, column in reference.columns.items()}
+    assert shares["since"] == {}
+    assert shares["paid"]["missing"] == pytest.approx(35 / ROWS)
+    assert shares["job"] == {"missing": pytest.approx(0.25)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_node_says_how_its_own_file_is_written(tmp_path, form):
+    """A federation's table is of one dialect, and a node's file of another."""
+    file = tmp_path / "rows.csv"
+    file.write_bytes(written(form, ";"))
+    mark, _, dates, missing, _, encoding = FORMS[form]
+    order = {"d": "day-first", "m": "month-first"}.get(dates[1], "iso")
+    own = {"delimiter": ";", "decimal": mark, "dates": order, "encoding": encoding}
+    table = Table(TABLE, dialect=Dialect("\t", "utf-16", dates="month-first"))
+    found = table.encode(of_node(file, **own, missing=missing))
+    assert (found == expected(table)).all()
+    assert of_node(file, **own)["job"][:2] == ["nurse", "Bürokraft"]
+
+
+def test_the_table_tells_a_node_how_to_read_and_columns_by_name(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_bytes(written("German", ";"))
+    reference = Reference.from_csv(file)
+    rows = of_node(file)
+    assert (
+        node_records(
+            Context(0, 1, {"drift-records": str(file)}, RecordDict(), {}), reference.domain
+        )["job"][0]
+        == "nurse"
+    )
+    assert len(reference.domain.encode(rows)) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("delimiter", "::"), ("decimal", "·"), ("dates", "whenever"), ("encoding", "utf-7"),
+        ("encoding", "shift_jis"), ("encoding", "gb18030"), ("encoding", "no-such"),
+    ],
+)  # fmt: skip
+def test_a_dialect_that_is_none_is_refused_by_name(tmp_path, caplog, key, value):
+    with pytest.raises(DomainError, match=key):
+        Dialect(**{key: value})
+    file = tmp_path / "rows.csv"
+    file.write_bytes(written("plain", ","))
+    with pytest.raises(QueryRefused):
+        of_node(file, **{key: value})
+    assert key in caplog.text
+    assert value in caplog.text
+
+
+@pytest.mark.parametrize(
+    "wrong", [5, {"missing": "NA"}, {"missing": [1]}, {"sentinels": ["x"]}, {"x": 1}]
+)
+def test_a_spec_with_no_dialect_is_refused(wrong):
+    table = Table(TABLE)
+    with pytest.raises(DomainError):
+        Table.from_fields(
+            {
+                **{k: v for k, v in table.spec().items() if k not in ("kind", "version")},
+                "dialect": wrong,
+            }
+        )
+
+
+@pytest.mark.parametrize("ending", [".npz", ".json"])
+def test_a_dialect_travels_with_the_reference_and_is_part_of_its_fingerprint(tmp_path, ending):
+    own = Dialect(";", "latin-1", ",", "day-first", ["", "-"], {"paid": ["-1"]})
+    reference = Reference.from_frame(Table(TABLE, dialect=own), {n: [None] for n in TABLE})
+    reference.save(tmp_path / f"r{ending}")
+    assert Reference.load(tmp_path / f"r{ending}").domain.dialect == own
+    assert json.dumps(reference.domain.spec())
+    plain = Reference.from_frame(Table(TABLE), {n: [None] for n in TABLE})
+    assert plain.fingerprint != reference.fingerprint
+    assert (plain.probabilities == reference.probabilities).all()
+
+
+@pytest.mark.parametrize(
+    ("decimal", "text", "number"),
+    [
+        (".", "1,234.50", 1234.5), (".", "$1,234.50", 1234.5), (".", "-12.5 %", -12.5),
+        (".", "€ 3", 3), (".", "1 234", 1234), (".", "1'234'567.8", 1234567.8), (".", "1e3", 1000),
+        (".", "1,23", None), (".", "1,2345", None), (".", "12a", None), (".", "", None),
+        (".", "1,234 567", None), (".", "true", 1), (".", ".5", 0.5), (".", ".", None),
+        (",", "1.234,50", 1234.5), (",", "3,14", 3.14), (",", "1.234", 1234), (",", "1.5", None),
+        (",", "-0,5 €", -0.5), (",", "1\u00a0234,5", 1234.5), (",", "7", 7), (",", ",", None),
+        (",", "2,5e3", 2500), (",", "5 EUR", 5), (".", "٣", 3), (",", "٣", None),
+    ],
+)  # fmt: skip
+def test_numbers_of_every_spelling(decimal, text, number):
+    read = Dialect(decimal=decimal).number(text)
+    assert np.isnan(read) if number is None else read == pytest.approx(number)
+
+
+@pytest.mark.parametrize(
+    ("dates", "text", "iso"),
+    [
+        ("iso", "01/02/2024", None), ("day-first", "01/02/2024", "2024-02-01T00:00:00"),
+        ("month-first", "01/02/2024", "2024-01-02T00:00:00"),
+        ("day-first", "31.12.99", "1999-12-31T00:00:00"),
+        ("day-first", "1-2-24 9:05", "2024-02-01T09:05:00"),
+        ("month-first", "7/4/2024, 12:30 am", "2024-07-04T00:30:00"),
+        ("month-first", "7/4/2024 12:30:15 PM", "2024-07-04T12:30:15"),
+        ("month-first", "7/4/2024 13:30 PM", None), ("month-first", "31/12/2024", None),
+        ("iso", "4 July 2024", "2024-07-04T00:00:00"), ("iso", "Jul 4 2024", "2024-07-04T00:00:00"),
+        ("iso", "4-Jul-2024", "2024-07-04T00:00:00"), ("iso", "2024/7/4", "2024-07-04T00:00:00"),
+        ("iso", "4 Foo 2024", None), ("iso", "0/0/0000", None), ("day-first", "01/02.2024", None),
+    ],
+)  # fmt: skip
+def test_dates_of_every_spelling(dates, text, iso):
+    assert Dialect(dates=dates).time(text) == (text if iso is None else iso)
+
+
+def test_a_label_that_is_listed_is_no_missing_value():
+    """Namibia, and a sentinel of one column that is a value of another."""
+    table = Table(
+        {"country": ["NA", "DE"], "other": ["DE"], "income": Binned([0]), "debt": Binned([0])},
+        dialect=Dialect(sentinels={"income": ["-999"]}),
+    )
+    rows = {"country": ["NA"], "other": ["NA"], "income": ["-999"], "debt": ["-999"]}
+    names = [table.name_of(symbol) for symbol in table.encode(rows)[0]]
+    assert names == ["country=NA", "other=missing", "income=missing", "debt=< 0"]
+
+
+def test_sentinels_are_recognised_only_where_nothing_else_is_negative(tmp_path):
+    rng = np.random.default_rng(0)
+    file = tmp_path / "rows.csv"
+    lines = ["income,change"]
+    for i in range(200):
+        lines.append(f"{-999 if i % 5 == 0 else rng.integers(1, 90)},{rng.integers(-1000, 1000)}")
+    file.write_text("\n".join(lines))
+    assert sniff(file).sentinels == {"income": ("-999",)}
+
+
+DIALECTS = [
+    Dialect(), Dialect(";", "latin-1", ","), Dialect("\t", "utf-16-le"), Dialect("|", "cp1252"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(DIALECTS)))
+@given(data=st.data())
+def test_no_line_changes_another_in_any_dialect(tmp_path_factory, place, data):
+    """Whatever bytes stand in one record: as many records, and the others as they were."""
+    dialect = DIALECTS[place]
+    if dialect.encoding.startswith("utf-16"):
+        units = st.lists(st.integers(0, 0xFFFF).filter(lambda u: u != 10), max_size=6)
+        line = units.map(lambda held: b"".join(u.to_bytes(2, "little") for u in held))
+    else:
+        line = st.binary(max_size=8).filter(lambda held: b"\n" not in held)
+    lines = data.draw(st.lists(line, min_size=2, max_size=5))
+    odd, at = data.draw(line), data.draw(st.integers(0, len(lines) - 1))
+    file = tmp_path_factory.mktemp("rows") / "rows.csv"
+    table = Table({"a": Binned([0.0]), "b": Times("month"), "c": ["x", "1"]}, dialect=dialect)
+    end = "\n".encode(dialect.encoding)
+
+    def symbols(lines):
+        head = dialect.delimiter.join("abc").encode(dialect.encoding)
+        file.write_bytes(end.join([head, *lines, b""]))
+        return table.encode(TextFile(file, dialect=dialect))
+
+    usual, found = symbols(lines), symbols([*lines[:at], odd, *lines[at + 1 :]])
+    assert len(usual) == len(found) == len(lines)
+    others = np.arange(len(lines)) != at
+    assert (usual[others] == found[others]).all()
