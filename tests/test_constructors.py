@@ -33,6 +33,7 @@ from flwr_kld.clients import handwriting
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
 from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Receipt
@@ -131,6 +132,7 @@ EXAMPLES = {
     clients.AggregatorLimits: {"most_epsilon": 1.0},
     Binned: {"edges": [0.0, 1.0]},
     BlockPatterns: {},
+    Dialect: {"delimiter": ";", "missing": ["", "NA"]},
     Labels: {"names": ["a", "b"]},
     estimate: {"counts": COUNTS},
     posterior_ratios: {"counts": COUNTS},

@@ -16,6 +16,7 @@ from numbered import Numbered
 from scipy import stats
 
 from flwr_kld.clients import node_records
+from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
 from flwr_kld.reference import Reference
@@ -342,7 +343,6 @@ def test_a_public_file_is_read_as_nodes_read_theirs(tmp_path, end):
         (b"age,job\n30,nurse\n31\n", "line 3"),
         (b'age,job\n30,"head\nnurse"\n', "line 2|line 3"),
         (b"age,age\n30,31\n", "'age'"),
-        (b"age,job\n30,caf\xe9\n", "UTF-8"),
         (b"age;job\n30;nurse\n", "no column"),
     ],
 )
@@ -351,6 +351,16 @@ def test_a_public_file_that_nodes_would_mend_is_refused_by_its_name(tmp_path, co
     file.write_bytes(content)
     with pytest.raises(ValueError, match=words):
         Reference.from_csv(file)
+
+
+def test_a_public_file_in_another_encoding_than_its_table_says_is_refused(tmp_path):
+    file = tmp_path / "public.csv"
+    file.write_bytes(b"job\ncaf\xe9\n")
+    table = Table({"job": ["café"]})
+    with pytest.raises(ValueError, match=r"public.csv is not utf-8"):
+        Reference.from_csv(file, table)
+    told = Reference.from_csv(file, table, dialect=Dialect(encoding="latin-1"))
+    assert told.probabilities[0] == 1.0
 
 
 def test_counts_of_labels_may_be_given_by_name():

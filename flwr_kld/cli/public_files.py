@@ -88,7 +88,7 @@ def read_frame(file: Path, domain: Domain | None = None) -> Any:
             return TextFile(file, dialect=getattr(domain, "dialect", None), public=True)
         dialect = sniff(file)
         if words := ", ".join(in_words(dialect)):
-            say(f"{file} is read as a file of {words}")
+            say(f"{file} is read with {words}")
         return TextFile(file, dialect=dialect, public=True)
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}")

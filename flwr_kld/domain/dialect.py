@@ -85,14 +85,13 @@ class Dialect:
     sentinels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("delimiter", DELIMITERS),
-            ("decimal", (".", ",")),
-            ("dates", ("iso", "day-first", "month-first")),
+        for name, told, known in (
+            ("delimiter", self.delimiter, DELIMITERS),
+            ("decimal", self.decimal, (".", ",")),
+            ("dates", self.dates, ("iso", "day-first", "month-first")),
         ):
-            if getattr(self, name) not in known:
-                listed = ", ".join(map(repr, known))
-                raise DomainError(f"{name} is one of {listed}, not {getattr(self, name)!r}")
+            if told not in known:
+                raise DomainError(f"{name} is one of {', '.join(map(repr, known))}, not {told!r}")
         object.__setattr__(self, "encoding", _encoding(self.encoding))
         object.__setattr__(self, "missing", _texts("missing", self.missing))
         if not isinstance(self.sentinels, Mapping):

@@ -30,11 +30,12 @@ class Labels(Domain):
     ----------
     names : Sequence of str or of int
         The labels that are told apart, distinct, all text or all integers. Their order matters.
+        Of none, a value that is there is told from one that is missing.
 
     Raises
     ------
     DomainError
-        If there are no names, two are equal, or text and integers are mixed.
+        If two names are equal, or text and integers are mixed.
 
     Examples
     --------
@@ -47,8 +48,6 @@ class Labels(Domain):
 
     def __post_init__(self) -> None:
         names = _as_names(self.names)
-        if not names:
-            raise DomainError("Labels needs at least one name")
         if len(set(names)) != len(names):
             raise DomainError("the names of Labels must be distinct")
         object.__setattr__(self, "names", names)

@@ -28,18 +28,18 @@ _SENTENCE = 30
 def domain_of_column(values: Any, *, bins: int, labels: int) -> Domain | str:
     """Choose a domain for public values.
 
-    Truth values get labels, times hours (weekdays, if all have the same hour), numbers quantile
-    bins, and texts their most frequent labels.
+    Truth values, and numbers that are 0 or 1, get labels, times hours (weekdays, if all have the
+    same hour), numbers quantile bins, and texts their most frequent labels. A column of one value
+    gets that as a label, and one of no value none: what varies or is filled from then on is a
+    drift.
     """
     column = as_column(values)
     gone = masked_in(column)
     every = values_in(column)
     present = [v for v, m in zip(every, gone.tolist(), strict=True) if not (m or is_missing(v))]
     if not present:
-        return "it has no values"
-    if len(present) == len(every) and all(_same(value, present[0]) for value in present):
-        return "it is constant"
-    if all(isinstance(value, bool | np.bool_) for value in present):
+        return Labels([]) if len(every) >= _ENOUGH else "it has no values, in few rows"
+    if all(isinstance(value, bool | np.bool_) or _is_truth(value) for value in present):
         return Labels(["False", "True"])
     for by in ("hour", "weekday"):
         of_time = Times(by)
@@ -49,6 +49,12 @@ def domain_of_column(values: Any, *, bins: int, labels: int) -> Domain | str:
             break  # not only times
         if len(np.unique(symbols)) > 1 or by == "weekday":
             return of_time
+    if all(_same(value, present[0]) for value in present):
+        if len(every) < _ENOUGH:
+            return "it is constant, in few rows"
+        if isinstance(present[0], str | int | float):
+            text = str(present[0])
+            return Labels([text]) if len(text) <= _SENTENCE else "it is free text"
     numbers = numbers_in(column)
     if np.count_nonzero(~np.isnan(numbers)) == len(present) and not any(map(_is_code, present)):
         return _of_numbers(numbers[np.isfinite(numbers)], bins)
@@ -64,6 +70,10 @@ def _same(value: Any, other: Any) -> bool:
     return type(value) is type(other) and str(value) == str(other)
 
 
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, str) and value.lower() in ("true", "false")
+
+
 def _is_code(value: Any) -> bool:
     """Whether a text of digits is none that a number is written as, such as '007'."""
     return isinstance(value, str) and len(value) > 1 and value[0] == "0" and value.isdecimal()
@@ -73,6 +83,8 @@ def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.float64]], bins: int) -> Do
     if not len(numbers):
         return "it has no finite numbers"
     different = len(np.unique(numbers))
+    if np.isin(numbers, (0.0, 1.0)).all():
+        return Labels(["0", "1"])
     whole = bool((numbers == np.floor(numbers)).all())
     if whole and len(numbers) >= _ENOUGH and different >= _IDENTIFIERS * len(numbers):
         return "its whole numbers are all different, as identifiers are"

@@ -90,7 +90,6 @@ def test_whole_numbers_that_float64_does_not_tell_apart_are_told_apart() -> None
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ([], "at least one"),
         (["a", "b", "a"], "distinct"),
         (["a", 1], "all of text or all of integers"),
         ([1.5], "all of text or all of integers"),

@@ -50,14 +50,14 @@ def test_each_column_gets_a_domain_or_a_reason(frame):
         "day": Times("weekday"),
         "text of numbers": Binned([1, 2, 3, 4, 5, 6]),
         "zip": Labels([f"{i:05}" for i in range(7)]),
+        "constant": Labels(["x"]),
+        "nothing": Labels([]),
     }
     reasons = {
         "rare": "10 most frequent labels of",
         "id": "whole numbers are all different",
         "name": "texts are nearly all different",
         "note": "free text",
-        "constant": "constant",
-        "nothing": "no values",
         "odd": "neither numbers nor texts",
     }
     for name, reason in table.left_out.items():
@@ -81,6 +81,27 @@ def test_columns_and_interactions_are_those_that_are_named():
             Table.from_frame(PUBLIC, columns=columns)
     with pytest.raises(DomainError, match="it has none"):
         Table.from_frame([])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved_to"),
+    [
+        ([None], ["5"], "other"), (["x"], ["y"], "other"), (["x"], [None], "missing"),
+        ([3.5], ["3.5"], "3.5"), ([3.5], [4], "other"), ([7], [8], "other"), ([True], [0], "False"),
+        (["0", "1"], [True], "1"), ([0, 1], ["2"], "other"), (["true", "FALSE"], ["True"], "True"),
+    ],
+)  # fmt: skip
+def test_a_constant_that_varies_and_a_field_that_is_filled_show(before, after, moved_to):
+    table = Table.from_frame({"a": before * 100})
+    (symbol,) = table.encode({"a": after})[0]
+    assert table.name_of(symbol) == f"a={moved_to}"
+
+
+def test_a_constant_of_few_rows_or_of_long_text_is_left_out():
+    table = Table.from_frame({"a": [0, 1] * 60, "b": ["x" * 200] * 120})
+    assert list(table.left_out) == ["b"]
+    with pytest.raises(DomainError, match="constant, in few rows"):
+        Table.from_frame({"a": [7] * 5})
 
 
 @given(

@@ -106,7 +106,6 @@ BLOCKS = BlockPatterns().spec()
         ({"kind": "labels", "version": 1, "names": [1.0]}, "names"),
         ({"kind": "labels", "version": 1, "names": [None]}, "names"),
         ({"kind": "labels", "version": 1, "names": [2**63]}, "64 signed bits"),
-        ({"kind": "labels", "version": 1, "names": []}, "at least one name"),
         ({"kind": "labels", "version": 1, "names": ["a", "a"]}, "distinct"),
         ({"kind": "categories", "version": 1}, "categories"),
         ({"kind": "categories", "version": 1, "features": [["x"]]}, "categories"),
