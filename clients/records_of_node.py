@@ -25,6 +25,13 @@ logger = logging.getLogger("flwr_kld")
 
 RECORDS, QUERY, MISSING = "drift-records", "drift-query", "drift-missing"
 """Keys of the node config."""
+_DIALECT = {
+    "drift-delimiter": "delimiter",
+    "drift-encoding": "encoding",
+    "drift-decimal": "decimal",
+    "drift-dates": "dates",
+}
+"""Further ones, and the field of a `Dialect` that each states."""
 SAMPLE = "drift-sample"
 """Key of the run config: a public file whose rows simulated nodes share out."""
 _REAL = (
@@ -76,7 +83,7 @@ def node_records(context: Context, domain: Domain | None = None) -> Any:
     if sample := context.run_config.get(SAMPLE):
         found = _part_of(str(sample), context)
     else:
-        found = _loaded(context.node_config, slice(None))
+        found = load_records(context.node_config)
     dialect = getattr(domain, "dialect", None)
     return found.read_by(dialect) if dialect and isinstance(found, TextFile) else found
 
@@ -94,7 +101,7 @@ def _part_of(sample: str, context: Context) -> Any:
     if number is None or nodes is None or not _is_simulated():
         raise _is_real()
     rows = slice(int(number), None, int(nodes))
-    found = _loaded({RECORDS: str(Path(sample).absolute())}, rows)
+    found = load_records({RECORDS: str(Path(sample).absolute())}, rows)
     if isinstance(found, TextFile):
         return found
     return {name: column[rows] for name, column in columns_of(found).items()}
@@ -126,7 +133,7 @@ class _NodeFile(TextFile):
             raise _refused(str(self.file), error) from None
 
 
-def _loaded(config: Mapping[str, Any], rows: slice) -> Any:
+def load_records(config: Mapping[str, Any], rows: slice = slice(None)) -> Any:
     """Load records, or tell the operator why not, and the server the kind of error."""
     place, query = config.get(RECORDS), config.get(QUERY)
     try:
@@ -149,8 +156,7 @@ def _loaded(config: Mapping[str, Any], rows: slice) -> Any:
 
 def _own_dialect(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the node config says of how its file is written."""
-    own = {key: config.get(f"drift-{key}") for key in ("delimiter", "encoding", "decimal", "dates")}
-    told: dict[str, Any] = {key: value for key, value in own.items() if value is not None}
+    told = {field: config[key] for key, field in _DIALECT.items() if key in config}
     if (missing := config.get(MISSING)) is not None:
         told["missing"] = ("", *str(missing).split("|"))
     Dialect(**told)  # refused here if it is none

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -422,6 +423,75 @@ def show(
     for symbol in found["heaviest"]:
         table.add_row(str(symbol["symbol"]), escape(symbol["name"]), f"{symbol['probability']:.3%}")
     results.print(table)
+
+
+@reference.command(name="try")
+def try_(
+    file: Annotated[Path, typer.Argument(help="Reference that was saved, .npz or .json.")],
+    records: Annotated[
+        str,
+        typer.Argument(help="A node's own: absolute path of a file, or a database's URL."),
+    ],
+    *,
+    query: Annotated[str, typer.Option(help="SQL that selects a database's rows.")] = "",
+    node_config: Annotated[
+        str, typer.Option(help="More of the node's config, such as 'drift-decimal=\",\"'.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say, on a node, what of its records each column would read as 'other' or 'missing'.
+
+    Records are read as in a check, and counted for this terminal alone: nothing is sent, and no
+    budget is spent. What it prints is private.
+    """
+    from flwr_kld.clients.records_of_node import load_records  # only nodes read records
+
+    made = Reference.load(file)
+    config = dict(word.partition("=")[::2] for word in shlex.split(node_config))
+    named = {"drift-records": records, "drift-query": query} | config
+    found = _unlisted(made, load_records(named))
+    if as_json:
+        print_json(found)
+        return
+    table = rich_table.Table("column", "read as", box=SIMPLE)
+    for heading in ("records", "share", "in the reference"):
+        table.add_column(heading, justify="right")
+    for one in found:
+        style = "bold red" if one["share"] > one["in_reference"] + _STRANGE else None
+        shares = (f"{one[of]:.1%}" for of in ("share", "in_reference"))
+        table.add_row(
+            escape(one["column"]), escape(one["way"]), f"{one['records']:,}", *shares, style=style
+        )
+    results.print(table)
+    if any(one["share"] > one["in_reference"] + _STRANGE for one in found):
+        say(
+            "in red: far more than in the reference. If the records are right, this node's file is "
+            "written otherwise: say how in its node config (drift-delimiter, drift-decimal, "
+            "drift-dates, drift-missing, drift-encoding)"
+        )
+
+
+_STRANGE = 0.1
+"""So much more of a column is a reason to look at how it is read."""
+
+
+def _unlisted(made: Reference, records: Any) -> list[dict[str, Any]]:
+    """Count what no symbol of a column lists, way by way."""
+    domain, found = made.domain, []
+    symbols = domain.encode(records).reshape(-1, domain.per_record)
+    for own, part, (name, column) in zip(
+        symbols.T, domain.parts, made.columns.items(), strict=True
+    ):
+        ways = column.domain.unlisted_way()[own - part.start]
+        for way, words in enumerate(() if column.domain.joins else column.domain.unlisted):
+            times = int((ways == way).sum())
+            share = times / max(len(own), 1)
+            usual = column.unlisted.get(words, 0.0)
+            found.append(
+                {"column": name, "way": words, "records": times, "share": share,
+                 "in_reference": usual}
+            )  # fmt: skip
+    return found
 
 
 def _describe(found: Reference, top: int) -> dict[str, Any]:
