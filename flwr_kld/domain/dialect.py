@@ -47,6 +47,8 @@ _NAMED_DATES = (
     ),
     re.compile(rf"(?P<month>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_CLOCK}"),
 )
+_LONGEST = 64
+"""Characters of a number or a date: a longer text could take a reader hours, which would tell."""
 _MONEY = "[$€£¥]"
 
 
@@ -168,7 +170,8 @@ class Dialect:
             plain = number_of(text)
             if plain == plain:
                 return plain
-        found = self._number.fullmatch(text.strip())
+        text = text.strip()
+        found = self._number.fullmatch(text) if len(text) <= _LONGEST else None
         if found is None:
             return number_of(text) if text.isalpha() else math.nan  # true, false, inf
         whole = "".join(filter(str.isdecimal, found["whole"]))
@@ -188,6 +191,8 @@ class Dialect:
     def time(self, text: str) -> str:
         """Return a date or time in ISO 8601; the text itself if it is none, or is in it."""
         text = text.strip()
+        if len(text) > _LONGEST:
+            return text
         if found := _YEAR_FIRST.fullmatch(text):
             year, _, month, day, *clock = found.groups()
         elif (found := _NUMERIC_DATE.fullmatch(text)) and self.dates != "iso":

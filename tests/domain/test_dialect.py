@@ -198,6 +198,18 @@ def test_dates_of_every_spelling(dates, text, iso):
     assert Dialect(dates=dates).time(text) == (text if iso is None else iso)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["$" + " " * 10**6 + "x", "9" * 10**6 + "x", "1,000" * 10**5, "1/1/2024" + " " * 10**6 + "x"],
+    ids=range(4),
+)
+def test_no_text_takes_a_node_hours(text):
+    """Which would tell of the record that holds it."""
+    dialect = Dialect(dates="day-first")
+    assert np.isnan(dialect.number(text))
+    assert dialect.time(text) == text
+
+
 def test_a_label_that_is_listed_is_no_missing_value():
     """Namibia, and a sentinel of one column that is a value of another."""
     table = Table(
