@@ -125,6 +125,20 @@ def test_a_cell_that_does_not_exist(cell):
         read(packed(cell_of), fingerprint=fingerprint)
 
 
+def test_the_cells_of_each_column_are_those_that_are_named():
+    """As many in all, but shared out otherwise: the totals of columns would be compared wrongly."""
+    cell_of = np.array([0, 1, 2, 3, 4, 4], dtype=np.int32)
+    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, EVERYTHING)
+    told = ((3, 3), REFERENCE.fingerprint, fingerprint, EVERYTHING)
+
+    def read_columns(cells):
+        return cells_from_wire(packed(cell_of), told[0], cells, *told[1:])
+
+    assert read_columns((3, 2)).tolist() == cell_of.tolist()
+    with pytest.raises(ValueError, match="another number of cells in a column"):
+        read_columns((2, 3))
+
+
 def test_more_cells_than_symbols():
     with pytest.raises(ValueError, match="more cells than the domain has symbols"):
         read(cells=10**12)

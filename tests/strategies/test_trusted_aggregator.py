@@ -274,6 +274,7 @@ def published(**changes):
         (published(check="x"), "another check"),
         (published(clients=7), "do not add up"),
         (published(values=bytes(8)), "other numbers than the terms ask for"),
+        (published(records=0.0), "other numbers than the terms ask for"),
         (published(records=float("nan")), "the published numbers"),
         (published(rejected="[]"), "the published numbers"),
         (published(rejected='{"why": -3}'), "the published numbers"),
