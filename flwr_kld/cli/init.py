@@ -107,14 +107,9 @@ def _client(client: Component, package: str, identifier: str | None) -> str:
             f"{client.file} makes its ClientApp from a client_fn, which answers no queries: move "
             f"it to @app.train() and @app.evaluate(){BY_HAND}"
         )
-    ids = (
-        ""
-        if identifier is None
-        else (
-            f", record_ids=lambda context: node_records(context, reference.domain)[{identifier!r}]"
-        )
-    )
     known = _free("reference", source)
+    rows = f"node_records(context, {known}.domain)"
+    ids = "" if identifier is None else f", record_ids=lambda context: {rows}[{identifier!r}]"
     call = f"\n{_CALL}({client.name}, node_records, {known}.domain, reference={known}{ids})"
     added = [
         f"from {package}.drift import reference" + _renamed("reference", known),

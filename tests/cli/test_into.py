@@ -111,10 +111,13 @@ def test_names_and_line_ends_of_the_app_are_kept(cli, sample, tmp_path):
     files = {**TRAINING, "server_app": taken}
     app = write_app(tmp_path / "app", "sklearnexample", files)
     client = app / "sklearnexample" / "client_app.py"
-    client.write_bytes(client.read_bytes().replace(b"\n", b"\r\n"))
+    own = client.read_bytes() + b"\nreference = 'of its own'\n"
+    client.write_bytes(own.replace(b"\n", b"\r\n"))
     before = texts(app)
-    assert cli("init", sample, "--into", app, "--yes").exit_code == 0
+    assert cli("init", sample, "--into", app, "--yes", "--id", "job").exit_code == 0
     after = texts(app)
+    call = after["sklearnexample/client_app.py"].split("answer_drift_queries(")[1]
+    assert set(re.findall(r"(?<!=)\b\w*reference\b(?!=)", call)) == {"drift_reference"}
     assert "drift_monitor = KLDrift(" in after["sklearnexample/server_app.py"]
     assert "WithDriftChecks(strategy, drift_monitor, " in after["sklearnexample/server_app.py"]
     assert after["sklearnexample/client_app.py"].count("\r\n") == (
