@@ -261,39 +261,36 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             recent=self._conclusions.recent, model=self._model,
         )  # fmt: skip
         self.counted = measured.counted
-        with phase("conclude"):
-            found = self._conclusions.conclude(measured, self.budget)
-            outcome(found.verdict and found.verdict.outcome)
         published = measured.published
         down, up = measured.traffic
-        report = Report(
-            check=opening.check,
-            key=opening.key,
-            started=opening.started,
-            reading=found.reading,
-            guarantee=self.trust.guarantee,
-            protection=protection(
-                published,
-                self.trust,
-                self.aggregation.name,
-                hides_parts=self.aggregation.hides_parts,
-            ),
-            cohort=self._seen(measured.asked, measured.survivors, by_reason(measured.left_out)),
-            compared=compared(published.plan),
-            cost=self._cost(
-                opening,
-                spent,
-                epsilon=max(map(epsilon_delivered, measured.events)),
-                bytes_down=down,
-                bytes_up=up,
-            ),
-            verdict=found.verdict,
-            column=found.column,
-            columns=found.columns,
-            one_client=measured.one_client,
-        )
+        with phase("conclude"):
+            columns, states = self._conclusions.conclude(measured, self.budget)
+            report = Report(
+                check=opening.check,
+                key=opening.key,
+                started=opening.started,
+                guarantee=self.trust.guarantee,
+                protection=protection(
+                    published,
+                    self.trust,
+                    self.aggregation.name,
+                    hides_parts=self.aggregation.hides_parts,
+                ),
+                cohort=self._seen(measured.asked, measured.survivors, by_reason(measured.left_out)),
+                compared=compared(published.plan),
+                cost=self._cost(
+                    opening,
+                    spent,
+                    epsilon=max(map(epsilon_delivered, measured.events)),
+                    bytes_down=down,
+                    bytes_up=up,
+                ),
+                columns=columns,
+                one_client=measured.one_client,
+            )
+            outcome(report.outcome)
         costs = delivered(self.trust, parts, measured.summed)
-        return Settled(report, report, found.states, costs)
+        return Settled(report, report, states, costs)
 
     def _parts(self, chosen: list[Participant]) -> list[Part]:
         """Whom each exchange of a check asks."""

@@ -18,15 +18,13 @@ from flwr_kld.inference.decision import (
     hold_to_estimates,
     hold_to_segments,
     ranked,
-    table_verdict,
 )
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.segments import Segment, segments
-from flwr_kld.inference.verdict import Verdict
 from flwr_kld.reference import Reference
-from flwr_kld.report.report import ColumnReport, Reading, in_rank
+from flwr_kld.report.report import ColumnReport, Reading
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
@@ -35,17 +33,6 @@ Tolerated = tuple[float, float]
 """Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
 
 logger = logging.getLogger("flwr_kld")
-
-
-@dataclass(frozen=True)
-class Concluded:
-    """What a check says."""
-
-    reading: Reading  # Of the column that moved most
-    verdict: Verdict | None  # On all columns together; None if nothing was to be decided
-    column: str  # The column that moved most
-    columns: dict[str, ColumnReport]  # Each column, that one first
-    states: tuple[Remembered, ...]  # What is to be remembered
 
 
 @dataclass
@@ -84,8 +71,10 @@ class Conclusions:
             )
 
     @one_thread()
-    def conclude(self, measured: Measured, budget: str) -> Concluded:
-        """Return what a check says.
+    def conclude(
+        self, measured: Measured, budget: str
+    ) -> tuple[dict[str, ColumnReport], tuple[Remembered, ...]]:
+        """Return what a check says of each column, and what is to be remembered.
 
         Numbers that contradict each other decide nothing, in any column.
         """
@@ -102,27 +91,20 @@ class Conclusions:
             reading, decided = found[name]
             decided = self._deciders[name].characterised(decided, measured_of[name])
             found[name] = reading, decided
-            verdicts[name] = decided.verdict or verdicts[name]
         states = tuple(state for _, decided in found.values() for state in decided.states)
-        verdict = next(iter(verdicts.values()), None)
-        if verdict is not None and self.reference.is_table:
-            verdict = table_verdict(verdicts)
-        columns = in_rank(
-            {
-                name: column_report(
-                    name,
-                    measured_of[name].published,
-                    reading,
-                    decided.verdict,
-                    columns=len(found),
-                    design_effect=decided.design_effect,
-                    segments=parts[name],
-                )
-                for name, (reading, decided) in found.items()
-            }
-        )
-        first = next(iter(columns))
-        return Concluded(columns[first].reading, verdict, first, columns, states)
+        columns = {
+            name: column_report(
+                name,
+                measured_of[name].published,
+                reading,
+                decided.verdict,
+                columns=len(found),
+                design_effect=decided.design_effect,
+                segments=parts[name],
+            )
+            for name, (reading, decided) in found.items()
+        }
+        return columns, states
 
     def _column(
         self, name: str, measured: Measured, budget: str, contradiction: str | None

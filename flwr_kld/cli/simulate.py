@@ -73,7 +73,7 @@ def check_flights(out: Path, console: Console) -> list[Path]:
         everybody = flights.truth(range(flights.clients), month, monitor.theta)
         counted = (participant.member for participant in monitor.counted.participants)
         own = flights.truth(counted, month, monitor.theta)
-        shown = report.column or ""
+        shown = report.column
         points.append(Point(month, report, everybody[shown], own[shown]))
         truths.append(everybody)
     console.print(_months(points, truths))
@@ -101,7 +101,7 @@ def _months(points: list[Point[Report]], truths: list[dict[str, float]]) -> Tabl
             for name, own in columns.items()
             if own.verdict and own.verdict.outcome is Outcome.DRIFT
         ]
-        for i, name in enumerate(drifted or [str(point.report.column)]):
+        for i, name in enumerate(drifted or [point.report.column]):
             table.add_row(
                 "" if i else str(point.number),
                 "" if i else str(point.report.outcome),

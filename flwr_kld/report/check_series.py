@@ -78,7 +78,7 @@ OF_COLUMN: dict[str, Callable[[Report], Any]] = {
 
 def _column(report: Report, path: str) -> Any:
     """Return a value of a report's only column; None where it has none."""
-    found: Any = report.columns.get(report.column or "")
+    found: Any = report.columns[report.column]
     for name in path.split("."):
         found = None if found is None else getattr(found, name)
     return found
@@ -146,8 +146,7 @@ class ColumnPicture:
 def column_pictures(report: Report) -> Iterator[ColumnPicture]:
     """Yield the columns of a table's report, in rank."""
     for alone in report.by_column if report.is_table else ():
-        name = str(alone.column)
-        column = report.columns[name]
+        name, column = alone.column, report.columns[alone.column]
         shown = column.histogram
         yield ColumnPicture(
             name=name,

@@ -51,7 +51,7 @@ def _metrics(report: Report) -> dict[str, float]:
         named = _distinct(report.columns)
         for part in report.by_column:
             for name, (_, value_of) in COLUMN_GAUGES.items():
-                known[f"{name}/{named[str(part.column)]}"] = value_of(part)
+                known[f"{name}/{named[part.column]}"] = value_of(part)
     return {name: float(value) for name, value in known.items() if value is not None}
 
 

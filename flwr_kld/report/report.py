@@ -5,17 +5,18 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from flwr_kld.inference.decision import ranked
+from flwr_kld.inference.decision import ranked, table_verdict
 from flwr_kld.inference.figures.calibration import Calibration
 from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.outside import OutsideFraction
@@ -326,42 +327,66 @@ class Report(_Decided, Envelope):
         How much of the result a single client can be.
     key : str or None
         Idempotency key of a scheduled check.
-    reading : Reading
-        What the published numbers say.
     protection : Protection
         How counts were protected.
     compared : Compared
         What was compared.
-    verdict : Verdict or None
-        The decision; None if no threshold was given. Of a table: on all columns together.
-    column : str
-        The column that `reading` shows, which moved most.
     columns : dict[str, ColumnReport]
         Each column by name, those that moved most first. A single column is a table of one, and has
         the name of its domain's kind.
     started, guarantee, cohort, cost
         As in `Envelope`.
+
+    Raises
+    ------
+    ValueError
+        If there is no column.
     """
 
     kind: ClassVar[str] = "check"
     _header: ClassVar[dict[str, Any]] = {"direction": "KL(reference || clients)"}
 
     check: str
-    reading: Reading
     protection: Protection
     compared: Compared
     one_client: OneClient
+    columns: dict[str, ColumnReport]
     key: str | None = None
-    verdict: Verdict | None = None
-    column: str | None = None
-    columns: dict[str, ColumnReport] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        alone = {self.column or "": ColumnReport(self.reading, self.verdict)}
-        columns = in_rank(self.columns or alone)  # files and databases keep no order of names
+        if not self.columns:
+            raise ValueError("the report of a check has at least one column")
+        columns = in_rank(self.columns)  # files and databases keep no order of names
         object.__setattr__(self, "columns", columns)
-        if self.column not in columns:
-            object.__setattr__(self, "column", next(iter(columns)))
+
+    @property
+    def column(self) -> str:
+        """Name of the column that moved most."""
+        return next(iter(self.columns))
+
+    @property
+    def reading(self) -> Reading:  # type: ignore[override]  # nobody writes to a frozen one
+        """What the published numbers say of the column that moved most."""
+        return self.columns[self.column].reading
+
+    @cached_property
+    def verdict(self) -> Verdict | None:  # type: ignore[override]
+        """The decision on all columns together; None if no threshold was given."""
+        if not self.is_table:
+            return self.columns[self.column].verdict
+        verdicts = {n: c.verdict for n, c in self.columns.items() if c.verdict is not None}
+        return table_verdict(verdicts) if verdicts else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form, schema versioned; it has the verdict on all columns, too."""
+        verdict = None if self.verdict is None else asdict(self.verdict)
+        return {**super().to_dict(), "verdict": verdict}
+
+    @classmethod
+    def _read(cls, stored: object) -> Self:
+        if isinstance(stored, Mapping):  # the verdict follows from those on the columns
+            stored = {name: value for name, value in stored.items() if name != "verdict"}
+        return super()._read(stored)
 
     @property
     def upper_limit(self) -> float | None:
@@ -386,9 +411,7 @@ class Report(_Decided, Envelope):
             yield self
             return
         for name, one in self.columns.items():
-            yield replace(
-                self, reading=one.reading, verdict=one.verdict, column=name, columns={name: one}
-            )
+            yield replace(self, columns={name: one})
 
     def plot(self, file: str | Path | None = None) -> Any:
         """Draw the check, as `CheckSeries.plot` draws several."""

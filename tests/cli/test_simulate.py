@@ -72,8 +72,8 @@ def year(monkeypatch):
     """Two months of flights: made-up reports about a few aircraft."""
     drift = replace(REPORT.reading, estimate=0.2), Verdict(Outcome.DRIFT, "", None, 0.05, 0.1, 0.95)
     columns = {"air_time": ColumnReport(*drift), "dest": ColumnReport(REPORT.reading)}
-    quiet = replace(REPORT, column="dest", columns=columns | {"air_time": columns["dest"]})
-    moved = replace(REPORT, column="air_time", columns=columns, verdict=drift[1])
+    quiet = replace(REPORT, columns=columns | {"air_time": columns["dest"]})
+    moved = replace(REPORT, columns=columns)
     few = flights.Flights.load()
     own = few.aircraft < 9
     columns_of_few = {name: column[own] for name, column in few.columns.items()}

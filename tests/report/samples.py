@@ -10,19 +10,20 @@ from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
-from flwr_kld.report.report import Compared, OneClient, Reading, Report
+from flwr_kld.report.report import ColumnReport, Compared, OneClient, Reading, Report
 from flwr_kld.report.series import Point
 from flwr_kld.trust.sight import SERVER_SEES_PARTS
 
 E = TypeVar("E", bound=Envelope)
 PARTS = ("reading", "guarantee", "protection", "cohort", "compared", "cost", "verdict")
+OF_COLUMN = ("reading", "verdict")
 
 REPORT = Report(
     check="c0ffee", started="2026-11-21T02:00:00+00:00",
-    reading=Reading(
+    columns={"labels": ColumnReport(Reading(
         estimate=0.25, theta=0.01, estimator="posterior_counts", target="cohort", sampling=0.03,
         monte_carlo=0.0, privacy=0.04, records=1800.0,
-    ),
+    ))},
     guarantee=Guarantee(1.0),
     protection=Protection(
         "trusted", "plain-sum", "discrete-laplace", private=True, noise=2.8,
@@ -39,11 +40,14 @@ REPORT = Report(
 
 
 def altered(report: E, **changes: object) -> E:
-    """The report with other values, each where it belongs: ``estimate`` in its reading."""
+    """The report with other values, each where it belongs: ``estimate`` in its first reading."""
     for name, value in changes.items():
         part = next((p for p in PARTS if hasattr(getattr(report, p, None), name)), None)
         if part is not None and name not in report.__dataclass_fields__:
             value, name = replace(getattr(report, part), **{name: value}), part
+        if name in OF_COLUMN and isinstance(report, Report):
+            first = replace(report.columns[report.column], **{name: value})
+            name, value = "columns", {**report.columns, report.column: first}
         report = replace(report, **{name: value})
     return report
 

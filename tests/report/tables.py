@@ -13,12 +13,11 @@ from report.samples import REPORT, decided
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.check.report_parts import column_report, read
-from flwr_kld.inference.decision import table_verdict
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.report.report import Report, in_rank
+from flwr_kld.report.report import Report
 
 N = 4000
 JOBS = Reference.from_counts(Labels(["a", "b", "<c>"]), [500, 300, 200])
@@ -58,14 +57,9 @@ def table_report(drifts: Mapping[str, float], *, number: int = 1, threshold: boo
         columns[name] = column_report(
             name, counts, reading, verdict, columns=len(drifts), design_effect=1.0
         )
-    columns = in_rank(columns)
-    first = next(iter(columns))
     return replace(
         REPORT,
         started=(datetime.fromisoformat(REPORT.started) + timedelta(days=number)).isoformat(),
-        reading=columns[first].reading,
-        verdict=table_verdict(verdicts) if threshold else None,
-        column=first,
         columns=columns,
     )
 

@@ -66,7 +66,7 @@ def test_a_check_without_a_threshold_decided_nothing():
 
 def test_a_decision_without_a_bound():
     report = decided(Outcome.INCONCLUSIVE, 0.0)
-    report = replace(report, verdict=replace(report.verdict, lower_bound=None))
+    report = altered(report, verdict=replace(report.verdict, lower_bound=None))
     text = words([Point(1, report)])
     assert "there is no bound" in text
     assert "at least" not in text[text.index("<svg") : text.index("</svg>")]
@@ -198,7 +198,7 @@ ALARM = OperatingCharacteristic(
 def sure(outcome=Outcome.NO_DRIFT):
     report = decided(outcome, 0.07)
     who = "the clients that these 18 were drawn from"
-    return replace(
+    return altered(
         report, verdict=replace(report.verdict, holds=HOLDS, alarm=ALARM, population=who)
     )
 

@@ -21,9 +21,11 @@ def read(text: str):
 def test_a_report_and_its_file_have_null_instead(tmp_path):
     report = altered(REPORT, seconds=NAN, records=ENDLESS)
     shown = read(report.to_json())
-    assert (shown["cost"]["seconds"], shown["reading"]["records"]) == (None, None)
+    reading = shown["columns"]["labels"]["reading"]
+    assert (shown["cost"]["seconds"], reading["records"]) == (None, None)
     usual = json.loads(REPORT.to_json())
-    usual["cost"]["seconds"] = usual["reading"]["records"] = None
+    usual["cost"]["seconds"] = None
+    usual["columns"]["labels"]["reading"]["records"] = None
     assert shown == usual
     CheckSeries([Point(1, report, cohort_truth=NAN)]).save(tmp_path / "checks.json")
     (check,) = read((tmp_path / "checks.json").read_text())

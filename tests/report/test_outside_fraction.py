@@ -24,7 +24,7 @@ SAID = "27 % ± 1 %, 'other' in <job>"
 def bounded(outside: OutsideFraction | None = SHARE) -> Report:
     report = decided(Outcome.DRIFT, 0.2, outside=outside)
     limits = {"outside_lower": 0.2514, "outside_upper": 0.2987, "outside_tolerated": 0.0952}
-    return replace(report, verdict=replace(report.verdict, **limits))
+    return altered(report, verdict=replace(report.verdict, **limits))
 
 
 UNDECIDED = altered(REPORT, outside=SHARE)
@@ -71,7 +71,8 @@ def test_files_have_its_numbers(tmp_path):
     CheckSeries(checks).save(tmp_path / "c.json")
     text = (tmp_path / "c.json").read_text()
     content = json.loads(text)
-    assert content[0]["report"]["reading"]["outside"]["kinds"][0]["name"] == "'other' in <job>"
+    outside = content[0]["report"]["columns"]["labels"]["reading"]["outside"]
+    assert outside["kinds"][0]["name"] == "'other' in <job>"
     assert content[0]["report"]["verdict"]["outside_upper"] == 0.2987
     assert list(CheckSeries.from_json(text)) == checks
 

@@ -13,7 +13,6 @@ from report.tables import drifted
 from flwr_kld.check.report_parts import metrics
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import CheckSeries, Outcome
-from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
 
 CHECKS = [
@@ -148,14 +147,6 @@ def test_an_estimator_of_the_population_tells_nothing_of_the_cohort():
     reading = altered(REPORT, target="population").reading
     assert reading.of_cohort is None
     assert [(one.of, one.value) for one in reading.estimates] == [("population", 0.25)]
-
-
-def test_a_report_stored_without_the_population_is_read():
-    values = altered(REPORT, population_estimate=0.125, population_deviation=0.02).to_dict()
-    assert Report.from_dict(values).reading.population_estimate == 0.125
-    for name in ("population_estimate", "population_deviation"):
-        del values["reading"][name]
-    assert Report.from_dict(values).reading.population_estimate is None
 
 
 def test_a_notebook_shows_the_decision_and_no_markup():

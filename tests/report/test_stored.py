@@ -40,7 +40,9 @@ def test_one_kind_is_not_taken_for_another():
 
 def wrong(part: str, name: str, value: object) -> dict[str, object]:
     values = REPORT.to_dict()
-    return values | {part: values[part] | {name: value}}
+    holder = values["columns"]["labels"] if part == "reading" else values
+    holder[part][name] = value
+    return values
 
 
 def without(name: str) -> dict[str, object]:
@@ -56,6 +58,8 @@ def without(name: str) -> dict[str, object]:
         without("schema"),
         without("cohort"),
         without("one_client"),
+        without("columns"),
+        {**REPORT.to_dict(), "columns": {}},
         wrong("reading", "estimate", "abc"),
         wrong("reading", "later", 1),
         wrong("cohort", "survivors", 18.5),

@@ -111,9 +111,6 @@ def test_without_a_threshold_the_share_is_estimated():
     assert report.reading.outside.deviation < 0.01
     again = Report.from_dict(json.loads(report.to_json()))
     assert again.reading.outside == report.reading.outside
-    old = json.loads(report.to_json())
-    del old["reading"]["outside"]
-    assert Report.from_dict(old).reading.outside is None
 
 
 def test_the_column_that_does_not_fit_is_named():
