@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, overload
@@ -21,7 +21,7 @@ from flwr_kld.domain.dialect import Dialect, TextFile
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import sniff
 from flwr_kld.domain.table import Table
-from flwr_kld.kernel.arguments import instance, real
+from flwr_kld.kernel.arguments import instance, keep, real
 
 _FORMAT = 1
 _BAD_COUNTS = (
@@ -46,15 +46,22 @@ class Reference:
     probabilities : NDArray[np.float64]
         Shape [domain.size], non-negative, summing to 1, in a table in each column. May be given for
         the symbols that the domain's spec lists only: 'other' and 'missing' then get 0.
+    records : float or None
+        Records that they were counted from, which verdicts allow for: a sample of few is a law of
+        its own. None, the default, for a law that is known exactly.
+    noise : float
+        Standard deviation of the noise in each count, in records, if they were counted privately.
 
     Raises
     ------
     ValueError
-        If the probabilities are not a distribution over the domain.
+        If the probabilities are not a distribution over the domain, or a number is out of range.
     """
 
     domain: Domain
     probabilities: NDArray[np.float64]
+    records: float | None = None
+    noise: float = 0.0
 
     def __post_init__(self) -> None:
         _require_domain(self.domain)
@@ -82,7 +89,9 @@ class Reference:
             if abs(total - 1) > _ROUNDING:  # dividing again would change bits, and the fingerprint
                 p[part] /= total
         p.setflags(write=False)
-        object.__setattr__(self, "probabilities", p)
+        if self.records is not None:
+            keep(self, records=real("records", self.records, above=0))
+        keep(self, probabilities=p, noise=real("noise", self.noise, least=0))
 
     @classmethod
     def from_probabilities(
@@ -109,7 +118,9 @@ class Reference:
     ) -> Reference:
         """Normalise public counts, in records, one for each symbol or for each listed one.
 
-        Those of a table may be given by column, those of labels by name.
+        Those of a table may be given by column, those of labels by name. Their sum, in a table that
+        of the column with fewest, is the reference's `records`. Proportions of a law that is known
+        exactly are for `from_probabilities`.
         """
         _require_domain(domain)
         if isinstance(domain, Labels) and isinstance(counts, Mapping):
@@ -121,9 +132,11 @@ class Reference:
             raise ValueError(_BAD_COUNTS)
         if not c.sum() > 0:
             raise ValueError(_BAD_COUNTS)
-        if c.ndim == 1:
-            c = _normalised(domain, _of_all(domain, c))
-        return cls.from_probabilities(domain, c, floor=floor)
+        if c.ndim != 1:
+            return cls.from_probabilities(domain, c)  # refused by its shape
+        c = _of_all(domain, c)
+        found = cls.from_probabilities(domain, _normalised(domain, c), floor=floor)
+        return replace(found, records=min(_sum(c[part]) for part in domain.parts))
 
     @classmethod
     def from_samples(cls, domain: Domain, records: Any, *, floor: float = 0.0) -> Reference:
@@ -212,7 +225,10 @@ class Reference:
             return {self.domain.kind: self}
         table = cast(Table, self.domain)
         own = zip(table.columns.items(), table.parts, strict=True)
-        return {name: Reference(domain, self.probabilities[part]) for (name, domain), part in own}
+        return {
+            name: replace(self, domain=domain, probabilities=self.probabilities[part])
+            for (name, domain), part in own
+        }
 
     @property
     def unlisted(self) -> dict[str, float]:
@@ -246,8 +262,9 @@ class Reference:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the domain's fingerprint and the probabilities."""
+        """SHA-256 (hex) of the domain, the probabilities, and how they were counted."""
         digest = hashlib.sha256(f"flwr-kld reference {_FORMAT}\n".encode())
+        digest.update(json.dumps([self.records, self.noise]).encode())
         digest.update(self.domain.fingerprint.encode())
         digest.update(self.probabilities.astype("<f8").tobytes())
         return digest.hexdigest()
@@ -257,12 +274,21 @@ class Reference:
         spec = json.dumps(self.domain.spec(), sort_keys=True)
         if Path(path).suffix == ".json":
             p = self.probabilities.tolist()
-            content = {"format": _FORMAT, "domain": json.loads(spec), "probabilities": p}
+            content = {
+                "format": _FORMAT,
+                "domain": json.loads(spec),
+                "probabilities": p,
+                "counted": [self.records, self.noise],
+            }
             Path(path).write_text(json.dumps(content) + "\n", encoding="utf-8")
             return
         with Path(path).open("wb") as file:
             np.savez_compressed(
-                file, format=_FORMAT, domain=np.array(spec), probabilities=self.probabilities
+                file,
+                format=_FORMAT,
+                domain=np.array(spec),
+                probabilities=self.probabilities,
+                counted=np.array(json.dumps([self.records, self.noise])),
             )
 
     @classmethod
@@ -290,7 +316,8 @@ class Reference:
             raise ValueError(
                 f"{path} has reference format {read.format}; this version reads {_FORMAT}"
             )
-        return cls(domain_from_spec(read.domain), np.frombuffer(read.probabilities, "<f8"))
+        p = np.frombuffer(read.probabilities, "<f8")
+        return cls(domain_from_spec(read.domain), p, *read.counted)
 
 
 @dataclass(frozen=True)
@@ -298,6 +325,7 @@ class _File(Model, what="the reference file"):
     format: Whole
     domain: Json[dict[str, Any]]
     probabilities: bytes
+    counted: Json[tuple[float | None, float]]
 
 
 def _as_value(array: NDArray[Any]) -> object:
@@ -312,6 +340,7 @@ def _as_arrays(content: dict[str, Any]) -> dict[str, Any]:
     return {
         **content,
         "domain": json.dumps(content["domain"]),
+        "counted": json.dumps(content["counted"]),
         "probabilities": np.array(content["probabilities"], dtype="<f8").tobytes(),
     }
 

@@ -3,7 +3,7 @@
 import io
 import json
 import pickle
-import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -137,7 +137,7 @@ def test_probabilities_cannot_be_changed_from_outside():
 def test_normalising_twice_changes_no_bit(counts):
     domain = Labels(list(range(len(counts))))
     once = Reference.from_counts(domain, counts)
-    assert Reference(domain, once.probabilities).fingerprint == once.fingerprint
+    assert replace(once, probabilities=once.probabilities).fingerprint == once.fingerprint
 
 
 @pytest.mark.parametrize("made", [Reference, Reference.from_counts])
@@ -253,24 +253,49 @@ def test_a_truncated_file_is_refused(tmp_path):
 
 def test_another_format_version_says_which(tmp_path):
     p = np.array(COUNTS) / 10
-    (tmp_path / "new.npz").write_bytes(npz(format=2, domain=SPEC, probabilities=p))
+    (tmp_path / "new.npz").write_bytes(
+        npz(format=2, domain=SPEC, counted="[10.0, 0.0]", probabilities=p)
+    )
     with pytest.raises(ValueError, match="has reference format 2; this version reads 1"):
         Reference.load(tmp_path / "new.npz")
 
 
 def test_a_file_that_holds_no_distribution_is_refused(tmp_path):
-    (tmp_path / "odd.npz").write_bytes(npz(format=1, domain=SPEC, probabilities=[0.5, 0.5]))
+    odd = npz(format=1, domain=SPEC, counted="[null, 0.0]", probabilities=[0.5, 0.5])
+    (tmp_path / "odd.npz").write_bytes(odd)
     with pytest.raises(ValueError, match="got shape"):
         Reference.load(tmp_path / "odd.npz")
 
 
-def test_a_saved_file_holds_three_arrays(tmp_path):
-    saved(tmp_path)
-    assert sorted(zipfile.ZipFile(tmp_path / "good.npz").namelist()) == [
-        "domain.npy",
-        "format.npy",
-        "probabilities.npy",
-    ]
+@pytest.mark.parametrize("counted", ["[-1.0, 0.0]", "[0, 0.0]", "[5.0, NaN]", "[5.0]", "{}"])
+def test_a_file_that_was_counted_from_no_number_of_records_is_refused(tmp_path, counted):
+    odd = npz(format=1, domain=SPEC, counted=counted, probabilities=np.array(COUNTS) / 10)
+    (tmp_path / "odd.npz").write_bytes(odd)
+    with pytest.raises(ValueError, match=r"records|reference file"):
+        Reference.load(tmp_path / "odd.npz")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_a_file_says_how_many_records_were_counted_and_how_noisily(tmp_path, suffix):
+    law = np.array(COUNTS) / 10
+    exact = Reference.from_probabilities(COLOURS, law)
+    counted = Reference.from_counts(COLOURS, COUNTS)
+    assert (exact.records, counted.records, counted.noise) == (None, 10.0, 0.0)
+    noisy = replace(counted, noise=2.5)
+    assert len({exact.fingerprint, counted.fingerprint, noisy.fingerprint}) == 3
+    for reference in (exact, counted, noisy):
+        reference.save(tmp_path / f"r{suffix}")
+        again = Reference.load(tmp_path / f"r{suffix}")
+        assert (again.records, again.noise) == (reference.records, reference.noise)
+        assert again.fingerprint == reference.fingerprint
+
+
+def test_a_table_has_as_many_records_as_the_column_with_fewest():
+    table = Table({"colour": COLOURS, "size": Labels([1, 2])})
+    reference = Reference.from_counts(table, {"colour": COUNTS, "size": [4, 3]})
+    assert {name: one.records for name, one in reference.columns.items()} == {
+        "colour": 7.0, "size": 7.0,
+    }  # fmt: skip
 
 
 def follows(draws: np.ndarray, p: np.ndarray) -> bool:

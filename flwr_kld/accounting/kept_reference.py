@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 class _Kept(Model, what="the kept reference"):
     domain: dict[str, Any]
     probabilities: list[Real]
+    records: Real | None
+    noise: Real
 
 
 def kept_as(reference: Reference, key: str, population: str = "default") -> Remembered:
     """Return what to settle together with a reference's report."""
-    kept = _Kept(reference.domain.spec(), reference.probabilities.tolist())
+    p = reference.probabilities.tolist()
+    kept = _Kept(reference.domain.spec(), p, reference.records, reference.noise)
     return Remembered(_name(key, population), vars(kept))
 
 
@@ -39,7 +42,8 @@ def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> 
         raise ValueError(f"the ledger keeps no reference under key {key!r} of {population!r}")
     try:
         kept = _Kept.from_file(state.value)
-        return Reference(domain_from_spec(kept.domain), np.array(kept.probabilities))
+        p = np.array(kept.probabilities)
+        return Reference(domain_from_spec(kept.domain), p, kept.records, kept.noise)
     except ValueError as error:
         raise ValueError(f"the reference that the ledger keeps as {key!r} is damaged") from error
 

@@ -125,16 +125,18 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
         out in a shared cell. 'Other' and 'missing' ones are where they stand out of the noise: else
         they have no mass, so that checks see records of theirs as outside the reference.
     """
-    plan = counts.plan
+    plan, noise = counts.plan, math.sqrt(counts.noise.variance)
+    counted = counts.records, noise
     if plan.reference.is_table:
         columns = [reference_from_counts(own).probabilities for own in counts.columns.values()]
-        return Reference(plan.reference.domain, np.concatenate(columns))
+        return Reference(plan.reference.domain, np.concatenate(columns), *counted)
     shares = denoised_fractions(counts.values, counts.noise)
     prior, ways = plan.reference.probabilities, plan.reference.domain.unlisted_way()
     unlisted = np.bincount(plan.cell_of, ways < 0, plan.cells) == 0
-    shares[unlisted & (counts.values < _CLEAR * math.sqrt(counts.noise.variance))] = 0
+    shares[unlisted & (counts.values < _CLEAR * noise)] = 0
     shares /= shares.sum()
     empty = plan.mass[plan.cell_of] == 0  # a cell that the reference says is impossible
     within = np.where(empty, 1.0, prior)
     of_cell = np.bincount(plan.cell_of, within, plan.cells)
-    return Reference(plan.reference.domain, (shares / of_cell)[plan.cell_of] * within)
+    p = (shares / of_cell)[plan.cell_of] * within
+    return Reference(plan.reference.domain, p, *counted)
