@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
@@ -18,11 +18,12 @@ from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, pr
 from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
 from flwr_kld.cohort.cohort import Cohort, Participant
-from flwr_kld.cohort.halves import Part, halves
+from flwr_kld.cohort.halves import About, Part, halves
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
-from flwr_kld.kernel.arguments import instance, real, whole
+from flwr_kld.kernel.arguments import choice, instance, real, whole
 from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.kernel.promise import Unit
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan, QueryPlan
@@ -87,6 +88,10 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         Nats of D_θ that are tolerated, in each column of a table or by column. With it each check
         decides: its cohort is split in two disjoint halves, which are asked different things, so
         that it costs the same.
+    about : {"these clients", "the population"}, optional
+        Whom a decision is about. The clients that are asked: then each check splits their records,
+        and every client answers twice. Or those that they were drawn from: then it splits the
+        clients, of which it needs 40. By default the population if 40 clients are asked.
     outside : float or Mapping[str, float], optional
         Fraction of the records, in [0, 1), that may lie where the reference has no mass ('other',
         'missing', never seen) before a check says drift; D_θ does not see them. By default
@@ -132,6 +137,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         min_clients: int = 2,
         timeout: float = 600.0,
         threshold: float | Mapping[str, float] | None = None,
+        about: About | None = None,
         outside: float | Mapping[str, float] | None = None,
         alarm: Alarm | None = None,
         candidates: Mapping[str, Reference] | None = None,
@@ -153,6 +159,8 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             raise ValueError("alarm= needs threshold=, the divergence in nats that is tolerated")
         if threshold is None and outside is not None:
             raise ValueError("outside= needs threshold=: without it a check decides nothing")
+        if about is not None:
+            _require_about(about, trust, decides=threshold is not None)
         tolerated = None
         if threshold is not None:
             tolerated = _tolerated(reference.columns, threshold, outside)
@@ -177,6 +185,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         )
         self.candidates = candidates
         self.tolerated = tolerated
+        self.about = about
         self.alarm = alarm or Alarm()
         self.reference = reference
         self.trust = trust
@@ -298,7 +307,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         if self.tolerated is None:
             return [Part(chosen, selection)]
         least, unit = self._publisher.least, self.trust.guarantee.unit
-        return list(halves(chosen, selection, least, unit, self._generator))
+        return list(halves(chosen, selection, least, unit, self._generator, self.about))
 
     def metrics(self, report: Report) -> MetricRecord:
         """Return a report's ``kld.*`` metrics."""
@@ -311,6 +320,17 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             self.reference.fingerprint[:12],
             self.trust,
             self.plan,
+        )
+
+
+def _require_about(about: str, trust: Trust, *, decides: bool) -> None:
+    choice("about", about, get_args(About))
+    if not decides:
+        raise ValueError("about= needs threshold=: without it a check decides nothing")
+    if about == "these clients" and trust.guarantee.unit is Unit.CLIENT:
+        raise ValueError(
+            "about='these clients' splits the records of each client, which would answer twice: "
+            "where whole clients are hidden, a decision is about the population"
         )
 
 

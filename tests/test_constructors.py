@@ -134,6 +134,7 @@ EXAMPLES = {
     BlockPatterns: {},
     Dialect: {"delimiter": ";", "missing": ["", "NA"]},
     Labels: {"names": ["a", "b"]},
+    Reference: {"domain": Labels(["a", "b"]), "probabilities": [0.5, 0.5], "records": 9.0},
     estimate: {"counts": COUNTS},
     posterior_ratios: {"counts": COUNTS},
     paper: {"counts": COUNTS},

@@ -52,5 +52,9 @@ def test_many_clients_are_split_by_client_and_few_by_record():
         chosen = [Participant(i) for i in range(clients)]
         first, second = halves(chosen, EVERYTHING, least, unit, rng)
         assert first.by == second.by == by
+        told = {"client": "the population", "record": "these clients"}[by]
+        if clients >= 40 or by == "record":
+            again, _ = halves(chosen, EVERYTHING, least, unit, rng, told)
+            assert again.by == by
         if by == "client":  # who taught the witness is not asked again
             assert not set(first.participants) & set(second.participants)

@@ -5,6 +5,7 @@ import pytest
 from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of, keep_secrets
 
 from flwr_kld.clients import FirstUse
+from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
 from flwr_kld.strategies import Alarm, KLDrift, RotatingRecords, SecureSum, Trusted
@@ -133,3 +134,33 @@ def test_salted_positions_fall_into_groups_of_a_rotation_as_well(tmp_path):
         report = rotating.check(silos)
         assert abs(report.reading.estimate - TRUTH) < 0.06  # over seven standard deviations
         assert report.outcome is Outcome.DRIFT
+
+
+def of_one_kind(context):
+    """Each client holds one fruit alone, more of them the last one than the reference has."""
+    kinds = np.repeat(np.arange(len(FRUIT.names)), (22, 14, 7, 17)[: len(FRUIT.names)])
+    return [FRUIT.names[kinds[int(context.node_config["partition-id"]) % len(kinds)]]] * 100
+
+
+def test_clients_who_are_all_asked_decide_about_themselves():
+    """60 clients of one kind each: as a sample they tell little, of themselves nearly all."""
+    grid = grid_of(app_of(of_one_kind), 60)
+    themselves = monitor(4.0, about="these clients").check(grid)
+    others = monitor(4.0, about="the population").check(grid)
+    assert "these 60 clients" in themselves.verdict.population
+    assert "were drawn from" in others.verdict.population
+    assert themselves.outcome is Outcome.DRIFT
+    assert others.outcome is Outcome.INCONCLUSIVE
+
+
+def test_whom_a_check_is_about_is_settled_before_anybody_is_asked():
+    with pytest.raises(ValueError, match="about"):
+        monitor(about="all clients")
+    with pytest.raises(ValueError, match="threshold"):
+        KLDrift(REFERENCE, Trusted(1.0), about="these clients")
+    hidden = Trusted(1.0, adjacency="add-remove", clip=20)
+    with pytest.raises(ValueError, match="whole clients"):
+        KLDrift(REFERENCE, hidden, threshold=0.05, about="these clients")
+    grid = grid_of(nodes=39)
+    with pytest.raises(CheckFailed, match="40 are needed"):
+        monitor(about="the population").check(grid)
