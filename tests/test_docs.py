@@ -114,10 +114,6 @@ def test_a_broken_anchor_is_found():
     assert "nowhere" not in anchors(DOCS / "tables.md")
 
 
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
-
-
 PRIVATE = re.compile(r"/work/|/root/|/home/|/tmp/wt")
 
 
@@ -141,14 +137,3 @@ def in_nav(part: object) -> Iterator[str]:
 def test_the_site_shows_every_page_once():
     pages = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
     assert sorted(in_nav(SITE["nav"])) == pages
-
-
-def test_the_site_is_built_strictly_and_asks_nobody_else():
-    assert SITE["strict"] is True
-    assert SITE["theme"]["font"] is False
-
-
-def test_every_package_shows_its_names_parameters():
-    text = (DOCS / "api.md").read_text()
-    packages = re.findall(r"^## `([\w.]+)`", text, flags=re.M)
-    assert re.findall(r"^::: ([\w.]+)$", text, flags=re.M) == packages

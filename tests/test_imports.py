@@ -35,11 +35,6 @@ def test_the_package_alone_loads_nothing_else():
     assert ours(loaded_by("import flwr_kld")) == {"flwr_kld", "flwr_kld._extras"}
 
 
-def test_the_kernel_needs_numpy_and_nothing_else_that_is_installed():
-    loaded = loaded_by("import flwr_kld.kernel")
-    assert not {"pydantic", "narwhals", "cryptography", "scipy", "flwr"} & loaded
-
-
 def test_a_server_without_a_ledger_loads_no_database():
     assert not DATABASE & loaded_by("from flwr_kld.strategies import *")
     assert loaded_by("from flwr_kld.accounting import Ledger") >= DATABASE

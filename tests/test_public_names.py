@@ -1,6 +1,5 @@
 """The public face: few names, each of which `docs/api.md` says in a line."""
 
-import ast
 import importlib
 import re
 import tomllib
@@ -35,14 +34,3 @@ def test_public_names_are_few_and_in_one_place():
     names = [name for of_package in exported().values() for name in of_package]
     assert len(names) <= MOST
     assert len(names) == len(set(names))
-
-
-def test_no_two_classes_share_a_name():
-    """One word has one meaning: who reads a name need not ask of which module it is."""
-    places: dict[str, list[str]] = {}
-    for folder in ("flwr_kld", "clients", "strategies"):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.parse(path.read_text()).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -119,11 +119,6 @@ def test_no_counts(counts, message):
         Reference.from_counts(COLOURS, counts)
 
 
-def test_no_samples_at_all():
-    with pytest.raises(ValueError, match="not all zero"):
-        Reference.from_samples(COLOURS, [])
-
-
 def test_probabilities_cannot_be_changed_from_outside():
     mine = np.array([0.5, 0.5, 0, 0])
     reference = Reference(COLOURS, mine)
@@ -244,13 +239,6 @@ def test_a_damaged_file_is_refused_or_read_unharmed(tmp_path):
     assert refused > len(good) / 7 / 2
 
 
-def test_a_truncated_file_is_refused(tmp_path):
-    good = saved(tmp_path)
-    (tmp_path / "short.npz").write_bytes(good[: len(good) // 2])
-    with pytest.raises(ValueError, match="not a flwr-kld reference file"):
-        Reference.load(tmp_path / "short.npz")
-
-
 def test_another_format_version_says_which(tmp_path):
     p = np.array(COUNTS) / 10
     (tmp_path / "new.npz").write_bytes(
@@ -258,13 +246,6 @@ def test_another_format_version_says_which(tmp_path):
     )
     with pytest.raises(ValueError, match="has reference format 2; this version reads 1"):
         Reference.load(tmp_path / "new.npz")
-
-
-def test_a_file_that_holds_no_distribution_is_refused(tmp_path):
-    odd = npz(format=1, domain=SPEC, counted="[null, 0.0]", probabilities=[0.5, 0.5])
-    (tmp_path / "odd.npz").write_bytes(odd)
-    with pytest.raises(ValueError, match="got shape"):
-        Reference.load(tmp_path / "odd.npz")
 
 
 @pytest.mark.parametrize("counted", ["[-1.0, 0.0]", "[0, 0.0]", "[5.0, NaN]", "[5.0]", "{}"])

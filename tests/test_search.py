@@ -5,7 +5,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 
 from flwr_kld.search import edge, root
 
@@ -22,19 +21,6 @@ def test_it_is_within_what_was_asked(at, power, steep, sign):
 
     low, high = at - 7, at + 3
     assert root(function, low, high, within=1e-9) == pytest.approx(at, abs=2.1e-9)
-
-
-def test_it_asks_about_as_often_as_brent():
-    asked = []
-
-    def function(x):
-        asked.append(x)
-        return math.log(math.erfc(x)) + 3
-
-    found = root(function, -5.0, 20.0, within=1e-9)
-    own, asked[:] = len(asked), []
-    assert found == pytest.approx(brentq(function, -5.0, 20.0, xtol=1e-9), abs=3e-9)
-    assert own <= len(asked) + 5
 
 
 @pytest.mark.parametrize("end", [0.0, 1.0])

@@ -33,7 +33,7 @@ from flwr_kld.sums.messages import (
     Survivors,
     box_size,
 )
-from flwr_kld.sums.policy import ClientPolicy, check_question
+from flwr_kld.sums.policy import ClientPolicy, check_question, check_roster
 from flwr_kld.sums.session import Seat, Session, confirmations
 from flwr_kld.sums.shamir import SECRET, SHARE, RandomBytes, split
 from flwr_kld.sums.wire import MOST_SUMS, Slots, pack_bits, unpack_bits
@@ -439,11 +439,16 @@ class SumClient(OneProcess):
         *,
         random: RandomBytes = os.urandom,
     ) -> SumClient:
-        """Continue in another process from `state`; at most once from each state."""
+        """Continue in another process from `state`; at most once from each state.
+
+        Its session's clients must be those of the roster: signatures are checked with its keys.
+        """
         client = cls(identity, name, roster, policy, random=random)
         client._state = kept = ClientState.from_dict(state)
         if kept.index >= 0:
-            client._seat = Seat.of(Session.from_bytes(kept.session), kept.index, identity)
+            session = Session.from_bytes(kept.session)
+            check_roster(session, roster)
+            client._seat = Seat.of(session, kept.index, identity)
         return client
 
     def __repr__(self) -> str:

@@ -90,5 +90,10 @@ def check_question(session: Session, roster: Roster, *, terms: str, length: int)
         raise WrongSession("the session has other terms than those beside it")
     if session.length != length:
         raise WrongSession("the sum's length is not that of its terms")
+    check_roster(session, roster)
+
+
+def check_roster(session: Session, roster: Roster) -> None:
+    """Refuse a session over other clients than the roster lists."""
     if session.roster != roster.fingerprint or session.listed != len(roster):
         raise RosterMismatch("the server's roster is not the pinned one")

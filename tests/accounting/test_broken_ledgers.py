@@ -253,16 +253,6 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_refuses_before_anything_is_asked(small_disk, tmp_path):
-    url = f"sqlite:///{small_disk}/drift.db"
-    ballast = small_disk / "ballast"
-    ballast.write_bytes(b"x" * 100_000)
-    Ledger(url).set_budget(Budget(1.0, 0.0, 30, composition="sum"), now=NOW)
-    asked, settled = told(tmp_path / "answer", lambda: fill_up(url))
-    ballast.unlink()
-    after_the_flood(url, asked, settled)
-
-
 def test_a_disk_without_room_for_a_ledger_is_refused(small_disk):
     (small_disk / "ballast").write_bytes(b"x" * 390_000)
     with pytest.raises(LedgerUnavailable, match="cannot be opened"):

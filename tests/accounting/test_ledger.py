@@ -1,18 +1,12 @@
 """One check's life in the ledger: reserved, settled or failed, and told by the history."""
 
 import math
-from datetime import UTC, datetime
 
 import pytest
 from accounting.books import DAY, REPORT, SILENCE, ask, pure, run, spent
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import (
-    BudgetExhausted,
-    Kind,
-    Ledger,
-    LedgerError,
-)
+from flwr_kld.accounting import BudgetExhausted, Kind, LedgerError
 from flwr_kld.accounting.entry import (
     AlreadyChecked,
     CheckUnfinished,
@@ -30,14 +24,6 @@ TRAINED = {
 }
 """State of an accountant that has composed nothing."""
 SMALL = Failure(FailureKind.COHORT, "3 clients are connected and 5 are needed")
-
-
-def test_a_reservation_is_a_spend_before_anything_is_asked(ledger, url):
-    ledger.reserve("monday", ask(0.25, "a"), now=NOW)
-    assert spent(Ledger(url)) == 0.25
-    entry = Ledger(url).check("monday")
-    assert (entry.state, entry.report, entry.ended) == ("reserved", None, None)
-    assert entry.started == datetime.fromtimestamp(NOW, UTC)
 
 
 def test_history_tells_what_was_asked_delivered_and_reported(ledger):
@@ -92,15 +78,6 @@ def test_a_key_that_was_cut_off_has_spent_and_never_runs_again(ledger):
         ledger.reserve("monday", ask(0.25), now=NOW + 3 * DAY)
     run(ledger, "tuesday", ask(0.25))
     assert spent(ledger) == 0.5
-
-
-def test_a_check_that_failed_after_asking_has_spent(ledger):
-    reservation = ledger.reserve("monday", ask(0.25), now=NOW)
-    ledger.fail(reservation, SILENCE, now=NOW)
-    assert spent(ledger) == 0.25
-    assert ledger.check("monday").failure == SILENCE
-    with pytest.raises(AlreadyChecked, match="is failed"):
-        ledger.reserve("monday", ask(0.25), now=NOW)
 
 
 def test_a_check_that_was_refused_is_in_no_books_and_may_run_again(ledger):
@@ -179,10 +156,3 @@ def test_what_json_does_not_hold_is_not_stored(ledger, number):
         text = connection.exec_driver_sql("SELECT report FROM checks").scalar()
     assert text == '{"estimate": [0.1, null]}'
     assert ledger.check("monday").report == {"estimate": [0.1, None]}
-
-
-def test_nan_that_an_older_version_stored_is_read_as_null(ledger):
-    ledger.settle(ledger.reserve("monday", ask(0.25), now=NOW), REPORT, now=NOW)
-    with ledger._database.writing() as connection:
-        connection.exec_driver_sql("""UPDATE checks SET report = '{"estimate": NaN}'""")
-    assert ledger.check("monday").report == {"estimate": None}

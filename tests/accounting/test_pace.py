@@ -4,15 +4,10 @@ import pytest
 
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.accounting.errors import BudgetExhausted
-from flwr_kld.accounting.pace import FEW, Pace, Turns
-from flwr_kld.cohort.halves import MANY
+from flwr_kld.accounting.pace import Pace, Turns
 from flwr_kld.kernel import Guarantee
 
 MONTH = Budget(epsilon=1.0, delta=1e-6, window_days=30)
-
-
-def test_few_means_what_it_means_for_halves():
-    assert FEW == MANY
 
 
 @pytest.mark.parametrize(

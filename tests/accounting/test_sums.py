@@ -98,19 +98,6 @@ def test_a_window_is_the_sum_of_its_checks_wherever_it_begins(steps, quick_folde
         assert stored(connection) == kept
 
 
-@pytest.mark.parametrize("end", ["fail", "deliver less"])
-def test_sums_follow_what_a_check_spent_in_the_end(ledger, end):
-    reservation = ledger.reserve("1", [Charge(COSTS[1], Clients(["a", "b"]))], now=NOW)
-    if end == "fail":
-        ledger.fail(reservation, SILENCE, now=NOW)
-    else:
-        ledger.settle(reservation, REPORT, delivered=[COSTS[0]], now=NOW)
-    with ledger._database.writing() as connection:
-        kept = stored(connection)
-        rebuild(connection)
-        assert stored(connection) == kept
-
-
 def test_a_tally_survives_packing():
     counted = np.array([[1, 1, 7], [0, 2**32 - 1, 5], [3, 1, 2**31]])
     assert unpack_tally(pack_tally(counted)).tolist() == counted.tolist()
@@ -182,35 +169,6 @@ def test_work_does_not_grow_with_the_checks_in_the_window(url, work):
     ledger.reserve("more", ask(0.9, "c0"), now=caught.value.frees_at.timestamp())
 
 
-def test_no_query_walks_through_all_checks(quick_folder):
-    """Rows that SQLite passes over are not read, and cost as much: its own steps are counted."""
-    taken = {}
-    for number in (1000, 4000):
-        ledger = filled(f"sqlite:///{quick_folder}/{number}.db", number)
-        steps = taken[number] = Counter()
-
-        def refuse(ledger=ledger):
-            with pytest.raises(BudgetExhausted):
-                ledger.reserve("more", ask(0.9, "c0"), now=NOW)
-
-        calls = {
-            "spent": lambda ledger=ledger: ledger.spent(now=NOW),
-            "refusal": refuse,
-            "last asked": lambda ledger=ledger: ledger.rotation().last_asked(["c0", "new"]),
-        }
-        for name, run in calls.items():
-
-            def count(connection, _, steps=steps, name=name):
-                connection.set_progress_handler(lambda: steps.update([name]), 10)
-
-            sa.event.listen(ledger._database._engine, "connect", count)
-            run()
-            sa.event.remove(ledger._database._engine, "connect", count)
-    assert taken[1000].keys() == {"spent", "refusal", "last asked"}
-    for name, steps in taken[4000].items():
-        assert steps < 2 * taken[1000][name], name
-
-
 def test_work_follows_whom_is_looked_for_not_the_checks(url, ledger, work):
     """A cohort that was asked last is found in the last check; one asked long ago by its blocks."""
     with ledger._database.writing() as connection:
@@ -224,17 +182,3 @@ def test_work_follows_whom_is_looked_for_not_the_checks(url, ledger, work):
     work.clear()
     assert rotation.last_asked(["c2", "c3", "c0", "x"]).tolist() == [1, 0, 2000, 0]
     assert work.total() <= 2 * (PART + 8)
-
-
-def test_the_newest_entries_are_read_alone(url, ledger, monkeypatch):
-    with ledger._database.writing() as connection:
-        insert_checks(connection, [np.array([0])] * 1000, pure(1e-6))
-        rebuild(connection)
-    read, original = [], books._entry
-    monkeypatch.setattr(books, "_entry", lambda *row: read.append(row) or original(*row))
-    newest = ledger.newest_first()
-    assert [next(newest).number for _ in range(3)] == [1000, 999, 998]
-    assert len(read) == 64
-    assert [entry.number for entry in newest] == list(range(997, 0, -1))
-    assert len(read) == 1000
-    assert list(ledger.newest_first("another")) == []

@@ -81,12 +81,6 @@ def test_later_rounds_replace_earlier_ones_and_a_shrunk_training_is_refused(ledg
     assert ledger.spent(now=NOW + 31 * DAY + 1).epsilon == 0
 
 
-def test_a_training_that_is_recorded_again_gets_a_new_number(ledger):
-    ledger.record_training("model", trained(10).state_dict(), now=NOW)
-    ledger.record_training("model", trained(20).state_dict(), now=NOW)
-    assert [entry.number for entry in ledger.history()] == [2]
-
-
 def test_a_training_beyond_the_budget_is_recorded_all_the_same(ledger):
     spent = ledger.record_training("model", trained(4000).state_dict(), now=NOW)
     assert spent.epsilon > 1

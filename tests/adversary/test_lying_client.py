@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from federation import REFERENCE, app_of, basket, grid_of
+from federation import REFERENCE, app_of, grid_of
 from sealed_federation import KEY, federation
 from sealed_federation import monitor as sealing
 
@@ -195,29 +195,6 @@ def test_shares_show_in_the_total_what_nobody_may_have(lie):
     limited = KLDrift(REFERENCE, trust, aggregation=SecureSum(), most_records=100)
     report = limited.check(grid_of(app_of(secure_sum=FirstUse())))
     assert "20 clients count at most 100 each" in report.reading.note
-
-
-@pytest.mark.parametrize("path", ["plain", "sealed", "secure", "shares"])
-def test_a_client_with_more_records_counts_a_sample(path):
-    """Node 1000 has 400 records and the others 100: nobody counts more than 150."""
-
-    def records(context):
-        return basket(context, each=400 if context.node_id == LIAR else 100)
-
-    app = app_of(records, secure_sum=FirstUse(), aggregator=KEY.public)
-    if path == "sealed":
-        report = sealing(most_records=150).check(federation(app))
-    else:
-        shares = path == "shares"
-        trust = Distributed(3.0, min_clients=5) if shares else Trusted(3.0)
-        summed = None if path == "plain" else SecureSum()
-        monitor = KLDrift(REFERENCE, trust, aggregation=summed, most_records=150)
-        report = monitor.check(grid_of(app))
-    assert (report.cohort.survivors, report.reading.records, report.reading.note) == (
-        20,
-        19 * 100 + 150,
-        None,
-    )
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,9 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from threading import Event
 
 import pytest
-import sqlalchemy as sa
 from report.samples import REPORT, decided
 
 from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
@@ -128,21 +126,6 @@ def test_errors_are_4_and_say_why(cli, flwr, flower_app, does, why):
     assert why in json.loads(done.stdout)["message"]
 
 
-def test_nobody_is_asked_unless_this_ledger_has_a_budget(cli, flwr, flower_app):
-    """An app that writes to another ledger would spend there, and find nobody here to tell."""
-    flwr.will("settle", decided(Outcome.NO_DRIFT, 0.0).to_dict())
-    for elsewhere, why in (
-        (["--population", "them"], "population 'them' has no budget: set one with flwr-kld budget"),
-        (["--ledger", f"{flwr.ledger}.mistyped"], "there is no ledger"),
-    ):
-        done = cli("check", flower_app, "--key", KEY, "--json", *elsewhere)
-        assert done.exit_code == ExitCode.ERROR
-        answer = json.loads(done.stdout)
-        assert (answer["ran"], flwr.calls) == (False, [])
-        assert why in answer["message"]
-    assert not Path(sa.make_url(f"{flwr.ledger}.mistyped").database).exists()
-
-
 def test_a_run_that_hangs_is_stopped(cli, flwr, flower_app, monkeypatch):
     flwr.will("hang")
     heard = Event()
@@ -233,49 +216,6 @@ def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, k
     assert done.exit_code == 4
     assert "is not a valid key" in done.stderr
     assert flwr.calls == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["--ledger", "sqlite://"], "name a file, not memory"),
-        (["--ledger", "drift.db"], "not a database URL"),
-        (["--ledger", "sqlite:////nonexistent/drift.db"], "there is no ledger"),
-        (["--schedule", "every 6x"], "not an interval"),
-        (["--schedule", "every 6h", "--zone", "Mars"], "no time zone"),
-        (["--key", "a", "--schedule", "every 6h"], "not both"),
-        (["--zone", "Europe/Berlin"], "give both"),
-        (["--key", "a", "--zone", "UTC"], "give both"),
-        (["--metrics-file", "kld.txt"], "must end in .prom|end in .prom"),
-        (["--alerts", "/nonexistent/alerts.toml"], "alerts.toml"),
-        (["--timeout", "soon"], "timeout"),
-        (["--unknown"], "unknown"),
-    ],
-)
-def test_mistakes_are_4_and_have_no_traceback(cli, flwr, flower_app, arguments, why):
-    flwr.will("nothing")
-    done = cli("check", flower_app, *arguments)
-    assert done.exit_code == 4
-    assert any(w in done.output for w in why.split("|"))
-    assert "Traceback" not in done.output
-    assert flwr.calls == []
-
-
-def test_only_what_the_ledger_had_is_said_to_be_its(cli, flwr, flower_app, tmp_path):
-    claim = "already in the ledger"
-    for arguments in (
-        [tmp_path / "nowhere", "--key", "a"],
-        [flower_app, "--key", "a", "--ledger", f"sqlite:///{tmp_path}/nowhere/drift.db"],
-    ):
-        done = cli("check", *arguments)
-        assert (done.exit_code, done.stdout.splitlines()[0]) == (4, "ERROR  check a")
-        assert claim not in done.output
-    flwr.will("settle", decided(Outcome.NO_DRIFT, 0.0).to_dict())
-    assert claim not in cli("check", flower_app, "--key", "a").stdout
-    assert claim in cli("check", flower_app, "--key", "a").stdout
-    flwr.will("refuse")
-    assert claim not in cli("check", flower_app, "--key", "b").stdout
-    assert claim not in cli("check", tmp_path / "nowhere", "--key", "b").stdout
 
 
 def test_a_folder_without_an_app_and_a_machine_without_flwr(

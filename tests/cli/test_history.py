@@ -134,22 +134,3 @@ def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
     text = cli("budget", "--ledger", url).stdout
     assert "left: 0.75 nats" in text
     assert "leaves the window on" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (
-            ["--population", "nobody"],
-            "population 'nobody' has no budget: set one with flwr-kld budget --set EPSILON",
-        ),
-        (["--set", "-1"], "epsilon"),
-        (["--set", "1", "--days", "0"], "window_days"),
-        (["--unit", "planet"], "planet"),
-    ],
-)
-def test_mistakes_with_budgets_are_explained(cli, url, arguments, why):
-    done = cli("budget", "--ledger", url, *arguments)
-    assert done.exit_code == 4
-    assert why in done.stderr
-    assert "Traceback" not in done.output

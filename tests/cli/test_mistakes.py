@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from cli.apps import TRAINING, write_app
 from cli.place import Place, Typed, answered, elsewhere, without_budget
-from cli.test_doctor import MISTAKES as DOCTOR
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.schema import ledger_version
 from flwr_kld.cli.flower_app import same_database
-
-PAGE = Path(__file__).parents[2] / "docs" / "operate" / "when-something-is-wrong.md"
 
 
 def other(p: Place) -> list[object]:
@@ -195,12 +190,6 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
 def test_a_mistake_is_answered_with_what_to_do_and_nothing_is_spent(cli, flwr, place, mistake):
     typed, words = MISTAKES[mistake]
     answered(cli, flwr, typed(place), words)
-
-
-def test_the_page_lists_them_all():
-    listed = re.findall(r"^\| ((?:[a-z]+): [^|]+) \| `", PAGE.read_text(), re.MULTILINE)
-    assert listed == [*MISTAKES, *(f"doctor: {name}" for name in DOCTOR)]
-    assert len(listed) >= 30
 
 
 def test_a_missing_reader_of_parquet_is_named(cli, place, monkeypatch):

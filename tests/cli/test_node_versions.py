@@ -182,14 +182,6 @@ def test_what_nodes_have_is_held_against_the_server(cli, flwr, place, prod, foun
     assert Ledger(place.ledger).spent().epsilon == 0
 
 
-def test_json_has_the_nodes_too(cli, flwr, place, prod):
-    flwr.will("print", lines=log(line(7), line(8, messages=7)))
-    found = json.loads(cli("doctor", place.app, "prod", "--json").stdout)
-    assert [(one["what"], one["state"]) for one in found[-3:]] == [
-        ("server", "ok"), ("nodes", "ok"), ("nodes", "failed"),
-    ]  # fmt: skip
-
-
 def test_nobody_is_asked_without_a_connection_or_for_an_app_that_is_not_well(
     cli, flwr, place, prod
 ):

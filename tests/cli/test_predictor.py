@@ -11,7 +11,6 @@ from report.samples import decided, learnt
 
 from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
-from flwr_kld.cli.alerts import latest_state
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import CheckSeries, Outcome
@@ -67,38 +66,6 @@ def test_checks_are_shown_without_rounds_and_numbered_without_gaps(cli, url):
     assert [entry["key"] for entry in found] == ["2026-11-01", "2026-11-02"]
 
 
-def test_only_what_is_shown_is_read(cli, url, settled, asked, tmp_path, monkeypatch):
-    """And a check has the same number however many are shown."""
-    asked("traffic", 1)
-    for day in range(1, 13):
-        settled(f"2026-11-{day:02}", CALM, 0.01)
-    read, original = [], Ledger.newest_first
-
-    def newest_first(ledger, population):
-        for entry in original(ledger, population):
-            read.append(entry.key)
-            yield entry
-
-    monkeypatch.setattr(Ledger, "newest_first", newest_first)
-    monkeypatch.setattr(Ledger, "history", lambda *_: pytest.fail("all of it was read"))
-    last = [f"2026-11-{day:02}" for day in (12, 11)]
-    text = cli("history", "--ledger", url, "--last", 2, COLUMNS="200").stdout
-    rows = [line.split() for line in text.splitlines() if "2026-11-" in line]
-    assert [row[:2] for row in rows] == [["11", last[1]], ["12", last[0]]]
-    assert read == last
-    read.clear()
-    found = json.loads(cli("history", "--ledger", url, "--last", 2, "--json").stdout)
-    assert [entry["key"] for entry in found] == last[::-1] == read[::-1]
-    read.clear()
-    cli("report", tmp_path / "r.csv", "--ledger", url, "--last", 2)
-    with (tmp_path / "r.csv").open() as lines:
-        assert [row["number"] for row in csv.DictReader(lines)] == ["11", "12"]
-    assert read == last
-    read.clear()
-    assert latest_state(url, "default").report.key == last[0]
-    assert read == last[:1]
-
-
 @pytest.mark.usefixtures("mixed")
 def test_the_last_checks_are_counted_without_rounds(cli, url):
     found = json.loads(cli("history", "--ledger", url, "--json", "--last", 2).stdout)
@@ -129,19 +96,6 @@ def test_rounds_for_machines_are_reports_in_full(cli, url):
     assert [entry["key"] for entry in found] == ["traffic/2", "traffic/3", "traffic/4"]
     assert [entry["state"] for entry in found] == ["failed", "settled", "settled"]
     assert PredictorReport.from_dict(found[2]["report"]) == replace(learnt(4), name="traffic")
-
-
-@pytest.mark.usefixtures("mixed")
-def test_the_budget_counts_both(cli, url):
-    """Checks charge everyone, rounds two clients, among them who is charged most."""
-    found = json.loads(cli("budget", "--ledger", url, "--json").stdout)
-    assert found["spent_epsilon"] == pytest.approx(2 * 0.1 + 6 * 0.05, abs=1e-3)
-
-
-@pytest.mark.usefixtures("mixed")
-def test_metrics_are_those_of_the_last_check(url):
-    state = latest_state(url, "default")
-    assert (state.outcome, state.report.key) == ("drift", "2026-11-02")
 
 
 @pytest.mark.usefixtures("mixed")
@@ -177,13 +131,6 @@ def test_report_writes_rounds_as_the_ending_says(cli, url, tmp_path, ending):
         assert [line["round"] for line in json.loads(file.read_text())] == [2, 3, 4]
     else:
         assert file.read_bytes()[:4] in (b"\x89PNG", b"<?xm")
-
-
-@pytest.mark.usefixtures("mixed")
-def test_report_writes_checks_without_rounds(cli, url, tmp_path):
-    assert cli("report", tmp_path / "r.json", "--ledger", url).exit_code == 0
-    found = json.loads((tmp_path / "r.json").read_text())
-    assert [(line["round"], line["failure"]) for line in found] == [(1, None), (2, None)]
 
 
 @pytest.mark.usefixtures("mixed")

@@ -17,7 +17,7 @@ from patience import HANGS
 from flwr_kld.accounting import Ledger
 from flwr_kld.cli import check as watching
 from flwr_kld.cli import flower_run
-from flwr_kld.cli.app import exit_on_signals, main
+from flwr_kld.cli.app import exit_on_signals
 from flwr_kld.operate.schedule import Slot
 from flwr_kld.simulations import local_superlink, progress
 
@@ -95,13 +95,6 @@ def test_a_signal_stops_the_run_at_the_superlink_and_the_child(
     assert not flwr.lives
     assert "run 4711 was stopped" in on_line.said
     assert Ledger(flwr.ledger).check("a") is None
-
-
-def test_a_hang_up_ends_a_watch_and_its_run(cli, flwr, command, on_line):
-    flwr.will("hang")
-    on_line(MID_RUN, lambda: send(signal.SIGHUP))
-    assert cli(*command["watch"]).exit_code == 128 + signal.SIGHUP
-    assert (flwr.calls[-1], flwr.lives) == (["stop", "4711", "prod"], False)
 
 
 def test_a_signal_stops_a_run_whose_log_is_only_just_listened_to(
@@ -232,12 +225,4 @@ def superlink(monkeypatch):
 @pytest.mark.parametrize("name", ["simulate", "demo"])
 def test_simulations_stop_their_superlink(cli, superlink, tmp_path, name):
     assert cli(name, "--out", tmp_path).exit_code == 143
-    assert superlink == ["run killed", "SuperLink stopped"]
-
-
-def test_make_demo_stops_its_superlink(superlink, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "argv", ["flwr-kld", "demo", "--out", str(tmp_path)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 143
     assert superlink == ["run killed", "SuperLink stopped"]

@@ -87,22 +87,6 @@ def test_sigterm_ends_it_at_once_and_cleanly(url, flower_app):
     assert (process.returncode, out, err.strip()) == (0, "", "stopped")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["--schedule", "at night"], "cron expression"),
-        (["--schedule", "every 1h", "--ledger", "x"], "not a database URL"),
-        (["--schedule", "0 3 * * *", "--zone", "Mars"], "no time zone"),
-        ([], "--schedule"),
-    ],
-)
-def test_mistakes_are_known_before_the_first_slot(cli, flower_app, url, arguments, why):
-    done = cli("watch", flower_app, *arguments, FLWR_KLD_LEDGER=url)
-    assert done.exit_code == 4
-    assert why in done.stderr
-    assert "Traceback" not in done.output
-
-
 def test_people_are_told_of_a_drift_once_and_of_its_end(
     cli, flwr, flower_app, alerts_file, tmp_path
 ):

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from guard.files import DOMAIN, REFERENCE, guard_file, question
@@ -73,14 +72,6 @@ def test_only_listed_fingerprints_are_answered(tmp_path):
         guard.admit(question("c2", reference="1" * 64), "0")
 
 
-def test_thirty_tenths_fit_into_three(tmp_path):
-    guard = Guard.from_file(guard_file(tmp_path))
-    for i in range(30):
-        guard.admit(question(f"c{i}", epsilon=0.1), "0")
-    with pytest.raises(QueryRefused, match="left: 0 of 3 in 30 days"):
-        guard.admit(question("more", epsilon=0.1), "0")
-
-
 def test_the_key_is_made_once_for_its_owner_only(guard, tmp_path):
     guard.admit(question("a"), "0")
     key = tmp_path / "node.key"
@@ -121,13 +112,6 @@ def test_a_clock_that_shows_no_time_refuses_and_the_log_says_so(guard, clock, ca
     guard.admit(question(), "0")
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(guard, tmp_path):
-    (tmp_path / "receipts.db").write_text("the operator's diary" * 100)
-    with pytest.raises(QueryRefused, match="cannot write a receipt"):
-        guard.admit(question(), "0")
-    assert (tmp_path / "receipts.db").read_text() == "the operator's diary" * 100
-
-
 FULL = """
 import resource, sys
 from flwr_kld.errors import QueryRefused
@@ -165,7 +149,3 @@ def test_secure_sums_take_the_stricter_of_both(tmp_path):
         min_asked=5, min_clients=4, min_threshold=0.6, min_neighbours=30
     )
     assert guard.stricter(ClientPolicy(min_asked=50)).min_asked == 50
-
-
-def test_a_relative_path_starts_at_the_guard_file(tmp_path):
-    assert Guard.from_file(guard_file(tmp_path)).limits.key == Path(tmp_path) / "node.key"

@@ -137,16 +137,6 @@ def test_any_target_projects_into_the_box(target, mass, epsilon):
     assert box.contains(project(target, base, box), base)
 
 
-def test_a_member_is_its_own_projection_and_order_is_kept():
-    generator = np.random.default_rng(0)
-    base, box = finite_base(generator.dirichlet(np.ones(50))), Mollifier.symmetric(1.0)
-    member = project(generator.dirichlet(np.full(50, 0.2)), base, box)
-    assert np.allclose(project(member, base, box), member, rtol=1e-12, atol=0)
-    ratio = member / base.mass
-    assert ratio.min() == pytest.approx(box.floor)
-    assert ratio.max() == pytest.approx(box.ceiling)
-
-
 def test_the_fill_where_the_support_is_too_small_for_the_box():
     base, box = finite_base(np.ones(100)), Mollifier.symmetric(1.0)
     projected = project(np.eye(100)[3], base, box)

@@ -1,7 +1,5 @@
 """Calibration: known amounts of noise, and refusals before anything is spent."""
 
-import math
-
 import pytest
 
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
@@ -30,20 +28,6 @@ def test_gaussian_variances_are_those_of_the_analytic_mechanism(epsilon, varianc
     """Balle & Wang 2018 give 9600/130/35.7/4.77 at delta 1e-6; at ε = 6 the grid helps."""
     table = calibrated_gaussian(Guarantee(epsilon, 1e-6)).table
     assert table.variance == pytest.approx(variance, rel=1e-3)
-
-
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
-@pytest.mark.parametrize("calibrated", [calibrated_laplace, calibrated_gaussian])
-def test_epsilon_out_of_range(calibrated, epsilon):
-    with pytest.raises(ValueError, match="epsilon must be a number of nats above 0"):
-        calibrated(Guarantee(epsilon, 1e-6))
-
-
-@pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.nan])
-@pytest.mark.parametrize("calibrated", [calibrated_laplace, calibrated_gaussian])
-def test_delta_out_of_range(calibrated, delta):
-    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\)"):
-        calibrated(Guarantee(1.0, delta))
 
 
 def test_gaussian_needs_delta():

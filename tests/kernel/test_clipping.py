@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from flwr_kld.kernel.count import clipped
-from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency, Ball, Clip
 
 FALSE_ALARM = 1e-7
@@ -87,12 +87,6 @@ def test_moves_are_those_of_all_pairs_of_clipped_vectors(norm, adjacency):
     assert max(m.max() for m in moves) == ball.largest
     assert max(m.sum() for m in moves) <= ball.l1
     assert max((m > 0).sum() for m in moves) <= ball.coordinates
-
-
-def test_a_seed_reproduces_the_choice():
-    counts = np.arange(20)
-    first, second = (clipped(counts, Clip(7, 2), SeededBits(3)) for _ in range(2))
-    assert (first == second).all()
 
 
 @pytest.mark.parametrize("counts", [np.array([1.0, 2.0]), np.array([1, -1])])

@@ -154,12 +154,6 @@ def test_signs_order_and_coordinates_that_stay_do_not_matter():
     assert hockey_stick(table, (0, 0, 0), 0.5) == 0
 
 
-def test_a_fourth_coordinate_costs_and_none_is_free():
-    table = discrete_gaussian(6.0)
-    deltas = [hockey_stick(table, (1,) * n, 0.5) for n in range(1, 9)]
-    assert deltas == sorted(set(deltas))
-
-
 def test_what_a_short_window_folds_back_is_added(monkeypatch):
     table, shifts = discrete_gaussian(42.25), (1, -1) * 50
     truth = float(hockey_stick(table, shifts, 1.0))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
-from flwr_kld.kernel.law import TOTAL, NoiseTable, SeededBits, SystemBits, sample
+from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, sample
 
 DRAWS = 2_000_000
 FALSE_ALARM = 1e-7
@@ -92,10 +92,3 @@ def test_successive_draws_are_independent():
     draws = sample(discrete_laplace(2.0), DRAWS, SystemBits()).astype(float)
     correlation = np.corrcoef(draws[:-1], draws[1:])[0, 1]
     assert abs(correlation) < 5.5 / DRAWS**0.5  # P < 4e-8 under independence
-
-
-def test_system_bits_never_repeat_and_seeded_bits_always_do():
-    assert SystemBits.private
-    assert not SeededBits.private
-    assert (SystemBits().words(8) != SystemBits().words(8)).all()
-    assert (SeededBits(7).words(8) == SeededBits(7).words(8)).all()

@@ -2,7 +2,6 @@
 
 import hmac
 import json
-import pickle
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -28,10 +27,6 @@ KEY = AggregatorKey(bytes(range(32)))
 CONTEXT = SealContext(1, "terms", "1000:0")
 COUNTS = bytes(range(40))
 VECTOR = json.loads(Path(__file__).with_name("sealing_vector.json").read_text())
-
-
-def test_what_was_sealed_opens():
-    assert open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT.to_bytes()), CONTEXT) == COUNTS
 
 
 def test_known_answer():
@@ -116,11 +111,6 @@ def test_longer_boxes_do_not_open():
         open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT.to_bytes()) + b"\0", CONTEXT)
 
 
-def test_another_key_opens_nothing():
-    with pytest.raises(NotOpened):
-        open_sealed(AggregatorKey.generate(), seal(KEY.public, COUNTS, CONTEXT.to_bytes()), CONTEXT)
-
-
 LOW_ORDER = [
     "00" * 32,
     "01" + "00" * 31,
@@ -172,9 +162,3 @@ def test_a_key_survives_a_file_that_only_its_owner_reads(tmp_path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
         key.save(file)
-
-
-def test_a_key_shows_nothing():
-    assert repr(KEY) == "AggregatorKey(<private>)"
-    with pytest.raises(TypeError, match="must not be pickled"):
-        pickle.dumps(KEY)

@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.envelopes import ANSWER, Answer, Members
+from flwr_kld.messages.envelopes import ANSWER, Answer
 from flwr_kld.messages.terms import Terms
 
 QUESTION = Terms(
@@ -48,11 +48,6 @@ def test_another_version_says_what_to_install(version):
         Terms.from_config(config)
 
 
-def test_an_empty_record_is_another_version():
-    with pytest.raises(QueryRefused, match="another version"):
-        Terms.from_config({})
-
-
 @pytest.mark.parametrize("name", sorted(set(QUESTION.to_config()) - {"version"}))
 def test_an_incomplete_question_says_what_it_lacks(name):
     config = QUESTION.to_config()
@@ -66,48 +61,24 @@ def test_an_incomplete_question_says_what_it_lacks(name):
     ("name", "value"),
     [
         ("check", ""),
-        ("check", "x" * 65),
-        ("check", "a\nb"),
         ("reference", "x" * 65),
         ("plan", ""),
         ("cells", [1, "1"]),
         ("cells", [True]),
         ("cells", []),
-        ("cells", [2**24, 1]),
-        ("epsilon", 0.0),
         ("epsilon", -1.0),
-        ("epsilon", float("nan")),
-        ("epsilon", float("inf")),
         ("delta", -1e-9),
-        ("delta", 1.0),
         ("delta", float("nan")),
-        ("unit", "household"),
-        ("adjacency", "swap"),
         ("asked", 0),
         ("asked", 2**31),
-        ("cells", [0]),
         ("cells", [2**31]),
-        ("cells", 7),
         ("clip", -1),
         ("clip", 2**31),
-        ("trust", "everybody"),
     ],
 )
 def test_terms_out_of_range_is_refused(name, value):
     with pytest.raises(QueryRefused, match=f"the check: {name} is (out of range|not of its type)"):
         Terms.from_config({**QUESTION.to_config(), name: value})
-
-
-@pytest.mark.parametrize("members", [[0, 0], [-1], [2**31], [True], [0, "0"], [0.0], 0, None])
-def test_members_out_of_range_are_refused(members):
-    assert Members.from_config(ConfigRecord(Members([0, 4]).to_config())).members == [0, 4]
-    with pytest.raises(QueryRefused, match=r"the list of members: members is (out of|not of)"):
-        Members.from_config({"members": members})
-
-
-def test_an_integer_epsilon_is_not_a_float():
-    with pytest.raises(QueryRefused, match="epsilon is not of its type"):
-        Terms.from_config({**QUESTION.to_config(), "epsilon": 1})
 
 
 @pytest.mark.parametrize(
@@ -133,13 +104,6 @@ def test_a_field_that_is_not_ours_is_refused_and_not_repeated():
     assert "8675309" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    "answer", [ANSWERED, Answer("c", "p", [], []), Answer("", "", [], ["käse ✓"])]
-)
-def test_an_answer_survives_a_flower_record(answer):
-    assert Answer.from_config(ConfigRecord(answer.to_config())) == answer
-
-
 def altered(**changes) -> dict[str, str]:
     raw = {**json.loads(ANSWERED.to_json()), **changes}
     return {ANSWER: json.dumps(raw, sort_keys=True, separators=(",", ":"))}
@@ -149,35 +113,20 @@ def altered(**changes) -> dict[str, str]:
     "config",
     [
         {},
-        {ANSWER: "no JSON"},
         {ANSWER: 3.5},
         {ANSWER: None},
         {ANSWER: b"\xff"},
-        {ANSWER: "null"},
         {ANSWER: "[]"},
         {ANSWER: "{}"},
         {ANSWER: "[" * 100_000},
         {ANSWER: '{"check": ' + "9" * 10_000 + "}"},
         altered(check=5),
-        altered(plan=None),
-        altered(answered=None),
-        altered(answered=["0"]),
-        altered(answered=[0.0]),
         altered(answered=[True]),
-        altered(answered=[[0]]),
         altered(answered={}),
-        altered(answered=""),
         altered(reasons=None),
-        altered(reasons=[1]),
         altered(reasons="text"),
-        altered(reasons={}),
-        altered(reasons={"a": 1}),
-        altered(more=1),
-        altered(version=2),
-        altered(answered=[-1]),
         altered(check="x" * 65),
         altered(reasons=["x" * 10_001]),
-        {ANSWER: ANSWERED.to_json().replace(",", ", ")},
     ],
 )
 def test_what_is_not_an_answer_is_turned_away(config):

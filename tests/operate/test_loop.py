@@ -62,12 +62,6 @@ def test_every_slot_once_and_never_at_the_start():
     assert time.longest <= 30  # a timer stands still while the machine sleeps
 
 
-def test_jobs_start_at_their_slot():
-    time, seen = Time(until=at(15)), []
-    keys_of(time, "every 6h", lambda slot: seen.append(time.now - slot.at))
-    assert seen == [timedelta(0)] * 3
-
-
 def test_after_sleep_one_run_for_the_latest_slot():
     time = Time(until=at(13))
     time.events[at(1, 30)] = lambda: setattr(time, "now", at(9, 17))  # suspended at 01:30

@@ -16,7 +16,6 @@ from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.accounting.schema import ledger_version
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.operate.door import Door
-from flwr_kld.operate.pages import Pages
 
 FLEET, EVILS = "/checks?population=fleet", f"/checks?population={quote(EVIL)}"
 PAGES = (
@@ -110,21 +109,11 @@ def test_what_is_no_question_is_refused(visitor, query):
     assert "Traceback" not in answer.text
 
 
-def test_the_first_and_the_last_numbers_are_pages(visitor):
-    assert "No check yet" in visitor.get(f"{FLEET}&before=0").text
-    assert "▲ Drift" in visitor.get(f"{FLEET}&before={'9' * 18}").text
-
-
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
 def test_nothing_but_reading_is_allowed(visitor, method):
     answer = visitor.get("/", method=method)
     assert answer.status == 405
     assert answer.headers["allow"] == "GET, HEAD"
-
-
-def test_head_has_the_headers_of_get(visitor):
-    head, get = (visitor.get("/style.css", method=method) for method in ("HEAD", "GET"))
-    assert (head.status, head.headers) == (200, get.headers)
 
 
 @pytest.mark.parametrize("target", ["/", "/nowhere", "/checks", "/style.css", "/stamp"])
@@ -256,19 +245,3 @@ def test_looking_writes_nothing(copied):
         for statement in ("DELETE FROM checks", "CREATE TABLE x (y TEXT)"):
             with pytest.raises(Exception, match="readonly"):
                 connection.exec_driver_sql(statement)
-
-
-def test_what_is_asked_for_first_is_drawn_before_anybody_asks(full_ledger, monkeypatch):
-    drawn = []
-
-    def blank(series, file, **options):
-        drawn.append(options)
-        file.write_text("<svg/>", encoding="utf-8")
-
-    monkeypatch.setattr("flwr_kld.report.series.Series.plot", blank)
-    pages = Pages(LedgerView(full_ledger))
-    pages.warm_up()  # one of the populations has no check to draw
-    before = list(drawn)
-    assert {"dark": False, "narrow": False} in before
-    pages.picture("fleet", None, None, dark=False, narrow=False)
-    assert drawn == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -215,12 +214,3 @@ def test_what_ended_in_the_night_is_not_told_at_all(url):
     over = Notice(About.SILENCE, "default", True, "back")
     telling(url, [over], box, quiet=NIGHT, now=now.replace(hour=12))
     assert box.got == []
-
-
-def test_a_notice_holds_published_words_alone(url):
-    night(url, 0, drifted(1).to_dict())
-    for notice in found(url, 5).values():
-        assert set(notice.to_dict()) == {
-            "about", "population", "over", "title", "lines", "link", "key",
-        }  # fmt: skip
-        assert json.loads(json.dumps(notice.to_dict()))["key"].startswith("flwr-kld/default/")

@@ -83,12 +83,6 @@ def test_a_night_with_the_hour_twice_runs_the_first_time_only():
     assert schedule.next_after(again) == local(2026, 10, 26, 2, 30)
 
 
-def test_utc_by_default():
-    moment = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
-    assert parse_schedule("0 3 * * *").next_after(moment).hour == 3
-    assert parse_schedule("0 3 * * *", zone="Europe/Berlin").next_after(moment).hour == 1
-
-
 def test_intervals_are_read():
     assert parse_schedule("every 6h") == Every(timedelta(hours=6))
     assert parse_schedule(" Every 15 m") == Every(timedelta(minutes=15))

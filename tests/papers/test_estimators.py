@@ -92,17 +92,6 @@ def test_monte_carlo_plan_and_paper_estimator():
     )
 
 
-def test_paper_estimator_with_its_lambda():
-    """Without noise to speak of, λ adds λ Σ (P - Π) = 0 over the full support."""
-    by_lambda = [
-        KLDrift(REFERENCE, Trusted(epsilon=20.0), estimator=partial(paper, lam=lam), seed=1)
-        for lam in (0.0, 0.5)
-    ]
-    plain, shifted = (monitor.check(grid_of()).reading.estimate for monitor in by_lambda)
-    assert plain == pytest.approx(shifted, abs=1e-3)
-    assert plain == pytest.approx(skewed_divergence(REFERENCE.probabilities, SHARES, 0), abs=0.02)
-
-
 def test_what_could_not_be_estimated_names_the_function_and_no_address():
     """Nobody here likes a fruit of the reference: plain KL is infinite."""
     nobody = app_of(lambda c: basket(c, shares=(0.4, 0.3, 0.3, 0.0)))

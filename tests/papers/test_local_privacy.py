@@ -183,10 +183,3 @@ def test_both_scores_of_a_report_of_wma_are_private_together():
 
     assert divergence(epsilon) + rounding <= delta
     assert divergence(0.8 * epsilon) > delta  # and no more noise than it takes
-
-
-def test_ten_percent_less_noise_would_leak():
-    predictor = PureLocalEXP3(Laws(COUNTER_EXAMPLE), 1.0, horizon=1000)
-    (noise,) = predictor.query(0).noises
-    assert noise.table.step_ratio**noise.moves <= exp_below(1.0)
-    assert noise.table.step_ratio ** (noise.moves * 11 // 10 + 1) > exp_below(1.0)

@@ -44,13 +44,6 @@ def test_distinct_symbols_are_asked_once_with_their_multiplicity(counts, draws, 
     assert (plan.stratum == HEAD).all()
 
 
-def test_symbols_that_were_not_drawn_share_one_cell():
-    plan = draw(draws=1)
-    assert plan.symbols_in.tolist() == [1, 3, 2]
-    assert plan.weight.tolist() == [1.0, 0.0, 0.0]
-    assert plan.outside.tolist() == [False, False, True]
-
-
 def test_each_way_to_be_outside_has_its_own_cell():
     plan = draw(Reference.from_counts(Labels(["a", "b", "c"]), [1, 0, 2]))
     assert len(set(plan.cell_of)) == plan.cells == 5

@@ -178,11 +178,3 @@ def test_it_finds_the_truth():
     """Fixed seeds: the truth leads after six rounds of 80 in ten of ten runs."""
     for seed in range(10):
         assert after(6, seed=seed, share=0.0).leader.index == 3
-
-
-def test_the_rounds_of_a_strategy_fit_in_a_megabyte():
-    predictor = BayesMixture(named(random_laws(100, 40).probabilities), 4.0)
-    rng = np.random.default_rng(0)
-    for _ in range(4):
-        ask(predictor, 0, rng, reports=1)
-    assert 16 * len(json.dumps(predictor.state())) < 1_000_000

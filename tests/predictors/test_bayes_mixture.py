@@ -12,7 +12,7 @@ from predictors.candidates import named, random_laws
 from examples import examples
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.designs import DESIGNS, Design
+from flwr_kld.predictors.designs import DESIGNS
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.reference import Reference
 
@@ -301,16 +301,6 @@ def test_impossible_reports_are_refused_and_none_of_their_batch_is_taken():
 def test_bad_arguments_are_refused(arguments):
     with pytest.raises(ValueError, match=r"epsilon|design|share|prior"):
         BayesMixture(named(TABLE), **({"epsilon": 1.0} | arguments))
-
-
-def test_a_hundred_hypotheses_and_the_rounds_of_a_strategy_fit_in_a_megabyte():
-    predictor = BayesMixture(named(random_laws(100, 20).probabilities), 4.0, design="ovr")
-    asked = Design.of(predictor.hypotheses.at(), 4.0, [f"cells/5/{n}" for n in range(100)])
-    predictor._asked._designs[0, ""] = asked  # more rows than a search ends up with
-    pairs = random_pairs(predictor, 20_000)
-    for number in range(64):
-        predictor.update(batch(predictor, pairs[number:], number))
-    assert len(json.dumps(predictor.state())) < 1_000_000
 
 
 def test_a_change_is_followed_with_share_and_hardly_without():

@@ -77,12 +77,6 @@ def test_any_query_is_refused_or_private(class_of, more, channel, epsilon):
     require_private(query, epsilon)
 
 
-@pytest.mark.parametrize("alone", range(LABELS))
-def test_a_set_of_one_label_tells_no_more_than_any_other(alone):
-    isolating = Query.from_config(wire([int(y == alone) for y in range(LABELS)]), LABELS)
-    require_private(isolating, 1.0)
-
-
 HONEST = wire([0, 1, 0, 1, 0, 1, 0])
 RAW = np.array([0, 1, 0, 1, 0, 1, 0], dtype="<u2").tobytes()
 

@@ -92,13 +92,3 @@ def test_replies_are_sets_that_serve_the_pairs_they_are_climbed_to_for():
     scheffe = named_query(laws, "pair/1/4", 1.0).class_of
     assert asked.tolist() in (scheffe.tolist(), (1 - scheffe).tolist())
     assert best_replies(laws, np.zeros(15), seed=0) == []
-
-
-def test_growing_the_pool_pays_with_many_hypotheses():
-    laws = random_laws(30, 200)
-    pool = pair_information(Design.of(laws, 1.0, query_pool(laws, 1.0)))
-    efficiency = pool / pool.max(axis=0)
-    without = (maximin(efficiency)[0] @ efficiency).min()
-    design = optimal_design(laws, 1.0)
-    grown = design.shares @ pair_information(design) / pool.max(axis=0)
-    assert grown.min() > 1.15 * without

@@ -96,28 +96,6 @@ def test_the_wire_carries_map_and_channel(name):
             assert read.channel.weight(c, z) == query.channel.weight(c, z)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"class_of": b"nonsense"},
-        {"class_of": 3},
-        {"channel": "identity"},
-        {"classes": 1},
-        {"classes": "many"},
-        {"epsilon": float("inf")},
-        {"epsilon": -1.0},
-        {"epsilon": float("nan")},
-    ],
-)
-def test_what_is_no_query_is_refused_by_the_client(change):
-    config = named_query(LAWS, "pair/0/1", 1.0).to_config()
-    with pytest.raises(QueryRefused):
-        Query.from_config(config | change, 11)
-    del config[next(iter(change))]
-    with pytest.raises(QueryRefused):
-        Query.from_config(config, 11)
-
-
 def test_a_query_over_another_domain_or_with_stray_classes_is_refused():
     config = named_query(LAWS, "mlq", 1.0).to_config()
     for labels in (10, 12):

@@ -178,16 +178,6 @@ def test_the_exact_risk_with_share_stays_below_the_bound(share, rounds, batch, e
             assert risk <= bound[true] < 60 * risk
 
 
-@pytest.mark.parametrize("share", [0.01, 0.2])
-def test_the_bound_with_share_holds_where_rivals_are_infinitely_far_by_kl(share):
-    laws = Laws([[0.5, 0.5, 0, 0], [0, 0.1, 0.9, 0], [0, 0.4, 0.3, 0.3]])
-    design = Design.of(laws, 4.0, ["mlq"])
-    bound = shared_risk_bound(design, batch=1, rounds=8, share=share, prior=PRIORS[0])
-    for true in range(3):
-        risk = exact_shared_risk(laws, design, true, 8, 1, share, PRIORS[0])
-        assert risk <= bound[true] < np.inf
-
-
 def test_the_bound_counts_what_share_and_prior_give_to_rivals():
     """Reports that leave nothing open: what is lost is lost to the prior, once or every round."""
     sharp = Laws(np.full((3, 3), 0.01) + 0.97 * np.eye(3))

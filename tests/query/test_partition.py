@@ -248,13 +248,6 @@ def test_a_larger_budget_has_more_bins():
         assert plan.cells in (cells + 1, cells + 2, cells + 3)
 
 
-def test_no_remainder_cell_is_asked_for_a_bin_without_remainder():
-    """With 17 symbols and 8 sampled, some bins are asked in full."""
-    plans = [draw(np.ones(17), 16, seed) for seed in range(50)]
-    assert all((plan.symbols_in > 0).all() for plan in plans)
-    assert min(plan.cells for plan in plans) < 19
-
-
 def test_each_way_to_be_outside_of_a_table_has_one_cell():
     table = Categories({"job": ["nurse", "cook"], "age": Binned([40]), "ward": ["a", "b", "c"]})
     listed = table.unlisted_way() < 0

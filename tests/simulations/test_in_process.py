@@ -44,12 +44,6 @@ def test_estimates_follow_the_truth_through_the_drift(config):
     assert checks[2].cohort_truth > checks[1].cohort_truth + 0.1
 
 
-def test_writers_on_uneven_nodes_are_each_counted_once(config):
-    """43 writers on 6 nodes; everybody asked, so 43 × 100 records."""
-    (check,) = checks_of({**config, "cohort": 43, "checks": 1})
-    assert (check.report.cohort.asked, check.report.reading.records) == (43, 4300)
-
-
 @pytest.mark.parametrize(("cohort", "records"), [(20, (850, 1150)), (43, (2100, 2100))])
 def test_the_truth_is_of_the_records_that_the_estimate_is_about(
     config, cohort, records, monkeypatch

@@ -10,7 +10,6 @@ from flwr.clientapp import ClientApp
 from flwr_kld import Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_predictor_queries
-from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Unit
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.strategies import PrivatePredictor
@@ -66,21 +65,3 @@ def test_a_restart_from_the_ledger_predicts_the_same_and_asks_the_same(tmp_path)
         learning.predictor.state()["rounds"]
     )
     assert again.check(grid).round == 3
-
-
-def test_the_guard_caps_adaptive_rounds_like_any(tmp_path):
-    learning, grid = predictor(), grid_of(app(), 2)
-    for i, context in enumerate(grid._contexts.values()):
-        folder = tmp_path / str(i)
-        folder.mkdir()
-        (folder / "guard.toml").write_text(
-            'receipts = "r.db"\nkey = "k"\n'
-            '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
-            "[check]\nmax_epsilon = 2.0\nmax_delta = 0\nmin_asked = 1\n"
-            "[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = 0\n"
-        )
-        context.node_config["drift-guard"] = str(folder / "guard.toml")
-    for _ in range(2):
-        assert learning.check(grid).cohort.survivors == 2
-    with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 0 of 4"):
-        learning.check(grid)

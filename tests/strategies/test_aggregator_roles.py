@@ -27,7 +27,9 @@ from flwr_kld.strategies import (
     SecureSum,
     Trusted,
     TrustedAggregator,
+    TwoAggregators,
 )
+from flwr_kld.strategies.split_sum import SplitSum
 
 
 def test_one_app_serves_both_roles_by_node_config(key_file):
@@ -70,14 +72,30 @@ def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file):
         monitor(aggregation=SealedSum(node=1003)).check(grid)
 
 
-def test_pairs_that_keep_no_promise_fail_at_construction():
-    ours = TrustedAggregator(1.0, aggregator=KEY.public)
-    for other in (PlainSum(), SecureSum()):
-        with pytest.raises(ValueError, match=r"TrustedAggregator\(…\) needs aggregation=SealedSum"):
-            KLDrift(REFERENCE, ours, aggregation=other)
-    for trust in (Trusted(1.0), Distributed(1.0, min_clients=5)):
-        with pytest.raises(ValueError, match=r"SealedSum\(…\) needs trust=TrustedAggregator\(…\)"):
-            KLDrift(REFERENCE, trust, aggregation=SealedSum())
+ONE = TrustedAggregator(1.0, aggregator=KEY.public)
+TWO = TwoAggregators(1.0, aggregators=(KEY.public, AggregatorKey.generate().public))
+SHARES = Distributed(1.0, min_clients=5)
+
+
+@pytest.mark.parametrize(
+    ("trust", "aggregations", "message"),
+    [
+        (
+            ONE,
+            [PlainSum, SecureSum, SplitSum],
+            "needs aggregation=SealedSum",
+        ),
+        (TWO, [PlainSum, SecureSum, SealedSum], "needs aggregation=SplitSum"),
+        (SHARES, [lambda: None, PlainSum], r"Distributed\(…\) needs aggregation=SecureSum\(\)"),
+        (SHARES, [SealedSum], r"SealedSum\(…\) needs trust=TrustedAggregator\(…\)"),
+        (Trusted(1.0), [SealedSum], r"SealedSum\(…\) needs trust=TrustedAggregator\(…\)"),
+        (Trusted(1.0), [SplitSum], "needs trust=TwoAggregators"),
+    ],
+)
+def test_pairs_that_keep_no_promise_fail_at_construction(trust, aggregations, message):
+    for aggregation in aggregations:
+        with pytest.raises(ValueError, match=message):
+            KLDrift(REFERENCE, trust, aggregation=aggregation())
 
 
 @pytest.mark.parametrize(

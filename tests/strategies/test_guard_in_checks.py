@@ -23,11 +23,9 @@ from flwr_kld.clients.admission import account
 from flwr_kld.errors import CheckFailed
 from flwr_kld.strategies import (
     Adjacency,
-    Clip,
     Distributed,
     HostedClients,
     KLDrift,
-    RotatingCohort,
     Trusted,
     TrustedAggregator,
 )
@@ -82,13 +80,6 @@ def test_client_level_checks_say_so(limits, receipts):
     assert {(r.unit, r.adjacency, r.clip) for r in receipts()} == {("client", "add-remove", 50)}
 
 
-def test_the_clip_of_clients_own_noise_is_in_the_receipt(limits, receipts):
-    limits(protecting("client, add-remove"))
-    trust = Distributed(1.0, min_clients=10, adjacency="add-remove", clip=Clip(3))
-    summed(trust).check(grid_of(summing()))
-    assert {(r.unit, r.clip) for r in receipts()} == {("client", 3)}
-
-
 def test_a_check_that_hides_other_neighbours_costs_what_it_costs_the_protected(limits, receipts):
     """Nine checks of 1.0 that hide additions cost a record that changes up to 18: two fit."""
     limits(("max_epsilon = 1.0", "max_epsilon = 2.0"), ("max_epsilon = 3.0", "max_epsilon = 5.0"))
@@ -133,21 +124,6 @@ def test_sealed_counts_leave_receipts_and_the_aggregator_none(limits, receipts, 
     assert report.cohort.survivors == 19
     assert {r.account for r in receipts()} == {f"{i}:0" for i in range(19)}
     assert {(r.check, r.trust) for r in receipts()} == {(report.check, "trusted-aggregator")}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("days = 30", "days = 30"), "this client answers distributed, trusted only"),
-        (('"trusted", "dis', '"trusted-aggregator", "dis'), "epsilon 1; this client's limit"),
-    ],
-)
-def test_sealed_counts_keep_to_the_limits(limits, receipts, sealed, change, message):
-    limits(change, ("max_epsilon = 1.0", "max_epsilon = 0.5"))
-    grid, monitor = sealed
-    with pytest.raises(CheckFailed, match=message):
-        monitor.check(grid)
-    assert receipts() == ()
 
 
 @pytest.mark.parametrize(
@@ -216,15 +192,6 @@ def test_the_budget_of_a_period_runs_out_and_comes_back(limits, receipts, clock,
     assert len(receipts()) == 80
 
 
-def test_a_rotating_cohort_spends_its_members_budgets_only(limits):
-    limits()
-    monitor, grid = plain(cohort=RotatingCohort(10)), grid_of()
-    for _ in range(6):
-        monitor.check(grid)
-    with pytest.raises(CheckFailed, match="10: refused: epsilon 1 is more than this client has"):
-        monitor.check(grid)
-
-
 def test_hosted_clients_have_a_budget_each(limits, receipts):
     limits()
     app = ClientApp()
@@ -241,22 +208,6 @@ def test_a_budget_does_not_follow_flowers_node_id():
     assert account(context(7), 0) == account(context(8), 0) == "0"
     one, other = (context(7, **{"partition-id": i}) for i in (1, 2))
     assert (account(one, 0), account(other, 0)) == ("1:0", "2:0")
-
-
-def test_the_same_check_asked_again_is_refused(limits, receipts):
-    limits()
-    app, second = app_of(), []
-
-    def twice(message, context):
-        reply = app(message, context)
-        second.append(app(message, context))
-        return reply
-
-    assert plain().check(grid_of(twice)).cohort.survivors == 20
-    assert len(receipts()) == 20
-    for reply in second:
-        assert "counts" not in reply.content
-        assert "answered this check before" in str(reply.content["answer"])
 
 
 def test_a_second_opening_of_a_sum_is_refused(limits, receipts):

@@ -95,13 +95,6 @@ def test_a_model_is_shown_where_one_was_announced_and_nowhere_else(with_model, s
         monitor("plain", with_model=with_model).check(grid("plain"), model=shown)
 
 
-def test_the_models_bytes_are_counted():
-    large = ArrayRecord({"prediction": Array(np.array([0.3])), "rest": Array(np.zeros(10_000))})
-    checks = monitor("plain")
-    small = checks.check(grid("plain"), model=model(0.3)).cost.bytes_down
-    assert checks.check(grid("plain"), model=large).cost.bytes_down - small >= 80_000
-
-
 def test_beside_training_it_is_the_model_of_the_round():
     """Each round trains one more step; each check's predictions are that round's."""
     nodes = app()

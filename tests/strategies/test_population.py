@@ -110,14 +110,6 @@ def test_a_report_counts_nodes_of_its_own_round_only():
     assert (report.cohort.asked, report.cohort.dropouts) == (8, {})
 
 
-def test_it_is_asked_again_as_all_are():
-    population, grid = HostedClients(), Lying(LIES["no record"])
-    population.present(grid, 1.0)
-    grid.liars, grid.asked = (), []
-    assert len(population.present(grid, 1.0)) == 8
-    assert (sorted(grid.asked), population.left_out) == ([1000, 1001, 1002, 1003], {})
-
-
 def test_a_reply_that_comes_twice_counts_once():
     """The second says something else; the first one stands."""
 

@@ -8,7 +8,6 @@ import pytest
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
-from scipy.stats import binom
 
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
@@ -16,7 +15,6 @@ from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Unit
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.query import Query
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, RotatingCohort, Trusted
 
@@ -99,36 +97,6 @@ def test_a_report_is_a_symbol_and_nothing_else():
         assert set(reply.content) == {"answer", "phase"}
         (sent,) = reply.content["phase"].values()
         assert len(sent) == 2
-
-
-def test_the_symbols_law_is_the_channels():
-    """All clients hold one label: symbols follow its row of the channel.
-
-    Exact binomial tails, for all symbols together wrong in one run of a million.
-    """
-    learning = predictor()
-    one = grid_of(app(lambda context: ["apple"] * 3), 3000)
-    learning.check(one)
-    design = learning.predictor.design()
-    counts = np.zeros(len(design.law))
-    rows = learning.predictor._tally.together(lambda *_: design)[design]
-    counts[rows.rows] = rows.counts
-    expected = np.concatenate(
-        [
-            [q.channel.weight(int(q.class_of[0]), z) / 2**128 for z in range(q.channel.symbols)]
-            for q in design.queries
-        ]
-    )
-    asked = np.add.reduceat(counts, design.starts[:-1]).repeat(np.diff(design.starts))
-    below = binom.cdf(counts, asked, expected)
-    above = binom.sf(counts - 1, asked, expected)
-    assert min(below.min(), above.min()) > 0.5e-6 / len(counts)
-
-
-def test_another_domain_is_refused():
-    other = app(domain=Labels(["a", "b", "c", "d"]))
-    with pytest.raises(CheckFailed, match="the server's domain is not this client's"):
-        predictor().check(grid_of(other, 3))
 
 
 def broken(context: Context) -> list[str]:
@@ -214,20 +182,6 @@ def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
         learning.check(grid_of(app(), 3))
 
 
-def test_the_papers_queries_are_none_that_a_client_answers():
-    """Scores of a label are for studies: a node refuses whatever is not one blurred symbol."""
-
-    class Scores(Query):
-        def to_config(self):
-            return super().to_config() | {"channel": "scores"}
-
-    learning = predictor()
-    query = learning.predictor.query(learning.predictor.query_of(1, "0"))
-    learning.predictor.query = lambda number, context="": Scores(query.class_of, query.channel)
-    with pytest.raises(CheckFailed, match="the predictor's query"):
-        learning.check(grid_of(app(), 3))
-
-
 # ------------------------------------------------------------------------------- with a ledger
 
 
@@ -236,17 +190,6 @@ def ledger(tmp_path):
     made = Ledger(f"sqlite:///{tmp_path}/drift.db")
     made.set_budget(Budget(8.0, 0.0, window_days=30, unit=Unit.CLIENT))
     return made
-
-
-def test_it_goes_on_where_a_process_before_it_ended(ledger):
-    grid = grid_of(app(), NODES)
-    first = predictor(ledger=ledger)
-    for _ in range(2):
-        last = first.check(grid)
-    again = predictor(ledger=ledger)
-    assert (again.rounds, again.taken) == (2, 2 * NODES)
-    assert again.predictor.weights.tolist() == list(last.reading.weights.values())
-    assert again.check(grid).round == 3
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,6 @@ def test_what_many_clients_lack_is_in_it():
     assert reference.unlisted == {"missing": pytest.approx(0.05, abs=0.015)}
 
 
-def test_its_report_says_how_it_was_made():
-    reference, report = ReferenceFromClients(FRUIT, Trusted(2.0)).build(grid_of())
-    assert (report.reading.reference, report.cohort.survivors) == (reference.fingerprint, 20)
-    assert "per record" in str(report)
-
-
 WRITERS, THRESHOLD = 20, 0.1
 USUAL, MOSTLY_1_AND_7 = [100] * 10, [40, 340, 40, 40, 40, 40, 40, 340, 40, 40]
 

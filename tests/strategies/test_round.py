@@ -11,7 +11,6 @@ from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.cohort.cohort import Participant, UniformCohort
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
-from flwr_kld.strategies import KLDrift, PrivatePredictor, ReferenceFromClients
 from flwr_kld.strategies.round import Round, Settled
 
 REPORT = SimpleNamespace(to_dict=lambda: {"said": "so"})
@@ -141,11 +140,3 @@ def test_without_a_ledger_nothing_is_charged():
     assert round._run(None) == "result"
     assert [what for what, _ in round.notes] == ["present", "draw", "ask"]
     assert round.spent is None
-
-
-def test_everything_that_asks_goes_this_way():
-    for kind in (KLDrift, PrivatePredictor, ReferenceFromClients):
-        assert issubclass(kind, Round)
-        assert kind._run is Round._run
-        assert kind._settle is Round._settle
-        assert kind._reserve is Round._reserve

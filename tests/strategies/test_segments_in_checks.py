@@ -10,7 +10,6 @@ from flwr_kld import Binned, Reference
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.domain.table import Table
 from flwr_kld.report import Outcome
-from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Alarm, KLDrift, Trusted
 
@@ -91,8 +90,3 @@ def test_where_nothing_moved_nothing_is_named(threshold):
     assert report.outcome is not Outcome.DRIFT
     assert [one.lower for one in report.columns["site × age"].segments] == [0.0] * 20
     assert "by themselves" not in str(report)
-
-
-def test_segments_are_stored():
-    report = check(7, 0.05)
-    assert Report.from_json(report.to_json()).columns == report.columns

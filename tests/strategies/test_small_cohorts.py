@@ -62,13 +62,6 @@ def test_a_drift_is_found_in_ordered_records(nodes):
     assert abs(report.reading.estimate - TRUTH) < 0.045  # over seven standard deviations
 
 
-def test_the_verdict_names_its_population():
-    for nodes, words in ((39, "these 39 clients"), (40, "clients that these 40 were drawn from")):
-        verdict = monitor().check(grid_of(nodes=nodes)).verdict
-        assert words in verdict.population
-        assert verdict.reason.endswith(f"this is about {verdict.population}")
-
-
 @pytest.mark.parametrize(
     ("nodes", "options", "drawn_from", "counted"),
     [

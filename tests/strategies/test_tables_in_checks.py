@@ -13,7 +13,6 @@ from flwr_kld import Reference, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.report import Outcome
 from flwr_kld.strategies import (
     Clip,
     Distributed,
@@ -101,16 +100,6 @@ def test_a_guard_sees_one_check_of_one_epsilon(hidden, tmp_path, monkeypatch):
         assert monitor.check(grid).cohort.survivors == 5
     with pytest.raises(CheckFailed, match="this client"):
         monitor.check(grid)
-
-
-@pytest.mark.parametrize("nodes", [3, 12])
-def test_few_clients_are_halved_by_record(nodes):
-    """Each record is asked once, and with it all its columns."""
-    monitor = KLDrift(REFERENCE, TRUSTS["Laplace"], threshold=0.05)
-    report = monitor.check(grid_of(table_app(), nodes))
-    assert 0 < report.reading.records < 100 * nodes
-    assert report.verdict.outcome is not Outcome.NO_DRIFT
-    assert "half of the records" in report.columns["juice"].reading.counted
 
 
 @pytest.mark.parametrize("cohort", [RotatingRecords(2), RotatingCohort(NODES // 2)])

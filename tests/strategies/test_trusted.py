@@ -114,7 +114,3 @@ def test_client_counts_hide_a_client_however_its_records_lie(spread):
         worst *= max(table.probability(k) / table.probability(k - move) for k in reach)
     assert worst <= exp_below(1.0)
     assert float(worst) == pytest.approx(math.e, rel=1e-4)
-
-
-def test_the_name_of_the_model():
-    assert Trusted(1.0).name == "trusted"

@@ -14,7 +14,6 @@ from flwr.serverapp.strategy import FedAvg, FedMedian, Strategy
 from flwr_kld import Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
-from flwr_kld.errors import CheckFailed
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
@@ -158,11 +157,6 @@ def test_every_kth_round_is_followed_by_a_check(every, rounds):
         assert found[server_round]["kld.survivors"] == NODES
 
 
-def test_rounds_without_anything_to_say_stay_out_of_the_result():
-    found = train(WithDriftChecks(FedAvg(), monitor(), every=4), evaluate_fn=None)
-    assert list(found.evaluate_metrics_serverapp) == [4]
-
-
 def test_a_check_follows_the_training_of_its_round():
     asked = []
     app = training_app()
@@ -176,14 +170,6 @@ def test_a_check_follows_the_training_of_its_round():
     assert order == [
         "train", "evaluate", "train", "evaluate", "query", "train", "evaluate"
     ]  # fmt: skip
-
-
-def test_reports_are_handed_over():
-    heard = {}
-    strategy = WithDriftChecks(FedAvg(), monitor(), 3, on_report=heard.__setitem__)
-    train(strategy)
-    assert heard == strategy.reports
-    assert list(heard) == [3, 6]
 
 
 def test_what_on_report_raises_ends_the_training():
@@ -208,20 +194,6 @@ def test_failed_checks_are_recorded_and_do_not_stop_training():
     assert rounds_with(found, "kld.failed") == [2, 4, 6]
     assert not rounds_with(found, "kld.estimate")
     assert (heard, strategy.reports) == ([], {})
-
-
-def test_one_failed_check_among_others():
-    class Flaky(KLDrift):
-        def check(self, grid):
-            if self.checks == 1:
-                self.checks += 1
-                raise CheckFailed("not now")
-            return super().check(grid)
-
-    strategy = WithDriftChecks(FedAvg(), Flaky(REFERENCE, Trusted(epsilon=5.0)), every=2)
-    found = train(strategy).evaluate_metrics_serverapp
-    assert rounds_with(found, "kld.failed") == [4]
-    assert rounds_with(found, "kld.estimate") == [2, 6] == list(strategy.reports)
 
 
 def test_a_check_that_breaks_does_not_stop_training_and_says_so(caplog):
@@ -275,13 +247,6 @@ def test_own_metrics_keep_their_values_whatever_their_names():
     assert dict(record) == {"kld.estimate": 7.0, "mine": 1}  # nobody wrote into it
 
 
-def test_a_second_start_begins_anew():
-    strategy = WithDriftChecks(FedAvg(), monitor(), every=2)
-    train(strategy)
-    train(strategy, num_rounds=3)
-    assert list(strategy.reports) == [2]
-
-
 @pytest.mark.parametrize("every", [0, -1])
 def test_every_is_a_positive_number(every):
     with pytest.raises(ValueError, match="every must be a whole number of rounds"):
@@ -324,16 +289,6 @@ def test_checks_and_a_predictor_each_at_their_own_pace_on_one_ledger(tmp_path):
     spent = sum(r.cost.epsilon for r in checks.reports.values()) + 3 * 4.0
     assert ledger.spent().epsilon == pytest.approx(spent)
     assert both.reports[6].cost.left == pytest.approx(100.0 - spent + 5.0)  # before the check
-
-
-def test_failed_rounds_of_a_predictor_do_not_stop_training():
-    heard = []
-    learning = learner(min_clients=NODES + 1)
-    strategy = WithDriftChecks(FedAvg(), learning, 2, on_report=lambda *a: heard.append(a))
-    checked = train(strategy)
-    assert_same_training(checked, train(FedAvg()))
-    assert rounds_with(checked.evaluate_metrics_serverapp, "predictor.failed") == [2, 4, 6]
-    assert (heard, strategy.reports) == ([], {})
 
 
 def test_a_predictor_raises_no_drift():

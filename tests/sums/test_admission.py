@@ -67,6 +67,18 @@ def test_another_roster_is_refused():
         join(replace(session_of(CLIENTS), roster=bytes(32)))
 
 
+@pytest.mark.parametrize("change", ["another key", "one client more"])
+def test_a_client_does_not_go_on_under_another_roster(change):
+    """Else a server could put its own keys in the neighbours' places between two phases."""
+    total = at(Phase.SHARE)
+    listed = dict(zip(total.roster.names, total.roster.keys, strict=True))
+    listed |= {"c001" if change == "another key" else "more": Identity.generate().public}
+    client, who = total.client(0), total.who["c000"]
+    with pytest.raises(errors.RosterMismatch):
+        SumClient.resume(client.state(), who, "c000", Roster(listed), EASY)
+    SumClient.resume(client.state(), who, "c000", total.roster, EASY)
+
+
 def test_a_client_that_is_not_asked_stays_out():
     who, roster = people(CLIENTS)
     session = replace(session_of(CLIENTS), cohort=(1, 2, 3, 4), shape=Shape(3, 3), min_clients=3)

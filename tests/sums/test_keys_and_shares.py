@@ -4,16 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sums.summing import (
-    CLIENTS,
-    EASY,
-    PHASES,
-    ask,
-    at,
-    fresh,
-    session_of,
-    signed_again,
-)
+from sums.summing import CLIENTS, EASY, PHASES, ask, at, fresh, session_of, signed_again
 
 from flwr_kld.sums import errors
 from flwr_kld.sums.client import SHARES, SumClient
@@ -58,51 +49,26 @@ def test_clients_refuse_neighbours_in_each_others_place():
         ask(total, 0, Phase.SHARE, replace(message, adverts=swapped))
 
 
-def test_clients_refuse_a_key_used_twice():
-    total = at(Phase.SHARE)
-    message = decode(total.requests[0])
-    rows = message.adverts.items(128)
-    peer = int(total.client(0)._seat.neighbours[1])
-    body = rows[0][:64]  # a neighbour signs another's keys as its own
-    text = signed_text(total.session.digest, Advert.kind, peer, b"\1" + body)
-    rows[1] = body + total.who[total.server.name(peer)].sign(text)
-    with pytest.raises(errors.KeyReused):
-        ask(
-            total,
-            0,
-            Phase.SHARE,
-            replace(message, adverts=replace(message.adverts, data=b"".join(rows))),
-        )
-
-
-def test_clients_refuse_their_own_key_as_a_neighbours():
+@pytest.mark.parametrize(
+    ("slot", "keys", "error"),
+    [
+        (1, lambda first, own: first, errors.KeyReused),  # another neighbour's keys
+        (0, lambda first, own: first[:32] + own, errors.KeyReused),
+        (0, lambda first, own: first[:32] + bytes(32), errors.Tampered),  # of low order
+    ],
+)
+def test_clients_refuse_keys_that_are_no_neighbours_own(slot, keys, error):
+    """Although the neighbour signed them as its own."""
     total = at(Phase.SHARE)
     message, own = decode(total.requests[0]), decode(total.sent[Phase.ADVERTISE, 0])
     rows = message.adverts.items(128)
-    peer = int(total.client(0)._seat.neighbours[0])
-    body = rows[0][:32] + own.seal_key
+    peer = int(total.client(0)._seat.neighbours[slot])
+    body = keys(rows[0][:64], own.seal_key)
     text = signed_text(total.session.digest, Advert.kind, peer, b"\1" + body)
-    rows[0] = body + total.who[total.server.name(peer)].sign(text)
-    echoed = replace(message.adverts, data=b"".join(rows))
-    with pytest.raises(errors.KeyReused):
-        ask(total, 0, Phase.SHARE, replace(message, adverts=echoed))
-
-
-def test_clients_refuse_a_key_of_low_order():
-    total = at(Phase.SHARE)
-    message = decode(total.requests[0])
-    rows = message.adverts.items(128)
-    peer = int(total.client(0)._seat.neighbours[0])
-    body = rows[0][:32] + bytes(32)
-    text = signed_text(total.session.digest, Advert.kind, peer, b"\1" + body)
-    rows[0] = body + total.who[total.server.name(peer)].sign(text)
-    with pytest.raises(errors.Tampered):
-        ask(
-            total,
-            0,
-            Phase.SHARE,
-            replace(message, adverts=replace(message.adverts, data=b"".join(rows))),
-        )
+    rows[slot] = body + total.who[total.server.name(peer)].sign(text)
+    changed = replace(message.adverts, data=b"".join(rows))
+    with pytest.raises(error):
+        ask(total, 0, Phase.SHARE, replace(message, adverts=changed))
 
 
 @pytest.mark.parametrize("change", ["flip", "swap", "echo"])

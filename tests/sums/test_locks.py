@@ -7,15 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from exact import words
-from sums.summing import (
-    CLIENTS,
-    alive_without,
-    ask,
-    at,
-    majority,
-    session_of,
-    signed_again,
-)
+from sums.summing import CLIENTS, alive_without, ask, at, majority, session_of, signed_again
 
 from flwr_kld.sums import errors
 from flwr_kld.sums.graph import Shape
@@ -102,15 +94,6 @@ def test_clients_told_different_lists_never_open_both_secrets_of_one(others):
         of_mask_key = sum(opened[i] for i in gone)
         of_seed = sum(opened) - of_mask_key
         assert min(of_mask_key, of_seed) < total.session.shape.threshold
-
-
-def test_a_coalition_of_as_many_neighbours_as_needed_could_open_any_list():
-    # Not claimed otherwise: they can compute their confirmations of any list. One fewer cannot.
-    total = at(Phase.REVEAL)
-    mine = told(total, 0, EVERYBODY)
-    keys = {i: confirmation(total, told(total, i, EVERYBODY), 0) for i in (1, 2)}
-    assert pried(total, mine, keys) is not None
-    assert pried(total, mine, {1: keys[1]}) is None
 
 
 def test_confirmations_of_another_session_open_nothing():

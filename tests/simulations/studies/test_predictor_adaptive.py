@@ -1,7 +1,5 @@
 """The study of queries that adapt: what it asks is checked, and the same command goes on."""
 
-import csv
-
 import numpy as np
 import pytest
 
@@ -27,19 +25,3 @@ def test_designs_and_epsilons_meet_the_same_instance():
     }
     (table, true), *others = [study.instance(task) for task in tasks]
     assert all((table == other).all() and true == other_true for other, other_true in others)
-
-
-def test_a_small_study_goes_on_and_writes_the_same_tables(tmp_path, monkeypatch):
-    for name, value in {"STATIC_RUNS": 0, "HARD_RUNS": 0, "EPSILONS": (4.0,)}.items():
-        monkeypatch.setattr(study, name, value)
-    arguments = ["--runs", "1", "--horizon", "200", "--labels", "30", "--workers", "0"]
-    arguments += ["--out", str(tmp_path)]
-    study.main(arguments)
-    first = (tmp_path / "predictor_adaptive.csv").read_bytes()
-    rows = list(csv.DictReader(first.decode().splitlines()))
-    assert len(rows) == 2
-    assert all(0 < float(row["share"]) < 1.2 and int(row["queries"]) > 0 for row in rows)
-    monkeypatch.setattr(study, "measure", None)  # all is kept
-    study.main(arguments)
-    assert (tmp_path / "predictor_adaptive.csv").read_bytes() == first
-    assert (tmp_path / "predictor_adaptive.png").exists()

@@ -57,38 +57,3 @@ def test_a_wrong_guarantee_is_told(monkeypatch):
     law = study.select
     monkeypatch.setattr(study, "select", lambda *a: (law(*a)[0], 0.1))  # alpha is 0.2
     assert study.needed(task, np.random.default_rng(5)) == (32, False)
-
-
-@pytest.mark.parametrize(("k", "epsilon"), [(2, 0.5), (16, 1.0), (64, 2.0)])
-def test_what_is_proved_bounds_the_sum_of_the_rivals_affinities(k, epsilon):
-    design = BayesMixture(named(perturbed(k, 0.2)), epsilon, design="ovr").design()
-    reports = study.proved(k, epsilon, 0.2)
-    wrong = [(design.affinities**n - np.eye(k)).sum(axis=0).max() for n in (reports, reports - 1)]
-    assert wrong[0] <= 0.1 < wrong[1]
-
-
-def test_exponents_are_those_of_powers():
-    rows = [
-        {"truth": truth, "K": k, "alpha": alpha, "epsilon": epsilon,
-         "reports": 7 * k**power / alpha**2 / epsilon}
-        for truth, power in (("inside", 1.0), ("outside", 1.5))
-        for k in (2, 8, 32)
-        for epsilon, alpha in study.SETTINGS
-    ]  # fmt: skip
-    assert study.exponents(rows) == {
-        "inside": {"K": 1.0, "1/alpha": 2.0, "1/epsilon": 1.0},
-        "outside": {"K": 1.5, "1/alpha": 2.0, "1/epsilon": 1.0},
-    }
-
-
-def test_a_small_study_goes_on_and_writes_the_same_tables(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "SETTINGS", ((2.0, 0.4),))
-    monkeypatch.setattr(study, "BLOCK", 2)
-    arguments = ["--runs", "2", "--most", "4", "--workers", "0", "--out", str(tmp_path)]
-    study.main(arguments)
-    first = (tmp_path / "predictor_select.csv").read_bytes()
-    assert len(first.splitlines()) == 5
-    monkeypatch.setattr(study, "measure", None)  # all is kept
-    study.main(arguments)
-    assert (tmp_path / "predictor_select.csv").read_bytes() == first
-    assert (tmp_path / "predictor_select.png").exists()

@@ -29,6 +29,21 @@ STUDIES = {
         ["--quick"],
         "predictor_tracking.csv",
     ),
+    "adaptive": (
+        {"STATIC_RUNS": 0, "HARD_RUNS": 0, "EPSILONS": (4.0,)},
+        ["--runs", "1", "--horizon", "200", "--labels", "30"],
+        "predictor_adaptive.csv",
+    ),
+    "select": (
+        {"SETTINGS": ((2.0, 0.4),), "BLOCK": 2},
+        ["--runs", "2", "--most", "4"],
+        "predictor_select.csv",
+    ),
+    "tv_risk": (
+        {"HYPOTHESES": (7,), "HORIZONS": (20,), "EPSILONS": (1.0,), "MULTIPLES": (0.5,)},
+        ["--repeats", "1"],
+        "predictor_tv_risk.csv",
+    ),
 }  # fmt: skip
 
 

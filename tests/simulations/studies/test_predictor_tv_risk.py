@@ -40,16 +40,3 @@ def test_exponents_are_those_of_powers():
         for t in (10, 100, 1_000, 10_000)
     ]  # fmt: skip
     assert study.exponents(rows) == {"default": 1.0, "algorithm 2": 0.5}
-
-
-def test_a_small_study_writes_its_tables(tmp_path, monkeypatch):
-    small = {"HYPOTHESES": (7,), "HORIZONS": (20,), "EPSILONS": (1.0,), "MULTIPLES": (0.5,)}
-    for name, values in small.items():
-        monkeypatch.setattr(study, name, values)
-    arguments = ["--repeats", "1", "--workers", "0", "--out", str(tmp_path)]
-    study.main(arguments)
-    first = (tmp_path / "predictor_tv_risk.csv").read_bytes()
-    monkeypatch.setattr(study, "measure", None)  # all is kept
-    study.main(arguments)
-    assert (tmp_path / "predictor_tv_risk.csv").read_bytes() == first
-    assert (tmp_path / "predictor_tv_risk.png").exists()

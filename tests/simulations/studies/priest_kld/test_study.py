@@ -75,11 +75,6 @@ def test_it_reads_what_is_kept_and_says_the_same(smoke, monkeypatch):
     assert tables(smoke) == before
 
 
-def test_a_folder_in_use_is_refused(smoke, capsys):
-    with study.Kept(smoke / "results").held(), pytest.raises(SystemExit, match="another study"):
-        study.main([*SMOKE, "--out", str(smoke)])
-
-
 def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     def stop(written, task):
         raise KeyboardInterrupt
