@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
 from flwr_kld.inference.bets import log_evidence
-from flwr_kld.inference.decision import Outside, contradicted, decide, unmeasured
+from flwr_kld.inference.decision import Alone, Outside, contradicted, decide, unmeasured
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.score import check_level
-from flwr_kld.inference.lower_bound import lower_confidence_bound
-from flwr_kld.inference.outside import outside_limits
+from flwr_kld.inference.lower_bound import divergence_sum, lower_confidence_bound
+from flwr_kld.inference.outside import outside_limits, outside_sum
 from flwr_kld.inference.recent_checks import RecentChecks, design_effect
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
@@ -46,9 +46,9 @@ class Alarm:
     Parameters
     ----------
     rate : float
-        In (0, 0.5]: probability of any false alarm in `horizon` checks. The part of it that is for
-        evidence over checks is a theorem for every law of clients within `most_records`; that of
-        single checks is asymptotic in the number of clients.
+        In (0, 0.5]: probability of any false alarm in `horizon` checks. A theorem for every law of
+        clients within `most_records`; where the records of few clients are split, the part of it
+        that is for single checks is asymptotic in the number of records.
     horizon : int
         365 for a year of daily checks; 1 for a check that stands alone.
     level : float
@@ -88,8 +88,22 @@ class Alarm:
 
     @property
     def level_at_once(self) -> float:
-        """Confidence at which a single check alarms: by chance, none of a horizon's checks does."""
-        return 1 - self._part * self.rate / self.horizon
+        """Probability with which a single check alarms falsely, at most: for each of D and q."""
+        return self._part * self.rate / self.horizon
+
+    def alone(self, witness: Witness, sums: ClientSums) -> Alone:
+        """Return what a single check shows of D_θ, to be held against `level_at_once`."""
+        score = divergence_sum(witness, sums, self.level_at_once)
+        return Alone(score.p_value(), self.level_at_once, witness.deciding.by)
+
+    def outside(self, witness: Witness, sums: ClientSums, tolerated: float) -> Outside:
+        """Return what a check shows of q, the fraction of records outside the reference."""
+        p_value = 1.0
+        if witness.plan.outside.any():
+            p_value = outside_sum(witness, sums, self.level_at_once).p_value()
+        limits = outside_limits(witness, sums, level=self.level)
+        excluded = 1 - (1 - tolerated) * math.exp(-self.resolution)
+        return Outside(limits, p_value, tolerated, excluded)
 
     @property
     def _part(self) -> float:
@@ -167,21 +181,16 @@ class Decider:
         measured: Measured,
     ) -> Decided:
         """Decide on sums over clients."""
-        level, at_once = self.alarm.level, self.alarm.level_at_once
+        level = self.alarm.level
         bound = lower_confidence_bound(witness, sums, level=level)
         spreads = [*self._recent.spreads, bound.spread]
         effect = design_effect(spreads, witness.deciding.most_records)
         verdict = decide(
             bound,
-            lower_confidence_bound(witness, sums, level=at_once),
+            self.alarm.alone(witness, sums),
             upper_limit(first, theta=self.theta, level=level, design_effect=effect),
             self._detector.update(log_evidence(witness, sums)),
-            Outside(
-                outside_limits(witness, sums, level=level),
-                outside_limits(witness, sums, level=at_once),
-                self.outside,
-                1 - (1 - self.outside) * math.exp(-self.alarm.resolution),
-            ),
+            self.alarm.outside(witness, sums, self.outside),
             threshold=self.threshold,
             resolution=self.alarm.resolution,
             population=measured.population,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.deciding import curvature
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import NUMBERS, Scores
 from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable
@@ -57,12 +57,12 @@ class Bet:
         steps = units[[NUMBERS.index("total"), NUMBERS.index("squares")]]
         parts = _LARGEST_LOSS * _PARTS
         totals = parts / max(scores.worst, 1)
-        squares = _curvature(parts) * totals**2 / 2
+        squares = curvature(parts) * totals**2 / 2
         slopes = np.stack([totals, squares], axis=1) * steps
         drift = _DRIFT * math.hypot(deviation, math.sqrt(noise.variance) * steps[0])
         growth = totals * drift - squares * deviation**2 - (slopes**2).sum(1) * noise.variance / 2
         for i in range(int(np.argmax(growth)), len(parts)):
-            cost = sum(_log_moment(noise, slope) for slope in slopes[i])
+            cost = sum(log_moment(noise, slope) for slope in slopes[i])
             if cost <= _COST:
                 rounding = clients * float((slopes[i] ** 2).sum()) / 8
                 return cls(float(totals[i]), float(squares[i]), cost + rounding + _SLACK)
@@ -86,12 +86,7 @@ def log_evidence(witness: Witness, sums: ClientSums) -> float:
     return won - bet.cost
 
 
-def _curvature(loss: Floats) -> Floats:
-    """Return c for a largest loss in (0, 1): 1 and more."""
-    return np.asarray(2 * (-np.log1p(-loss) - loss) / loss**2)
-
-
-def _log_moment(noise: NoiseTable, slope: float) -> float:
+def log_moment(noise: NoiseTable, slope: float) -> float:
     """``ln E exp(slope · Z)``, inf where it diverges; the tail included."""
     ratio = noise.tail_ratio / 2.0**RATIO_BITS
     if slope * noise.reach > 500 or ratio * math.exp(slope) >= 1:

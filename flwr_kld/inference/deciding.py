@@ -13,9 +13,12 @@ from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import choice, keep, real, whole
 from flwr_kld.kernel.count import MOST_RECORDS, MOVES, NUMBERS
 
-_RARE = 7.0
-"""Standard deviations of the noise in the clients' spread that a check allows for: it alarms at
-levels where noise of exponential tails reaches so far."""
+_SMALLEST = 1e-9
+"""Loss that is taken for none."""
+_LEVEL = 1e-6
+"""Probability of an error at which a check is sure to find what it expects to."""
+_LOSSES = 0.9 * np.geomspace(1.0, 0.02, 9)
+"""Parts of the wealth that a bet stakes: the worst client can lose so much."""
 _USUAL = 12.0
 """Standard deviations of independent records within which a client's sum is never capped."""
 _SPARE = 1.25
@@ -51,10 +54,11 @@ class Deciding:
             theta=check_theta(self.theta),
         )
 
-    def variance_by_noise(self, score: Floats, sampling: Floats) -> Floats:
-        """Predict what noise adds to the variance of the sum of scores, shape [..., cells].
+    def needed(self, score: Floats, sampling: Floats, expected: Floats) -> Floats:
+        """Predict which sum of scores a check finds, at levels down to `_LEVEL`; shape [...].
 
-        Its own, and what noise may well hide of the spread of the clients.
+        By the best bet that the worst client cannot lose, of scores of shape [..., cells], and of
+        the variance by independent records and the expected sum, of shape [...].
         """
         by_client, records = self.by == "client", self.most_records
         lowest, highest = np.maximum(-score.min(axis=-1), 0), np.maximum(score.max(axis=-1), 0)
@@ -68,13 +72,23 @@ class Deciding:
         else:
             most = 1 if by_client else records
             moves, square = most * extreme, most * extreme**2
-        total = self.noise * moves / MOVES[NUMBERS.index("total")]
-        variance: Floats = total**2 + _RARE * self.noise * square / MOVES[NUMBERS.index("squares")]
-        return variance
+        noise = self.noise * moves / MOVES[NUMBERS.index("total")]
+        noise_in_squares = self.noise * square / MOVES[NUMBERS.index("squares")]
+        squares = sampling + expected**2 / (self.clients if by_client else self.records)
+        loss = _LOSSES[:, None] / np.maximum(lowest, _SMALLEST)
+        half = curvature(_LOSSES)[:, None] * loss / 2
+        by_noise = loss * noise**2 / 2 + half**2 * loss * noise_in_squares**2 / 2
+        needed: Floats = np.min(-math.log(_LEVEL) / loss + half * squares + by_noise, axis=0)
+        return needed
 
     def ceiling(self, lowest: Floats, sampling: Floats) -> Floats:
         """Return where a client's sum is capped: as far above 0 as it can be below, or usual."""
         return np.maximum(lowest, _USUAL * np.sqrt(sampling / self.clients))
+
+
+def curvature(loss: Floats) -> Floats:
+    """Return c of a bet whose largest loss is in (0, 1): it costs c / 2 times its square, c > 1."""
+    return np.asarray(2 * (-np.log1p(-loss) - loss) / loss**2)
 
 
 def default_most_records(records: float, clients: int) -> int:

@@ -1,8 +1,8 @@
 """The decision of one check: drift, no drift, or inconclusive and what would resolve it.
 
-Drift is said on a lower confidence bound of one check (asymptotic, in the number of clients), on
-evidence added up over checks (a theorem within the bound on a client's records), or on the fraction
-outside the reference. "No drift" is said only on an upper confidence limit, which holds for every
+Drift is said on what one check shows at a level that its clients can carry, on evidence added up
+over checks (both theorems within the bound on a client's records), or on the fraction outside the
+reference. "No drift" is said only on an upper confidence limit, which holds for every
 law that the domain can show. The point estimate never alarms.
 
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
@@ -26,6 +27,8 @@ from flwr_kld.inference.upper_limit import UpperLimit
 from flwr_kld.inference.verdict import Outcome, Verdict
 
 _NEXT = "the next checks: if it is a drift, evidence over checks finds it"
+_ENOUGH = 100.0
+"""Times the clients beyond which no number is named: chance alone may look so."""
 _MORE = "more clients, more records of each, or a larger epsilon"
 _NAMED = 5
 """Columns that a sentence names."""
@@ -37,17 +40,32 @@ _NOISE = 2.0
 class Outside:
     """The second thing a check decides on: q, the fraction of records outside the reference."""
 
-    # As reports show them, and at the level at which a single check alarms; None if nothing can lie
-    # outside
-    limits: OutsideLimits | None
-    at_once: OutsideLimits | None
+    limits: OutsideLimits | None  # As reports show them; None if nothing can lie outside
+    p_value: float  # Of "no more than is tolerated"; 1 if nothing can lie outside
     tolerated: float  # Fraction of them that is tolerated, in [0, 1)
     excluded: float  # Fraction that "no drift" has to exclude
 
 
+@dataclass(frozen=True)
+class Alone:
+    """What a single check shows by itself."""
+
+    p_value: float  # Of "D_θ is at most the threshold"
+    level: float  # Below which a p-value alarms, in (0, 1)
+    draws: Literal["client", "record"]  # What was drawn, and is to be more for a smaller p-value
+
+    @property
+    def resolve(self) -> str:
+        """Say what a check by itself would take, beside the next ones."""
+        times = math.log(self.level) / math.log(self.p_value) if self.p_value < 1 else math.inf
+        if not 1 < times <= _ENOUGH:
+            return _NEXT
+        return f"{_NEXT}; or about {times:.2g} times as many {self.draws}s in a single one"
+
+
 def decide(
     bound: LowerBound,
-    at_once: LowerBound,
+    alone: Alone,
     upper: UpperLimit | None,
     standing: Standing,
     outside: Outside,
@@ -58,7 +76,7 @@ def decide(
     held: bool = True,
 ) -> Verdict:
     """Decide a check."""
-    outcome, reason, resolve = _found(bound, at_once, standing, outside, threshold) or _excluded(
+    outcome, reason, resolve = _found(bound, alone, standing, outside, threshold) or _excluded(
         bound, upper, threshold + resolution
     )
     if outcome is Outcome.NO_DRIFT:
@@ -198,28 +216,28 @@ _Found = tuple[Outcome, str, str | None]
 
 def _by_chance(level: float) -> str:
     """Say how rarely a single check alarms falsely."""
-    return f"if that were false, at most one check in {round(1 / (1 - level)):,} would say so"
+    return f"if that were false, at most one check in {round(1 / level):,} would say so"
 
 
 def _found(
     bound: LowerBound,
-    at_once: LowerBound,
+    alone: Alone,
     standing: Standing,
     outside: Outside,
     threshold: float,
 ) -> _Found | None:
     """Return what is too much, first what alarms."""
-    if at_once.lower > threshold:
+    if alone.p_value < alone.level:
         reason = (
             f"this check alone shows that the divergence is above {threshold:g} nats; "
-            f"{_by_chance(at_once.level)}"
+            f"{_by_chance(alone.level)}"
         )
         return Outcome.DRIFT, reason, None
     tolerated = f"{100 * outside.tolerated:.3g} %"
-    if outside.at_once is not None and outside.at_once.lower > outside.tolerated:
+    if outside.p_value < alone.level:
         reason = (
             "this check alone shows that more records are outside the reference than the tolerated "
-            f"{tolerated}; {_by_chance(outside.at_once.level)}"
+            f"{tolerated}; {_by_chance(alone.level)}"
         )
         return Outcome.DRIFT, reason, None
     if standing.alarmed:
@@ -234,7 +252,7 @@ def _found(
             f"with confidence {100 * bound.level:g} %, too little for an alarm; the evidence of "
             f"all checks stands at {standing.evidence:.2g} of {standing.alarm_at:.3g}"
         )
-        return Outcome.INCONCLUSIVE, reason, _NEXT
+        return Outcome.INCONCLUSIVE, reason, alone.resolve
     if outside.limits is not None and outside.limits.lower > outside.tolerated:
         reason = (
             f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "

@@ -24,15 +24,14 @@ from flwr_kld.query.noisy import ClientSums
 class LowerBound:
     """Lower confidence bound of D_θ from the second half, in nats."""
 
-    # D_θ is at least this with probability `level` over clients and noise; asymptotic, in the
-    # number of clients (or of records, where these are what is drawn). Below 0 it says nothing.
+    # D_θ is at least this with probability `level` over clients and noise: for every law of
+    # clients; or, where records are drawn, asymptotically. Below 0 it says nothing.
     lower: float
     # The witness's own reading, without the margin: no estimate of D_θ, but of what this witness
     # sees of it
     point: float
     standard_error: float  # Of `point`: sampling, clustering in clients, and noise together
     level: float  # Confidence, one-sided
-    p_value: float  # Of "D_θ is at most the threshold"; asymptotic likewise
     records: float  # In the second half
     spread: Spread  # Spread of the clients' sums
 
@@ -45,7 +44,8 @@ def lower_confidence_bound(
     The population is the one that clients are independent draws from, each counting at most
     `most_records`; or that of the records of these very clients, where scores count by record.
     """
-    level, score = check_level(level), _divergence(witness, sums)
+    level = check_level(level)
+    score = divergence_sum(witness, sums, 1 - level)
     step, f, records = witness.step, witness.f, sums.records
     allowed = 1 + float(np.array(witness.scores.divergence)[0] - witness.below[0]) * step
 
@@ -64,13 +64,14 @@ def lower_confidence_bound(
         point=witness.divergence(mean),
         standard_error=(1 - theta) * deviation / whole,
         level=level,
-        p_value=score.p_value(),
         records=records,
         spread=Spread(score.spread / independent, score.noise_in_variance / independent),
     )
 
 
-def _divergence(witness: Witness, sums: ClientSums) -> ScoreSum:
+def divergence_sum(witness: Witness, sums: ClientSums, level: float) -> ScoreSum:
+    """Return the sum whose p-value is that of "D_θ is at most the threshold"."""
     witness.hold(sums)
-    each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
-    return ScoreSum(sums, "total", each)
+    deciding = witness.deciding
+    each = (witness.deviation / witness.step) ** 2 / deciding.records
+    return ScoreSum(sums, "total", each, deciding.records / deciding.clients, level)

@@ -30,19 +30,17 @@ def outside_limits(
     """Limit q, the fraction of records outside the reference, from both sides.
 
     None if the reference has mass everywhere. The population, parameters and errors are those of
-    `lower_confidence_bound`; asymptotic likewise.
+    `lower_confidence_bound`; the upper limit is asymptotic where clients are drawn, too.
     """
     check_level(level)
     outside = witness.plan.outside
     if not outside.any():
         return None
-    witness.hold(sums)
     scores = np.array(witness.scores.outside)
     down, span = -float(scores[~outside].max()), float(np.ptp(scores))
     if not span > 0:
         return OutsideLimits(0.0, 1.0, 0.0, level)
-    q = float(witness.share[outside].sum())
-    score = ScoreSum(sums, "outside", span**2 * max(q * (1 - q), 1 / sums.records))
+    score = outside_sum(witness, sums, 1 - level)
     # A record's score is span · (1 where it is outside) - down, so its mean is span · q - down.
     point = (score.value / sums.records + down) / span
     deviation = score.deviation / sums.records / span
@@ -63,6 +61,15 @@ def outside_limits(
         deviation=deviation,
     )
     return OutsideLimits(lower, upper, min(max(point, 0.0), 1.0), level)
+
+
+def outside_sum(witness: Witness, sums: ClientSums, level: float) -> ScoreSum:
+    """Return the sum whose p-value is that of "no more records than tolerated lie outside"."""
+    witness.hold(sums)
+    deciding, outside = witness.deciding, witness.plan.outside
+    q, span = float(witness.share[outside].sum()), float(np.ptp(np.array(witness.scores.outside)))
+    least = span**2 * max(q * (1 - q), 1 / sums.records)
+    return ScoreSum(sums, "outside", least, deciding.records / deciding.clients, level)
 
 
 _CLEAR = 2.0

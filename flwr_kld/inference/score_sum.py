@@ -1,8 +1,10 @@
 """Sums over clients of a public score of their records: what they say of the score's mean.
 
-Under the hypothesis, the score's sum over a client has a mean of at most 0. The sum over all
-clients, less known noise, is held against the spread of the clients: Student's law for the sum
-itself (asymptotic, in the number of clients), and the exact law of the noise in both numbers.
+Under the hypothesis, the score's sum over a client has a mean of at most 0. Clients may be of kinds
+that a cohort misses: then no spread shows how far their sums can lie below 0, and no test that goes
+by the spread keeps its level. So clients are tested by bets that are fair for every law of them,
+and one over what these win is a p-value. Records of these very clients, which are many, are tested
+by the normal law of their sum and the exact law of the noise.
 Proof note: ``docs/proofs/decisions.md``.
 """
 
@@ -17,6 +19,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import betaln, ndtri, stdtr, stdtrit
 
+from flwr_kld.inference.bets import log_moment
+from flwr_kld.inference.deciding import curvature
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.noisy import ClientSums
@@ -31,6 +35,18 @@ _POINTS, _LEAST = 1025, 1e-30
 _CLOSE = 2.0**-32
 """Part of the range by which a limit is found, and then rounded to the safe side."""
 _TRIES = 100
+_MOST, _LEAST_LOSS = 0.9, 1e-3
+"""Part of the wealth that the worst client can lose, at most, and what less counts as."""
+_STAKES = np.geomspace(2.0, 0.02, 32)
+"""Of which one is chosen, relative to the best where clients are alike and there is no noise."""
+_UNEVEN = 0.01
+"""Part of the squares that is allowed for clients that are a little less or more than usual."""
+_EFFECTS = np.array([1.0, 2.0, 4.0, 9.0, 25.0])
+"""Design effects for each of which a stake is chosen: how alike the records of a client are is not
+known before the clients have answered."""
+
+
+Number = Literal["total", "squares", "records", "outside", "outside_squares"]
 
 
 @dataclass(frozen=True)
@@ -38,10 +54,12 @@ class ScoreSum:
     """The sum of a score over clients, and how far it varies."""
 
     sums: ClientSums  # Of the second half
-    number: Literal["total", "outside"]  # Which score
+    number: Number  # Which score: its total, or that outside the reference
     # Variance of one record's score, in squared steps, as the first half had it: clients vary at
     # least as much as independent records do
     least: float
+    usual: float = 1.0  # Records that a client counts, as they were expected before it was asked
+    level: float = 0.05  # Probability of an error for which stakes are chosen
 
     @property
     def value(self) -> float:
@@ -66,7 +84,13 @@ class ScoreSum:
         return math.hypot(self.sums.deviation(squares), by_total)
 
     def p_value(self, shift: float = 0.0, *, above: bool = True) -> float:
-        """Return how probable such a sum is if a record's mean score is at most 0."""
+        """Return how probable such a sum is if a record's mean score plus the shift is at most 0.
+
+        At most, and whatever the law of the clients is, if clients are drawn and `above`. For sums
+        `below`, and for records that are drawn, asymptotic in their number.
+        """
+        if above and self._by_client:
+            return math.exp(-max(self._log_evidence(shift), 0.0))
         sums, records = self.sums, self.sums.records
         uneven = 0.0
         if self._by_client:
@@ -80,6 +104,48 @@ class ScoreSum:
         quantile = (-total if above else total)[None, :] / deviation[:, None]
         probability = spread_weight @ self._student(quantile) @ weight
         return min(float(probability), 1.0)
+
+    def _log_evidence(self, shift: float) -> float:
+        """Return ln e, where ``E e <= 1`` if a record's mean score plus the shift is at most 0.
+
+        For every law of clients that count at most `most_records`: see the proof note for the
+        bound on the squares of sums that are shifted.
+        """
+        sums, clients, usual = self.sums, self.sums.clients, self.usual
+        table = sums.scores.tables[0 if self.number == "total" else 1]
+        uneven = max(clients * usual * (self._most_records - usual), 0.0)
+        spread = _EFFECTS * max(self.least * clients * usual, 1.0)
+        deviation = np.sqrt(spread) + abs(shift) * math.sqrt(uneven)
+        part = abs(shift) * math.sqrt(uneven / spread[0]) + _UNEVEN
+        worst = self._most_records * (max(-float(table.min()), 0.0) - shift)
+        wanted = math.sqrt(-2 * math.log(self.level))
+        stake = np.minimum(_STAKES * wanted / deviation[0], _MOST / max(worst, 1.0))
+        square = curvature(np.maximum(stake * worst, _LEAST_LOSS)) * stake**2 / 2
+        apart = (1 + 1 / part) * shift**2 * square
+        both = (1 + part) * square
+        slopes = np.stack(
+            [
+                stake - 2 * both * shift * usual,
+                -both,
+                stake * shift - apart * (self._most_records - 2 * usual),
+            ]
+        )
+        constant = -(both * shift**2 + apart) * clients * usual**2
+        squares: Number = "squares" if self.number == "total" else "outside_squares"
+        names: tuple[Number, ...] = (self.number, squares, "records")
+        steps = slopes * np.array([[sums.unit(name)] for name in names])
+        drift = wanted * np.hypot(deviation, sums.deviation(self.number))
+        by_noise = sums.noise.variance * (steps**2).sum(axis=0) / 2
+        growth = np.outer(drift, stake) - by_noise
+        growth -= np.outer(deviation**2 + drift**2 / clients, both)
+        won = [
+            float(slopes[:, i] @ [sums.value(name) for name in names])
+            + float(constant[i])
+            - sum(log_moment(sums.noise, abs(float(step))) for step in steps[:, i])
+            - clients * float((steps[:, i] ** 2).sum()) / 8
+            for i in set(np.argmax(growth, axis=1).tolist())
+        ]
+        return float(np.logaddexp.reduce(won)) - math.log(len(won))
 
     @property
     def deviation(self) -> float:

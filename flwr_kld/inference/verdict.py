@@ -102,17 +102,20 @@ def how_guarantees_hold(
     by: Literal["client", "record"], most_records: int, *, held: bool = True
 ) -> dict[str, str]:
     """Say of each number of a verdict whether it is proven; ``Verdict.holds``."""
-    what = "clients" if by == "client" else "records"
-    limits = f"asymptotic, nearly exact for many {what} and not proven for few"
+    limits = f"asymptotic, nearly exact for many {by}s and not proven for few"
     evidence = (
         f"proven for every law of clients that count at most {most_records:,} records each, if "
         "each check asks independent draws"
         if by == "client"
         else "proven for records of these clients that are independent draws"
     )
+    at_least = evidence if by == "client" else limits
     if not held:
-        limits, evidence = f"{limits}, if no client lies", f"{evidence}, and if no client lies"
+        limits, at_least, evidence = (
+            f"{what}, if no client lies" for what in (limits, at_least, evidence)
+        )
     return {
-        **dict.fromkeys(("lower_bound", "upper_limit", "outside", "single_check"), limits),
+        **dict.fromkeys(("lower_bound", "single_check"), at_least),
+        **dict.fromkeys(("upper_limit", "outside"), limits),
         "evidence": evidence,
     }

@@ -34,11 +34,6 @@ else could lose most: a low cap there makes bets larger."""
 _POWERS = (1.0, 0.7, 0.5, 0.3, 0.1, 0.02)
 """Powers that f is raised to. The full one sees most nats; near a threshold of 0 a small one has
 twice the ratio of signal to noise, as what the inequality loses is quadratic in ln f."""
-_NEARLY = 0.02
-"""Part of the standard errors that is given up for a larger bet."""
-_SURE = 6.0
-"""Standard errors beyond the threshold at which a check finds a drift at any level in use: there
-the witness is the one with the best bound."""
 _STEPS = 16
 """Sizes of a step that are tried, within 1 / 16 of each other: one fits the threshold well."""
 
@@ -66,9 +61,8 @@ class Witness:
         """Choose the witness by what is expected of the second half.
 
         The best f for the posterior mean of P is ``1 / ((1 - θ) r + θ)``. Capped and raised to a
-        power, it is the one with the best bound, if that is far beyond the threshold. Else it is
-        one whose sum stands about most standard errors above what the threshold allows, and of
-        those the one that may be betted on highest.
+        power, it is the one with the best bound, if that is sure to be beyond the threshold. Else
+        it is the one whose sum is the largest part of what a check needs to find it.
         """
         plan, theta = noisy.plan, deciding.theta
         share = (recent or RecentChecks()).shares(noisy, theta=theta)
@@ -76,12 +70,8 @@ class Witness:
         inverse = plan.mass / np.maximum(mixed, np.finfo(float).tiny)
         rows = [_offers(inverse, least) for least in _LEAST]  # few at a time: each has all cells
         found = np.concatenate([_expected(f, plan.mass, share, deciding) for f in rows], axis=1)
-        bounds, errors, growth = found
-        if bounds.max() > deciding.threshold:
-            best = int(np.argmax(bounds))
-        else:
-            near = errors >= errors.max() - _NEARLY * abs(errors.max())
-            best = int(np.argmax(np.where(near, growth, -math.inf)))
+        bounds, parts = found
+        best = int(np.argmax(bounds if bounds.max() > deciding.threshold else parts))
         row, place = divmod(best, len(rows[0]))
         return cls._in_steps(rows[row][place], plan, share, deciding)
 
@@ -193,20 +183,18 @@ def _offers(inverse: Floats, least: float) -> Floats:
 
 
 def _expected(offers: Floats, mass: Floats, share: Floats, deciding: Deciding) -> Floats:
-    """Predict what offers come to, shape [3, offers], of offers of shape [offers, cells].
+    """Predict what offers come to, shape [2, offers], of offers of shape [offers, cells].
 
-    The bound `_SURE` errors below the middle; errors above the threshold; and how much can be won
-    by a bet that the worst client cannot lose.
+    The bound on D_θ that they are sure to give, and their sum as a part of what is needed.
     """
     theta, records, mean = deciding.theta, deciding.records, offers @ share
     score = _score(offers, mass, deciding)
     sampling = records * np.maximum(offers**2 @ share - mean**2, 0.0)
-    error = np.sqrt(sampling + deciding.variance_by_noise(score, sampling)) / records
-    mixture = (1 - theta) * (mean + _SURE * error) + theta * (offers @ mass)
+    expected = records * (score @ share)
+    needed = deciding.needed(score, sampling, expected)
+    mixture = (1 - theta) * (mean + needed / records) + theta * (offers @ mass)
     bound = np.log(offers) @ mass - np.log(mixture)
-    expected = score @ share
-    won = expected / np.maximum(-score.min(axis=1), SLACK)
-    return np.stack([bound, expected / np.maximum(error, SLACK), won])
+    return np.stack([bound, expected / np.maximum(needed, SLACK)])
 
 
 def _outside_scores(outside: NDArray[np.bool_], tolerated: float) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from flwr_kld.inference.score_sum import ScoreSum
+from flwr_kld.inference.lower_bound import divergence_sum
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import NUMBERS
 from flwr_kld.kernel.law import BitSource, sample
@@ -21,11 +21,13 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Law
 from flwr_kld.planner.setting import Setting
 from flwr_kld.query.noisy import ClientSums
+from flwr_kld.search import root
 
 _SPREADS = 3
 """Spreads of clients' sums that are drawn."""
-_NEAR = (0.8, 1.4)
-"""Sums between which the least that is found lies, about, relative to a normal law's."""
+_DOUBLED, _CLOSE = 5, 0.01
+"""Times that the range is doubled in which the least sum is searched that is found, and how near to
+it is near enough."""
 _TINY = 1e-300
 
 
@@ -53,14 +55,20 @@ class DecidingHalf:
     def _least_found(self, spread: float, steps: int) -> float:
         """Least sum that is found if clients' sums spread so and their squares have this noise.
 
-        The p-value's normal quantile is nearly linear in the sum.
+        inf if none is: few clients carry no small level, however far they have moved.
         """
-        wanted = float(ndtri(self.setting.level))
+        level = 1 - self.setting.level
+
+        def excess(total: float) -> float:
+            return math.log(max(self._p_value(total, spread, steps), _TINY) / level)
+
         by_noise = self._unit["total"] * math.sqrt(self._event.noise.variance)
-        normal = max(wanted, 0.5) * math.hypot(self._deviation, by_noise)
-        near = [part * normal for part in _NEAR]
-        low, high = (-float(ndtri(max(self._p_value(s, spread, steps), _TINY))) for s in near)
-        return near[0] + (near[1] - near[0]) * (wanted - low) / (high - low)
+        low, high = 0.0, -float(ndtri(min(level, 0.3))) * math.hypot(self._deviation, by_noise)
+        for _ in range(_DOUBLED):
+            if excess(high) < 0:
+                return root(excess, low, high, within=_CLOSE * high)
+            low, high = high, 2 * high
+        return math.inf
 
     def _p_value(self, total: float, spread: float, steps: int) -> float:
         """Of "D_θ is at most the threshold", as the product has it."""
@@ -71,7 +79,7 @@ class DecidingHalf:
         sums = ClientSums(
             released, self.setting.answering, self._event, self.witness.query_plan(), False
         )
-        return p_value_of(self.witness, sums)
+        return divergence_sum(self.witness, sums, 1 - self.setting.level).p_value()
 
     @cached_property
     def _mean(self) -> float:
@@ -106,9 +114,3 @@ class DecidingHalf:
         """What one step of each released number is worth."""
         units = self.witness.scores.units(self.setting.trust.guarantee)
         return dict(zip(NUMBERS, map(float, units), strict=True))
-
-
-def p_value_of(witness: Witness, sums: ClientSums) -> float:
-    """Return the product's own p-value of "D_θ is at most the threshold"."""
-    each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
-    return ScoreSum(sums, "total", each).p_value()

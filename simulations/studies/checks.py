@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import stdtr
 
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.halves import MANY
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.recent_checks import RecentChecks
-from flwr_kld.inference.score_sum import ScoreSum
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Unit
@@ -26,10 +23,6 @@ from flwr_kld.simulations.studies.client_sums import released
 from flwr_kld.simulations.studies.federations import Federation
 from flwr_kld.simulations.studies.records import Records
 from flwr_kld.trust import Trust
-
-_LIKELY = 0.25
-"""Least probability that the noise neither lowers the sum nor its spread: so a p-value is at least
-this part of the one without noise, by fewer degrees of freedom, and most need not be computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,31 +112,8 @@ class Checks:
 
     def found_at_once(self, witness: Witness, sums: ClientSums, alarm: Alarm) -> bool:
         """Whether a single check alarms, for the divergence or the fraction of records outside."""
-        alone = 1 - alarm.level_at_once
-        scores = [total_of(witness, sums)]
-        if witness.plan.outside.any():
-            scores.append(outside_of(witness, sums))
-        return any(not _clear(score, alone) and score.p_value() < alone for score in scores)
-
-
-def total_of(witness: Witness, sums: ClientSums) -> ScoreSum:
-    """Return the sum whose p-value is that of "D_θ is at most what is tolerated"."""
-    each = (witness.deviation / witness.step) ** 2 / witness.deciding.records
-    return ScoreSum(sums, "total", each)
-
-
-def outside_of(witness: Witness, sums: ClientSums) -> ScoreSum:
-    """Return the sum whose p-value is that of "no record is outside the reference"."""
-    outside = witness.plan.outside
-    share = float(witness.share[outside].sum())
-    span = float(np.ptp(np.array(witness.scores.outside)))
-    return ScoreSum(sums, "outside", span**2 * max(share * (1 - share), 1 / sums.records))
-
-
-def _clear(score: ScoreSum, level: float) -> bool:
-    """Whether a p-value is above a level for certain: it is cheaper to say than the p-value."""
-    degrees = max(score.sums.clients - 1, 1)
-    return bool(_LIKELY * stdtr(degrees, -score.value / math.sqrt(score.variance)) >= level)
+        alone, outside = alarm.alone(witness, sums), alarm.outside(witness, sums, 0.0)
+        return min(alone.p_value, outside.p_value) < alone.level
 
 
 @lru_cache(maxsize=64)

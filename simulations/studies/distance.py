@@ -16,8 +16,9 @@ from pathlib import Path
 from rich.console import Console
 
 from flwr_kld._extras import require
+from flwr_kld.inference.lower_bound import divergence_sum
 from flwr_kld.simulations.studies.check_setting import Setting
-from flwr_kld.simulations.studies.checks import Checks, total_of
+from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, options, save, show
 
 SYMBOLS, LEVEL, POWER = 1_000, 0.05, 0.8
@@ -55,7 +56,7 @@ def power(item: tuple[Setting, int]) -> float:
     found = 0
     for _ in range(runs):
         halves = checks.halves(setting.federation, setting.clients, rng)
-        found += total_of(halves.witness, halves.sums).p_value() < LEVEL
+        found += divergence_sum(halves.witness, halves.sums, LEVEL).p_value() < LEVEL
     return found / runs
 
 

@@ -185,7 +185,7 @@ def main() -> None:
     shapes = [shape_row(one) for one in all_found[: len(SHAPES)]]
     power = [power_row(one) for one in all_found[len(SHAPES) :]]
     show(f"first check at D = {3 * THRESHOLD:g}", shapes, console)
-    show(f"power of one check at level {1 - ALARM.level_at_once:.2g}", power, console)
+    show(f"power of one check at level {ALARM.level_at_once:.2g}", power, console)
     save(power, chosen.out, "power")
     save(shapes, chosen.out, "first_check", {"bar": BAR, "power": power})
     plot(shapes, power, chosen.out / "first_check.png")

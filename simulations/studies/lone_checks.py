@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from flwr_kld.check.decider import Alarm
 from flwr_kld.inference.bets import log_evidence
-from flwr_kld.inference.decision import Outside, decide
+from flwr_kld.inference.decision import decide
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.lower_bound import lower_confidence_bound
-from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.recent_checks import design_effect
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.verdict import Verdict
@@ -26,19 +23,14 @@ def limits(halves: Halves, level: float) -> tuple[float, UpperLimit]:
 
 def verdict(halves: Halves, alarm: Alarm) -> Verdict:
     """Decide a check that stands alone."""
-    witness, sums, at_once = halves.witness, halves.sums, alarm.level_at_once
+    witness, sums = halves.witness, halves.sums
     detector = EDetector(alarm.detector.rate, alarm.horizon)
     return decide(
         lower_confidence_bound(witness, sums, level=alarm.level),
-        lower_confidence_bound(witness, sums, level=at_once),
+        alarm.alone(witness, sums),
         limits(halves, alarm.level)[1],
         detector.update(log_evidence(witness, sums)),
-        Outside(
-            outside_limits(witness, sums, level=alarm.level),
-            outside_limits(witness, sums, level=at_once),
-            0.0,
-            1 - math.exp(-alarm.resolution),
-        ),
+        alarm.outside(witness, sums, 0.0),
         threshold=witness.deciding.threshold,
         resolution=alarm.resolution,
         population="those who were asked",

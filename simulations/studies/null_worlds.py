@@ -42,6 +42,21 @@ from flwr_kld.trust.trusted import Trusted
 
 THRESHOLD = 0.05
 _SYMBOLS = 50
+_RARE = (
+    (10, 40, 0.03, 100, 1.0),
+    (10, 40, 0.05, 100, 1.0),
+    (10, 40, 0.02, 500, 1.0),
+    (10, 60, 0.03, 200, 1.0),
+    (10, 100, 0.02, 500, 1.0),
+    (10, 100, 0.03, 100, 1.0),
+    (10, 200, 0.02, 100, 1.0),
+    (10, 200, 0.01, 200, 1.0),
+    (50, 40, 0.05, 100, 1.0),
+    (50, 40, 0.04, 100, 5.0),
+    (10, 40, 0.04, 2_000, 3.0),
+    (10, 40, 0.04, 10_000, 5.0),
+)
+"""Symbols, clients of a check, the part of them of a rare kind, records of each, and ε."""
 _WRITERS, _POOL = range(2_000), 100
 
 
@@ -134,6 +149,17 @@ def worlds() -> list[World]:
             most_records=400,
             same=True,
         ),
+        *[
+            World(
+                f"{share:.0%} of {clients} clients with {records} records are of a rare kind",
+                _rare(symbols, share, records),
+                clients,
+                records,
+                Trusted(epsilon),
+                nats=0.0,
+            )
+            for symbols, clients, share, records, epsilon in _RARE
+        ],
         World("writers, no drift", _writers, most_records=50, nats=0.0),
         World("writers, at the threshold", _writers, most_records=50),
     ]
@@ -150,6 +176,14 @@ def _heavy(law: Floats, share: float, records: int) -> Callable[[np.random.Gener
     return lambda rng: Static.of(
         Groups(parts, exact=True), 8_000, _whole(len(law)), rng, rotates=True
     )
+
+
+def _rare(symbols: int, share: float, records: int) -> Callable[..., Federation]:
+    """Build clients of whom a part hold one symbol only, and that no others hold."""
+    one, law = np.eye(symbols)[symbols // 2], zipf(symbols)
+    laws = [np.append(part / part.sum(), [0.0, 0.0]) for part in (law * (1 - one), one)]
+    others, rare = (Clients(each, Equal(records)) for each in laws)
+    return lambda rng: Groups(((1 - share, others), (share, rare)))
 
 
 def _writers(rng: np.random.Generator) -> Federation:

@@ -37,11 +37,11 @@ from scipy.special import ndtri
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.lower_bound import divergence_sum
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.planner.deciding_half import p_value_of
 from flwr_kld.planner.detection import deciding_of
 from flwr_kld.planner.drift import Drift, Law, Shape, Towards
 from flwr_kld.planner.drift import Path as Drifting
@@ -138,7 +138,8 @@ def surprises(case: Case, divergence: float, runs: int, seed: int = 0) -> Law:
         witness = Witness.from_counts(first, deciding)
         bits = SeededBits(int(rng.integers(2**62)))
         sums = released(witness.query_plan(), second, case.setting.sums_event, rng, bits)
-        found.append(-float(ndtri(max(p_value_of(witness, sums), 1e-300))))
+        score = divergence_sum(witness, sums, 1 - case.setting.level)
+        found.append(-float(ndtri(max(score.p_value(), 1e-300))))
     return np.array(found)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.inference.bets import Bet, _curvature, _log_moment, log_evidence
-from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.bets import Bet, log_evidence, log_moment
+from flwr_kld.inference.deciding import Deciding, curvature
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, numbers_of
@@ -25,7 +25,7 @@ def mean_of_evidence(scores, epsilon, clients, deviation):
     bet = Bet.on(scores, event.guarantee, event.table, clients=clients, deviation=deviation)
     units = scores.units(event.guarantee)
     slopes = (bet.total * units[TOTAL], -bet.squares * units[SQUARES])
-    by_noise = math.exp(sum(_log_moment(event.table, slope) for slope in slopes) - bet.cost)
+    by_noise = math.exp(sum(log_moment(event.table, slope) for slope in slopes) - bet.cost)
 
     def of_coin(number, unit, slope):
         """Mean of ``exp(slope steps)`` if a number is rounded to a neighbouring step."""
@@ -77,10 +77,10 @@ def test_a_long_tail_below_wins_nothing():
 @given(loss=st.floats(0.001, 0.5), over=st.floats(0, 1))
 def test_the_bet_stays_below_what_a_fair_one_wins(loss, over):
     """``exp(x - c(a) x² / 2) <= 1 + x`` for x >= -a, with equality at -a."""
-    curvature = float(_curvature(np.array(loss)))
+    c = float(curvature(np.array(loss)))
     for x in (-loss, -loss * over, 3 * over):
-        assert x - curvature * x**2 / 2 <= math.log1p(x) + 1e-12
-    assert -loss - curvature * loss**2 / 2 == pytest.approx(math.log1p(-loss), rel=1e-6)
+        assert x - c * x**2 / 2 <= math.log1p(x) + 1e-12
+    assert -loss - c * loss**2 / 2 == pytest.approx(math.log1p(-loss), rel=1e-6)
 
 
 def test_strong_noise_makes_bets_small_and_stronger_noise_ends_them():
@@ -100,8 +100,8 @@ def test_the_moment_is_that_of_the_whole_law():
     ratio = math.exp(-0.5 / 3)
     slope = 0.1
     exact = (1 - ratio) ** 2 / ((1 - ratio * math.exp(slope)) * (1 - ratio * math.exp(-slope)))
-    assert _log_moment(table, slope) == pytest.approx(math.log(exact), rel=1e-4)
-    assert _log_moment(table, 0.17) == math.inf
+    assert log_moment(table, slope) == pytest.approx(math.log(exact), rel=1e-4)
+    assert log_moment(table, 0.17) == math.inf
 
 
 def test_sums_of_nothing_lose_what_noise_costs(plan_for, publish):

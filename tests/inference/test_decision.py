@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from flwr_kld.inference.decision import Outside, decide
+from flwr_kld.inference.decision import Alone, Outside, decide
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
@@ -16,11 +16,11 @@ BOUND = LowerBound(
     point=0.03,
     standard_error=0.01,
     level=0.95,
-    p_value=0.9,
     records=1e4,
     spread=Spread(1.0, 0.0),
 )
-NOTHING_OUTSIDE = Outside(None, None, 0.0, 0.1)
+ALONE = Alone(0.9, 1e-4, "client")
+NOTHING_OUTSIDE = Outside(None, 1.0, 0.0, 0.1)
 QUIET, LOUD = Standing(0.1, 33.3, 5), Standing(40.0, 33.3, 5)
 
 
@@ -33,9 +33,9 @@ class Limit:
         return f"3 times the records for {wanted:g}"
 
 
-def decided(bound=BOUND, at_once=BOUND, upper=None, standing=QUIET, outside=NOTHING_OUTSIDE):
+def decided(bound=BOUND, alone=ALONE, upper=None, standing=QUIET, outside=NOTHING_OUTSIDE):
     return decide(
-        bound, at_once, upper, standing, outside,
+        bound, alone, upper, standing, outside,
         threshold=0.1, resolution=0.1, population="these 30 clients",
     )  # fmt: skip
 
@@ -52,7 +52,7 @@ def decided(bound=BOUND, at_once=BOUND, upper=None, standing=QUIET, outside=NOTH
             "second one reads 0.3 nats",
         ),
         (
-            {"upper": Limit(0.19), "at_once": replace(BOUND, lower=0.11, level=0.9999)},
+            {"upper": Limit(0.19), "alone": replace(ALONE, p_value=9e-5)},
             Outcome.DRIFT,
             "above 0.1 nats",
         ),
@@ -73,7 +73,7 @@ def test_each_ground_has_its_verdict(options, outcome, words):
 
 def test_a_share_outside_that_is_not_excluded_is_no_all_clear():
     limits = OutsideLimits(0.0, 0.2, 0.05, 0.95)
-    verdict = decided(upper=Limit(0.1), outside=Outside(limits, limits, 0.0, 0.1))
+    verdict = decided(upper=Limit(0.1), outside=Outside(limits, 1.0, 0.0, 0.1))
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "20 % of the records" in verdict.reason
 

@@ -8,7 +8,7 @@ from scipy.special import stdtr
 
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.deciding import Deciding
-from flwr_kld.inference.lower_bound import lower_confidence_bound
+from flwr_kld.inference.lower_bound import divergence_sum, lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits
 from flwr_kld.inference.score_sum import Student
 from flwr_kld.inference.witness import Witness
@@ -32,17 +32,23 @@ def measured(plan, publish, law, rng, *, clients=200, size=50, by="client", **op
         clients, records, most, by, GUARANTEE, deviation, **({"threshold": 0.05} | options)
     )
     witness = Witness.from_counts(first, deciding)
-    counts = rng.multinomial(size, law, size=clients)
+    return witness, summed(witness, rng.multinomial(size, law, size=clients), rng)
+
+
+def summed(witness, counts, rng):
+    """Sums over clients, of counts of shape [clients, cells]."""
     bits = SeededBits(int(rng.integers(1 << 30)))
     steps = np.sum(
         [answer_of((witness.scores,), c, GUARANTEE, bits.words(5)) for c in counts], axis=0
     )
     steps += NOISE[rng.integers(len(NOISE))]
-    return witness, ClientSums(steps, clients, EVENT, witness.query_plan(), False)
+    return ClientSums(steps, len(counts), EVENT, witness.query_plan(), False)
 
 
-@pytest.mark.parametrize("by", ["client", "record"])
-def test_a_bound_is_below_what_is_true_and_near_it(plan_for, publish, spread, zipf, in_cells, by):
+@pytest.mark.parametrize(("by", "near"), [("client", 0.4), ("record", 0.6)])
+def test_a_bound_is_below_what_is_true_and_near_it(
+    plan_for, publish, spread, zipf, in_cells, by, near
+):
     pi, rng = zipf(60), np.random.default_rng(3)
     plan, law = plan_for(pi), spread(pi, 0.8)
     exact = float(pi @ np.log(pi / (0.99 * law + 0.01 * pi)))
@@ -51,10 +57,10 @@ def test_a_bound_is_below_what_is_true_and_near_it(plan_for, publish, spread, zi
         witness, sums = measured(plan, publish, in_cells(plan, law), rng, by=by)
         bound = lower_confidence_bound(witness, sums, level=0.999)
         assert bound.lower < bound.point
-        assert bound.p_value < 1e-4
+        assert divergence_sum(witness, sums, 1e-3).p_value() < 1e-4
         lowers.append(bound.lower)
     assert max(lowers) < exact
-    assert np.median(lowers) > 0.6 * exact
+    assert np.median(lowers) > near * exact
 
 
 def test_at_the_threshold_few_checks_reject(plan_for, publish, spread, zipf, in_cells):
@@ -62,12 +68,50 @@ def test_at_the_threshold_few_checks_reject(plan_for, publish, spread, zipf, in_
     pi, rng = zipf(30), np.random.default_rng(5)
     plan, law = plan_for(pi), spread(pi, 0.5)
     exact = float(pi @ np.log(pi / (0.99 * law + 0.01 * pi)))
-    found = [
-        lower_confidence_bound(*measured(plan, publish, in_cells(plan, law), rng, threshold=exact))
-        for _ in range(30)
-    ]
-    assert sum(bound.p_value < 0.05 for bound in found) <= 9
-    assert all((b.lower > exact) == (b.p_value < 0.05) for b in found if b.p_value > 1e-4)
+    checks = [measured(plan, publish, in_cells(plan, law), rng, threshold=exact) for _ in range(30)]
+    p_values = [divergence_sum(*check, 0.05).p_value() for check in checks]
+    bounds = [lower_confidence_bound(*check).lower for check in checks]
+    assert sum(p < 0.05 for p in p_values) <= 9
+    assert all((b > exact) == (p < 0.05) for b, p in zip(bounds, p_values, strict=True))
+
+
+@pytest.mark.parametrize("clients", [20, 50, 100])
+def test_a_kind_of_client_that_was_missed_is_allowed_for(plan_for, publish, zipf, clients):
+    """All clients of the reference hold one symbol, or all others: 30 % of both halves miss those.
+
+    No test may reject more often than that, however clearly the symbol seems to have vanished.
+    """
+    share = 1 - 0.3 ** (1 / clients)
+    law = zipf(10)
+    others = np.where(np.arange(10) == 5, 0.0, law) / (1 - law[5])
+    plan = plan_for((1 - share) * others + share * np.eye(10)[5])
+    seen = np.bincount(plan.cell_of, others, plan.cells)
+    witness, sums = measured(
+        plan, publish, seen, np.random.default_rng(3), clients=clients, size=2_000
+    )
+    assert divergence_sum(witness, sums, 1e-4).p_value() >= 0.3
+    assert lower_confidence_bound(witness, sums).lower <= 0
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.1, 0.3])
+def test_clients_of_many_sizes_and_kinds_are_bounded(plan_for, publish, zipf, threshold):
+    """D_θ is about .16, by large clients that hold other symbols: at most 12 of 60 bounds fail."""
+    pi, rng, failed = zipf(10), np.random.default_rng(9), 0
+    plan = plan_for(pi)
+    kinds = np.array([np.where(np.arange(10) < 5, pi, 0), np.where(np.arange(10) < 5, 0, pi)])
+    kinds = np.array([np.bincount(plan.cell_of, kind / kind.sum(), plan.cells) for kind in kinds])
+    sizes, parts = np.array([60, 5]), np.array([0.3, 0.7])
+    law = parts * sizes @ kinds / (parts @ sizes)
+    exact = float(plan.mass @ np.log(plan.mass / (0.99 * law + 0.01 * plan.mass)))
+    for _ in range(60):
+        kind = rng.choice(2, size=40, p=parts)
+        first = publish(plan, rng.multinomial(800, law), 1.0, int(rng.integers(1 << 30)))
+        deciding = Deciding(40, 860.0, 60, "client", GUARANTEE, 30.0, threshold)
+        witness = Witness.from_counts(first, deciding)
+        counts = rng.multinomial(sizes[kind], kinds[kind])
+        sums = summed(witness, counts, rng)
+        failed += lower_confidence_bound(witness, sums).lower > exact
+    assert failed <= 12
 
 
 def test_clients_that_are_alike_widen_the_bound(plan_for, publish, zipf):
@@ -92,7 +136,7 @@ def test_the_share_outside_lies_within_its_limits(plan_for, publish, share, tole
         witness, sums = measured(plan, publish, law, rng, outside=tolerated)
         limits = outside_limits(witness, sums, level=0.9999)
         assert limits.lower <= share <= limits.upper
-        assert limits.upper - limits.lower < 0.15
+        assert limits.upper - limits.lower < 0.2
 
 
 def test_sums_of_another_witness_are_refused(plan_for, publish, zipf):

@@ -77,7 +77,7 @@ def test_a_column_of_eleven_is_found_nearly_as_soon_as_alone():
         )
         for level in (1 - 0.05 / 365, 1 - 0.05 / 365 / 11)
     )  # fmt: skip
-    assert alone < beside < 1.1 * alone
+    assert alone < beside < 1.2 * alone
     assert beside - 0.05 < 1.5 * (alone - 0.05)
 
 
@@ -116,9 +116,9 @@ QUERY = Partition(60).draw(REFERENCE, np.random.default_rng(0))
 
 @cache
 def power(**options):
-    """Of finding a drift that the base setting finds about half of the time."""
+    """Of finding a drift that the base setting finds most of the time."""
     setting = Setting(**{"clients": 100, "records": 50, "trust": Trusted(1.0), **options})
-    return power_of(setting, QUERY, Drift(REFERENCE).at(0.0075, 0.01))
+    return power_of(setting, QUERY, Drift(REFERENCE).at(0.03, 0.01))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,8 @@ def test_a_column_among_many_is_found_nearly_as_soon_as_alone(columns):
         clients=200, records=50, trust=Trusted(1.0, 1e-6).over(columns), threshold=0.05
     )
     alone, among = (
-        forecast(column, replace(setting, level=alarm.level_at_once)).smallest - setting.threshold
+        forecast(column, replace(setting, level=1 - alarm.level_at_once)).smallest
+        - setting.threshold
         for alarm in (Alarm(), Alarm().shared(columns))
     )
     assert alone < among <= 1.5 * alone

@@ -126,7 +126,7 @@ def test_the_column_that_does_not_fit_is_named():
 def test_the_rate_of_false_alarms_is_shared_out():
     for horizon in (1, 2, 365):
         alarm = Alarm(rate=0.05, horizon=horizon)
-        each = 1 - alarm.level_at_once  # of the divergence, and as much of the share outside
+        each = alarm.level_at_once  # of the divergence, and as much of the share outside
         assert 2 * horizon * each + alarm.detector.rate <= 0.05 * (1 + 1e-12)
 
 
