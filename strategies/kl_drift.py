@@ -17,8 +17,8 @@ from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
 from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
-from flwr_kld.cohort.cohort import Cohort, Participant
-from flwr_kld.cohort.halves import About, Part, halves
+from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
+from flwr_kld.cohort.halves import MANY, About, Part, halves, whom
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
 from flwr_kld.kernel.arguments import choice, instance, real, whole
@@ -91,7 +91,8 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     about : {"these clients", "the population"}, optional
         Whom a decision is about. The clients that are asked: then each check splits their records,
         and every client answers twice. Or those that they were drawn from: then it splits the
-        clients, of which it needs 40. By default the population if 40 clients are asked.
+        clients, of which it needs 40. By default these clients, if all that are connected are
+        asked, or fewer than 40; the population, if a cohort is drawn or whole clients are hidden.
     outside : float or Mapping[str, float], optional
         Fraction of the records, in [0, 1), that may lie where the reference has no mass ('other',
         'missing', never seen) before a check says drift; D_θ does not see them. By default
@@ -247,7 +248,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         if self.ledger is not None and self.tolerated is not None and not self.checks:
             budget, epsilon = self.ledger.budget(self.budget), self.trust.guarantee.epsilon
             warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
-        parts = self._parts(chosen)
+        parts = self._parts(chosen, len(present))
         plan = self.plan.draw(self.reference, self._generator)
         self.checks += 1
         return parts, plan
@@ -301,13 +302,16 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         costs = delivered(self.trust, parts, measured.summed)
         return Settled(report, report, states, costs)
 
-    def _parts(self, chosen: list[Participant]) -> list[Part]:
+    def _parts(self, chosen: list[Participant], present: int) -> list[Part]:
         """Whom each exchange of a check asks."""
         selection = self.cohort.select()
         if self.tolerated is None:
             return [Part(chosen, selection)]
-        least, unit = self._publisher.least, self.trust.guarantee.unit
-        return list(halves(chosen, selection, least, unit, self._generator, self.about))
+        least, promised = self._publisher.least, self.trust.guarantee
+        about = self.about or whom(len(chosen), present, least, promised)
+        if self.about == "the population":
+            require_clients(len(chosen), MANY, "were drawn, too few to tell of a population")
+        return list(halves(chosen, selection, least, about, self._generator))
 
     def metrics(self, report: Report) -> MetricRecord:
         """Return a report's ``kld.*`` metrics."""

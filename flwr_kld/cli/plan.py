@@ -90,7 +90,12 @@ def plan(
         Setting(
             clients=cohort,
             records=records / buckets,
-            trust=_trust(trust, amount, adjacency, answering(cohort, decides=not estimate_only)),
+            trust=_trust(
+                trust,
+                amount,
+                adjacency,
+                answering(cohort, population or cohort, adjacency, decides=not estimate_only),
+            ),
             threshold=None if estimate_only else threshold,
             cells=cells,
             aggregation="secure-sum" if secure_sum else None,

@@ -8,12 +8,13 @@ from typing import Literal
 import numpy as np
 
 from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.kernel import Unit
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.selection import Selection
 
 MANY = 40
-"""A cohort of so many clients is split by client, a smaller one by record, unless it is said whom a
-check is about: a limit from fewer than 20 clients would rest on single ones."""
+"""A sample of so many clients is split by client, a smaller one by record: a limit from fewer than
+20 clients would rest on single ones."""
 
 About = Literal["these clients", "the population"]
 """Whom a verdict is about: the very clients that are asked, or those that they were drawn from."""
@@ -29,40 +30,46 @@ class Part:
     by: Literal["client", "record"] = "client"
 
 
-def draws_of(
-    clients: int, least: int, unit: Unit, about: About | None = None
-) -> Literal["client", "record"]:
-    """Return what a cohort is split by, as `Part.by`; the parameters are those of `halves`."""
-    if about is not None:
-        return "record" if about == "these clients" else "client"
+def whom(clients: int, present: int, least: int, guarantee: Guarantee) -> About:
+    """Return whom a verdict is about unless it is said: these clients, if they are all or few.
+
+    Parameters
+    ----------
+    clients : int
+        That are asked in a check.
+    present : int
+        Among whom they were chosen.
+    least : int
+        That have to answer in each exchange.
+    guarantee : Guarantee
+        Where whole clients are hidden, none may answer twice; where presence is, records are told
+        apart by ids that an app may not have.
+    """
+    if guarantee.unit is Unit.CLIENT:
+        return "the population"
+    everybody = clients == present and guarantee.adjacency is Adjacency.REPLACE_ONE
     few = clients < max(MANY, 2 * least)
-    return "record" if few and unit is Unit.RECORD else "client"
+    return "these clients" if everybody or few else "the population"
 
 
 def halves(
     chosen: list[Participant],
     selection: Selection,
     least: int,
-    unit: Unit,
+    about: About,
     generator: np.random.Generator,
-    about: About | None = None,
 ) -> tuple[Part, Part]:
-    """Split at random by client, or each client's records: where clients are few, unless told.
-
-    What halves of clients tell is about the population that clients are drawn from; what halves of
-    records tell, about these very clients.
+    """Split clients at random, if a check is about their population; otherwise each one's records.
 
     Raises
     ------
     CheckFailed
         If clients are too few for halves of them; nobody has been asked.
     """
-    if unit is Unit.CLIENT or about == "the population":
-        least_of_both = max(2 * least, MANY if about == "the population" else 0)
-        require_clients(len(chosen), least_of_both, "were drawn into the cohort's two halves")
-    if draws_of(len(chosen), least, unit, about) == "record":
+    if about == "these clients":
         first, second = selection.halves()
         return Part(chosen, first, "record"), Part(chosen, second, "record")
+    require_clients(len(chosen), 2 * least, "were drawn into the cohort's two halves")
     order = [chosen[i] for i in generator.permutation(len(chosen))]
     middle = len(order) // 2
     return Part(order[:middle], selection), Part(order[middle:], selection)

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.cohort.halves import MANY, draws_of
+from flwr_kld.cohort.halves import whom
 from flwr_kld.inference.estimators.score import check_level, check_theta, check_threshold
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.law import BitSource, sample
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.drift import Law
@@ -164,7 +164,9 @@ class Setting:
     @property
     def by(self) -> Literal["client", "record"]:
         """What a check that decides takes for draws from the population."""
-        return draws_of(self.clients, self.trust.min_clients, self.trust.guarantee.unit)
+        present = self.population or self.clients
+        about = whom(self.clients, present, self.trust.min_clients, self.trust.guarantee)
+        return "record" if about == "these clients" else "client"
 
     @property
     def clustering(self) -> float:
@@ -185,9 +187,10 @@ class Setting:
         }
 
 
-def answering(clients: int, *, decides: bool) -> int:
+def answering(clients: int, present: int, adjacency: Adjacency, *, decides: bool) -> int:
     """Return how many of a check's clients an exchange asks, where trust does not need more."""
-    return clients // 2 if decides and clients >= MANY else clients
+    about = whom(clients, present, 1, Guarantee(1.0, adjacency=adjacency))
+    return clients // 2 if decides and about == "the population" else clients
 
 
 def design_effect_of(records: float, correlation: float) -> float:

@@ -12,7 +12,6 @@ from flwr_kld.cohort.cohort import (
     UniformCohort,
 )
 from flwr_kld.cohort.halves import halves
-from flwr_kld.kernel import Unit
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed
 
@@ -26,10 +25,10 @@ def ledger(tmp_path):
     return made
 
 
-def settled(ledger, clients, selection, survivors):
+def settled(ledger, clients, about, selection, survivors):
     """Releases of a check whose halves had so many survivors; None for one that failed."""
     people = [Participant(i) for i in range(clients)]
-    parts = halves(people, selection, 16, Unit.RECORD, np.random.default_rng(0))
+    parts = halves(people, selection, 16, about, np.random.default_rng(0))
     reservation = ledger.reserve("k", charges(TRUST, parts))
     ledger.settle(reservation, {}, delivered=delivered(TRUST, parts, survivors))
     return ledger.check("k").releases
@@ -37,7 +36,7 @@ def settled(ledger, clients, selection, survivors):
 
 @pytest.mark.parametrize("survivors", [(32, 20), (20, 32), (None, 32)])
 def test_one_charge_for_both_halves_books_the_dearer(ledger, survivors):
-    (release,) = settled(ledger, 39, EVERYTHING, survivors)
+    (release,) = settled(ledger, 39, "these clients", EVERYTHING, survivors)
     counts, sums = (16 if n is None else n for n in survivors)
     dearer = TRUST.cost(counts).either(TRUST.sums_cost(sums))
     booked = release.delivered or release.asked
@@ -45,17 +44,17 @@ def test_one_charge_for_both_halves_books_the_dearer(ledger, survivors):
 
 
 def test_halves_of_clients_are_charged_apart(ledger):
-    assert len(settled(ledger, 400, EVERYTHING, (200, 200))) == 2
+    assert len(settled(ledger, 400, "the population", EVERYTHING, (200, 200))) == 2
     assert ledger.spent().epsilon <= 1.0
 
 
 def test_the_same_buckets_of_two_halves_of_clients_are_one_charge(ledger):
-    assert len(settled(ledger, 400, Selection("k", 4, (1,)), (200, 200))) == 1
+    assert len(settled(ledger, 400, "the population", Selection("k", 4, (1,)), (200, 200))) == 1
     assert ledger.spent().epsilon <= 1.0
 
 
 def test_other_buckets_in_each_half_are_charged_apart(ledger):
-    assert len(settled(ledger, 39, Selection("k", 4, (1,)), (32, 32))) == 2
+    assert len(settled(ledger, 39, "these clients", Selection("k", 4, (1,)), (32, 32))) == 2
     assert ledger.spent().epsilon <= 1.0
 
 

@@ -6,12 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.cohort.halves import halves
+from flwr_kld.cohort.halves import halves, whom
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel import Unit
-from flwr_kld.query.selection import EVERYTHING, Selection
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.query.selection import Selection
 
 IDS = np.arange(60, dtype=np.uint64)
+RECORD, PRESENCE = Guarantee(1.0), Guarantee(1.0, adjacency=Adjacency.ADD_REMOVE)
+CLIENT = Guarantee(1.0, adjacency=Adjacency.ADD_REMOVE, unit=Unit.CLIENT)
 
 
 def records(part):
@@ -20,41 +23,43 @@ def records(part):
     return {(p, i) for p in part.participants for i in np.flatnonzero(kept)}
 
 
-@given(st.integers(2, 120), st.integers(1, 30), st.sampled_from(Unit), st.integers(1, 4))
-def test_nobody_hidden_is_asked_twice_and_nobody_is_left_out(clients, least, unit, modulus):
+@given(
+    st.integers(2, 120),
+    st.integers(1, 30),
+    st.sampled_from(["these clients", "the population"]),
+    st.integers(1, 4),
+)
+def test_nobody_hidden_is_asked_twice_and_nobody_is_left_out(clients, least, about, modulus):
     chosen = [Participant(i) for i in range(clients)]
     selection = Selection("k", modulus, (modulus - 1,))
-    if unit is Unit.CLIENT and clients < 2 * least:
+    if about == "the population" and clients < 2 * least:
         with pytest.raises(CheckFailed, match="two halves"):
-            halves(chosen, selection, least, unit, np.random.default_rng(0))
+            halves(chosen, selection, least, about, np.random.default_rng(0))
         return
-    first, second = halves(chosen, selection, least, unit, np.random.default_rng(0))
+    first, second = halves(chosen, selection, least, about, np.random.default_rng(0))
     assert not records(first) & records(second)
     whole = {(p, i) for p in chosen for i in np.flatnonzero(selection.selected(IDS))}
     assert records(first) | records(second) == whole
-    if unit is Unit.CLIENT:
+    assert first.by == second.by == ("client" if about == "the population" else "record")
+    if about == "the population":  # who taught the witness is not asked again
         assert not set(first.participants) & set(second.participants)
     assert min(len(first.participants), len(second.participants)) >= min(least, clients)
 
 
-def test_many_clients_are_split_by_client_and_few_by_record():
-    rng = np.random.default_rng(0)
-    for clients, unit, least, by in (
-        (400, Unit.RECORD, 2, "client"),
-        (200, Unit.RECORD, 2, "client"),
-        (40, Unit.RECORD, 2, "client"),
-        (39, Unit.RECORD, 2, "record"),
-        (300, Unit.RECORD, 200, "record"),  # halves of whole clients would be too small
-        (200, Unit.CLIENT, 2, "client"),
-        (40, Unit.CLIENT, 20, "client"),
-        (39, Unit.CLIENT, 2, "client"),
-    ):
-        chosen = [Participant(i) for i in range(clients)]
-        first, second = halves(chosen, EVERYTHING, least, unit, rng)
-        assert first.by == second.by == by
-        told = {"client": "the population", "record": "these clients"}[by]
-        if clients >= 40 or by == "record":
-            again, _ = halves(chosen, EVERYTHING, least, unit, rng, told)
-            assert again.by == by
-        if by == "client":  # who taught the witness is not asked again
-            assert not set(first.participants) & set(second.participants)
+@pytest.mark.parametrize(
+    ("clients", "present", "least", "guarantee", "about"),
+    [
+        (400, 400, 2, RECORD, "these clients"),
+        (400, 401, 2, RECORD, "the population"),
+        (40, 100, 2, RECORD, "the population"),
+        (39, 100, 2, RECORD, "these clients"),
+        (300, 900, 200, RECORD, "these clients"),  # halves of whole clients would be too small
+        (400, 400, 2, PRESENCE, "the population"),  # ids of records may not be there
+        (39, 39, 2, PRESENCE, "these clients"),
+        (39, 39, 2, CLIENT, "the population"),  # nobody hidden answers twice
+    ],
+)
+def test_all_that_are_connected_or_few_are_asked_about_themselves(
+    clients, present, least, guarantee, about
+):
+    assert whom(clients, present, least, guarantee) == about

@@ -117,7 +117,8 @@ QUERY = Partition(60).draw(REFERENCE, np.random.default_rng(0))
 @cache
 def power(**options):
     """Of finding a drift that the base setting finds most of the time."""
-    setting = Setting(**{"clients": 100, "records": 50, "trust": Trusted(1.0), **options})
+    usual = {"clients": 100, "records": 50, "trust": Trusted(1.0), "population": 200}
+    setting = Setting(**{**usual, **options})
     return power_of(setting, QUERY, Drift(REFERENCE).at(0.03, 0.01))
 
 
@@ -131,7 +132,7 @@ def test_less_of_anything_finds_less(less):
 
 
 def test_a_fault_in_some_clients_is_found_less_often_than_in_all_of_them():
-    setting = Setting(clients=400, records=50, trust=Trusted(1.0))
+    setting = Setting(clients=400, records=50, trust=Trusted(1.0), population=500)
     law = 0.95 * REFERENCE.probabilities
     law[20] += 0.05
     everyone, some = (power_of(setting, QUERY, law, clients=part) for part in (1.0, 0.06))
@@ -159,7 +160,7 @@ COLUMNS = Reference.from_counts(TABLE, {"fair": [1, 1], "die": 6 * [1], "same": 
 
 @cache
 def table_forecast():
-    setting = Setting(clients=100, records=50, trust=Trusted(1.0), threshold=0.01)
+    setting = Setting(clients=100, records=50, trust=Trusted(1.0), threshold=0.01, population=200)
     return forecast(COLUMNS, setting)
 
 
@@ -177,8 +178,9 @@ def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
     told = table_forecast().columns["die"]
     alone = COLUMNS.columns["die"]
     bound = Setting(
-        clients=100, records=50, trust=Trusted(1.0).over(3), threshold=0.01, level=1 - 0.05 / 3
-    )
+        clients=100, records=50, trust=Trusted(1.0).over(3), threshold=0.01, level=1 - 0.05 / 3,
+        population=200,
+    )  # fmt: skip
     same = forecast(alone, bound)
     assert (told.smallest, told.error, told.noise) == (same.smallest, same.error, same.noise)
     assert told.noise == pytest.approx(3 * forecast(alone, FEW).noise, rel=0.02)

@@ -19,15 +19,20 @@ def setting(**options):
 
 
 def test_a_check_that_decides_counts_half_of_its_records_in_each_exchange():
-    assert (setting().total, setting().answering) == (10_000, 100)
+    assert (setting().total, setting().answering) == (10_000, 200)
+    drawn = setting(population=2000)
+    assert (drawn.total, drawn.answering) == (10_000, 100)
     assert (setting(threshold=None).total, setting(threshold=None).answering) == (20_000, 200)
 
 
-def test_few_clients_answer_twice_with_half_of_their_records_each():
-    few = setting(clients=39, design_effect=3.0)
+def test_few_clients_or_all_answer_twice_with_half_of_their_records_each():
+    few = setting(clients=39, design_effect=3.0, population=100)
     assert (few.by, few.total, few.answering, few.clustering) == ("record", 1950, 39, 1.0)
-    assert (setting().by, setting(design_effect=3.0).clustering) == ("client", 3.0)
-    assert setting(trust=Distributed(1.0, min_clients=101)).by == "record"
+    everybody, drawn = setting(design_effect=3.0), setting(design_effect=3.0, population=201)
+    assert (everybody.by, everybody.clustering) == ("record", 1.0)
+    assert (drawn.by, drawn.clustering) == ("client", 3.0)
+    assert setting(trust=Distributed(1.0, min_clients=101), population=201).by == "record"
+    assert setting(trust=Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)).by == "client"
     hidden = Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
     assert setting(clients=30, records=40, trust=hidden).by == "client"
 
@@ -68,7 +73,9 @@ def test_the_noise_is_the_trust_models():
         event = setting(trust=Trusted(1.0, adjacency=adjacency)).event
         assert event == calibrated_laplace(Guarantee(1.0, 0.0, adjacency))
     central = setting().event.table.variance
-    assert setting(trust=RELIED).event.table.variance == pytest.approx(central / 0.8, rel=1e-4)
+    assert setting(trust=RELIED, population=400).event.table.variance == pytest.approx(
+        central / 0.8, rel=1e-4
+    )
 
 
 def test_the_cost_of_distributed_noise_is_that_of_the_shares_relied_on():

@@ -98,10 +98,7 @@ def test_few_clients_are_split_by_record_and_pay_once(ledger, tmp_path):
 
 
 def test_evidence_adds_up_over_checks_and_restarts(ledger):
-    """Evidence grows by 4.1 ± 0.5 nats a day over restarts; 33 is reached on day 7 or so.
-
-    One check alone says drift in 13 % of the runs, too: these clients are all alike.
-    """
+    """Evidence grows by 4.1 ± 0.5 nats a day over restarts; 33 is reached on day 7 or so."""
     ledger.set_budget(Budget(6.0, 1e-6, window_days=30))
     small = grid_of(app_of(lambda context: basket(context, each=40)), 60)
     outcomes, standing = [], []
@@ -112,6 +109,7 @@ def test_evidence_adds_up_over_checks_and_restarts(ledger):
             threshold=0.01,
             ledger=ledger,
             alarm=Alarm(resolution=9, horizon=10**10),
+            about="the population",
         )
         report = monitor.check(small, key=f"day {day}")
         outcomes.append(report.outcome)

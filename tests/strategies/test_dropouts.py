@@ -110,14 +110,15 @@ def test_different_clients_missing_in_the_two_halves_are_all_left_out():
     assert (report.cohort.survivors, report.cohort.dropouts) == (5, {"no reply": 5})
 
 
-@pytest.mark.parametrize("nodes", [10, 60])
-def test_a_second_half_that_fails_leaves_out_whom_only_it_asked(nodes):
+@pytest.mark.parametrize(("about", "left"), [("these clients", 60), ("the population", 30)])
+def test_a_second_half_that_fails_leaves_out_whom_only_it_asked(about, left):
     def lose(message):
         return message.content["terms"]["check"].endswith("-2")
 
-    report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of(nodes=nodes, lose=lose))
+    monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, about=about)
+    report = monitor.check(grid_of(nodes=60, lose=lose))
     adds_up(report)
-    assert report.cohort.survivors == (10 if nodes == 10 else 30)
+    assert report.cohort.survivors == left
 
 
 class Echo(InProcessGrid):

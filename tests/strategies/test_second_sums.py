@@ -10,13 +10,13 @@ from flwr_kld.strategies import Distributed
 from flwr_kld.sums.session import Session
 
 
-def deciding():
-    return summed(Distributed(epsilon=1.0, min_clients=16), threshold=0.1)
+def deciding(**options):
+    return summed(Distributed(epsilon=1.0, min_clients=16), threshold=0.1, **options)
 
 
-@pytest.mark.parametrize(("nodes", "messages"), [(20, 6), (44, 4)])
-def test_a_deciding_check_sets_up_keys_once_for_the_same_clients(nodes, messages):
-    """Few clients answer both halves, in six exchanges; of many, half are in each, in four."""
+@pytest.mark.parametrize(("about", "messages"), [("these clients", 6), ("the population", 4)])
+def test_a_deciding_check_sets_up_keys_once_for_the_same_clients(about, messages):
+    """Clients answer both halves, in six exchanges; of a population half are in each, in four."""
     heard: dict[int, list[bool]] = {}
     app = summing()
 
@@ -25,9 +25,9 @@ def test_a_deciding_check_sets_up_keys_once_for_the_same_clients(nodes, messages
             heard.setdefault(context.node_id, []).append("terms" in message.content)
         return app(message, context)
 
-    report = deciding().check(grid_of(spy, nodes=nodes))
+    report = deciding(about=about).check(grid_of(spy, nodes=44))
     openings = [True, *[False] * 3, *[True, False][: messages - 4]]
-    assert list(heard.values()) == [openings] * nodes
+    assert list(heard.values()) == [openings] * 44
     assert report.cohort.dropouts == {}
 
 

@@ -8,7 +8,13 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
-from flwr_kld.strategies import Alarm, KLDrift, RotatingRecords, SecureSum, Trusted
+from flwr_kld.strategies import (
+    Alarm,
+    KLDrift,
+    RotatingRecords,
+    SecureSum,
+    Trusted,
+)
 
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
 SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
@@ -66,10 +72,16 @@ def test_a_drift_is_found_in_ordered_records(nodes):
     ("nodes", "options", "drawn_from", "counted"),
     [
         (39, {}, "these 39 clients", "half of the records of these 39 clients"),
-        (40, {}, "the clients that these 20 were drawn from", "these 20 clients"),
+        (60, {}, "these 60 clients", "half of the records of these 60 clients"),
         (
             40,
-            {"most_records": 60},
+            {"about": "the population"},
+            "the clients that these 20 were drawn from",
+            "these 20 clients",
+        ),
+        (
+            40,
+            {"most_records": 60, "about": "the population"},
             "the clients that these 20 were drawn from, counting at most 60 records of each",
             "these 20 clients",
         ),
@@ -82,13 +94,13 @@ def test_estimates_and_guarantees_say_whose_they_are_and_how_they_hold(
         REFERENCE, Trusted(1.0), threshold=0.05, alarm=Alarm(horizon=50), **options
     ).check(grid_of(nodes=nodes))
     assert [one.whose for one in report.reading.estimates] == [drawn_from, counted]
-    what = "records" if nodes < 40 else "clients"
-    assert report.verdict.holds["lower_bound"].startswith(
-        f"asymptotic, nearly exact for many {what}"
-    )
-    assert report.verdict.holds["evidence"].startswith(
-        f"proven for {what}" if nodes < 40 else "proven for every law"
-    )
+    holds = report.verdict.holds
+    if options:
+        assert holds["lower_bound"].startswith("proven for every law of clients")
+        assert holds["evidence"].startswith("proven for every law of clients")
+    else:
+        assert holds["lower_bound"].startswith("asymptotic, nearly exact for many records")
+        assert holds["evidence"].startswith("proven for records")
     alarm = report.verdict.alarm
     assert (alarm.rate, alarm.by_evidence, alarm.horizon) == (0.05, pytest.approx(0.03), 50)
     assert alarm.between_false_alarms == pytest.approx(50 / 0.03)
@@ -113,7 +125,7 @@ def test_nobody_is_counted_in_the_population_who_was_not():
 def test_a_server_that_sees_sums_alone_is_shown_one_sum_of_each_half():
     """Of 24 clients each, which nobody refuses; the verdict is about whom they are drawn from."""
     app = app_of(secure_sum=FirstUse())
-    report = monitor(aggregation=SecureSum()).check(grid_of(app, 48))
+    report = monitor(aggregation=SecureSum(), about="the population").check(grid_of(app, 48))
     assert report.verdict.population == (
         "the clients that these 48 were drawn from, counting at most 125 records of each"
     )
