@@ -89,16 +89,6 @@ def test_no_exact_counts_pass_the_server_in_any_usual_form():
     assert not appears(SUMS, grid.handled())
 
 
-def test_a_client_that_drops_out_is_left_out_and_the_others_count():
-    def lost(message):
-        kind, node = message.metadata.message_type, message.metadata.dst_node_id
-        return kind == "query.drift" and node in (1003, 1004)
-
-    report = monitor(timeout=1.0).check(federation(lose=lost))
-    assert (report.cohort.survivors, report.reading.records) == (NODES - 2, 100 * (NODES - 2))
-    assert report.cohort.dropouts == {"no reply": 2}
-
-
 @pytest.mark.parametrize("node", [FIRST, SECOND])
 def test_without_one_aggregator_there_is_no_number(node):
     def lost(message):
