@@ -2,17 +2,9 @@
 
 from federation import FRUIT, basket
 from flwr.clientapp import ClientApp
-from sealed_federation import (
-    AGGREGATOR,
-    KEY,
-    WatchedGrid,
-)
+from sealed_federation import AGGREGATOR, KEY, WatchedGrid
 
-from flwr_kld.clients import (
-    AggregatorLimits,
-    aggregate_drift_checks,
-    answer_drift_queries,
-)
+from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks, answer_drift_queries
 
 
 def shared_app(**limits) -> ClientApp:

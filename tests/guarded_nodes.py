@@ -2,15 +2,8 @@
 
 from federation import REFERENCE, app_of
 
-from flwr_kld.clients import (
-    FirstUse,
-)
-from flwr_kld.strategies import (
-    Distributed,
-    KLDrift,
-    SecureSum,
-    Trusted,
-)
+from flwr_kld.clients import FirstUse
+from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
 from flwr_kld.sums.policy import ClientPolicy
 
 TEN = Distributed(epsilon=1.0, min_clients=10)

@@ -109,11 +109,13 @@ def monitor(epsilon: float = 3.0, trust: dict | None = None, **options) -> KLDri
     return KLDrift(REFERENCE, model, **options)
 
 
-def on_request(change: Callable[[RecordDict], None]) -> Callable[[Message], None]:
-    """A server that changes what it hands to the aggregator."""
+def on_request(change: Callable[[RecordDict], None], *nodes: int) -> Callable[[Message], None]:
+    """A server that changes what it hands to the aggregators, or to some of them."""
 
     def meddle(message: Message) -> None:
-        if message.metadata.message_type == "query.drift_aggregate":
+        asked = message.metadata
+        meant = not nodes or asked.dst_node_id in nodes
+        if meant and asked.message_type == "query.drift_aggregate":
             change(message.content)
 
     return meddle

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from federation import REFERENCE, app_of
-from flwr.app import Message, RecordDict
 from flwr.clientapp import ClientApp
 from sealed_federation import WatchedGrid
 
@@ -63,19 +62,3 @@ def federation(clients: Callable | None = None, apps=None, **grid) -> WatchedGri
 def monitor(epsilon: float = 3.0, trust: dict | None = None, **options) -> KLDrift:
     model = TwoAggregators(epsilon, aggregators=PAIR, **(trust or {}))
     return KLDrift(REFERENCE, model, **options)
-
-
-def parts(grid: WatchedGrid) -> list[Message]:
-    """What the aggregators were asked."""
-    return [m for m in grid.sent if m.metadata.message_type == "query.drift_aggregate"]
-
-
-def on_part(change: Callable[[RecordDict], None], *nodes: int) -> Callable[[Message], None]:
-    """A server that changes what it hands to an aggregator, or to both."""
-
-    def meddle(message: Message) -> None:
-        asked = message.metadata
-        if asked.message_type == "query.drift_aggregate" and asked.dst_node_id in nodes:
-            change(message.content)
-
-    return meddle

@@ -108,12 +108,6 @@ def test_a_cost_that_is_gone_lets_nothing_start(tmp_path, statement):
             attempt()
 
 
-def test_a_ledger_without_its_clock_does_not_open(url, ledger):
-    alter(ledger, "DELETE FROM clock")
-    with pytest.raises(LedgerUnavailable, match="the clock in the ledger is damaged"):
-        Ledger(url)
-
-
 @pytest.mark.parametrize("damage", ["x''", "x'00'", "(SELECT members FROM spends LIMIT 1)"])
 def test_a_damaged_sum_lets_nothing_start(quick_folder, damage):
     ledger = Ledger(f"sqlite:///{quick_folder}/drift.db")

@@ -7,13 +7,7 @@ from accounting.books import DAY, REPORT, SILENCE, ask, pure, run, spent
 from accounting.conftest import NOW
 
 from flwr_kld.accounting import BudgetExhausted, Kind, LedgerError
-from flwr_kld.accounting.entry import (
-    AlreadyChecked,
-    CheckUnfinished,
-    Failure,
-    FailureKind,
-    Remembered,
-)
+from flwr_kld.accounting.entry import AlreadyChecked, Failure, FailureKind, Remembered
 
 TRAINED = {
     "schema_version": 1,
@@ -70,24 +64,6 @@ def test_a_kind_may_be_its_text_and_no_other(ledger):
         with pytest.raises(ValueError, match=r"kinds? must be one of .*, got 'checks'"):
             bogus()
     assert len(ledger.history()) == 2
-
-
-def test_a_key_that_was_cut_off_has_spent_and_never_runs_again(ledger):
-    ledger.reserve("monday", ask(0.25), now=NOW)
-    with pytest.raises(CheckUnfinished, match=r"cut off\. Its budget is spent"):
-        ledger.reserve("monday", ask(0.25), now=NOW + 3 * DAY)
-    run(ledger, "tuesday", ask(0.25))
-    assert spent(ledger) == 0.5
-
-
-def test_a_check_that_was_refused_is_in_no_books_and_may_run_again(ledger):
-    with pytest.raises(BudgetExhausted):
-        ledger.reserve("monday", ask(1.5), now=NOW)
-    assert spent(ledger) == 0
-    assert ledger.check("monday") is None
-    run(ledger, "monday", ask(0.25))
-    assert [entry.state for entry in ledger.history()] == ["settled"]
-    assert spent(ledger) == 0.25
 
 
 @pytest.mark.parametrize("close", ["settle", "fail"])

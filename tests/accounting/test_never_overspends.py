@@ -82,7 +82,7 @@ def needed(spends, budget):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(tried=attempts)
-def test_nobody_is_charged_more_than_the_budget(
+def test_nobody_is_charged_more_than_the_budget_and_nothing_that_fits_is_refused(
     empty, quick_folder, composition, tried, monkeypatch
 ):
     narrow(monkeypatch)
@@ -92,6 +92,14 @@ def test_nobody_is_charged_more_than_the_budget(
     ledger = Ledger(url)
     ledger.set_budget(budget, now=NOW)
     books, closed = [], {}  # (time, charges), and the state of each key
+    people = [(name, bucket) for name in NAMES for bucket in range(3)]
+
+    def needs(person, until, new=()):
+        """What a person's window that ends then needs, with further charges."""
+        since = until - WINDOW * DAY
+        inside = [c for time, charges in books if since <= time <= until for c in charges]
+        return needed([c.cost for c in (*inside, *new) if touches(c.parts, person)], budget)
+
     for days, key, asked, end in tried:
         clock += days * DAY
         seen = max(seen, clock)
@@ -101,8 +109,15 @@ def test_nobody_is_charged_more_than_the_budget(
             why = type(refused)
         else:
             why = None
-        ran = {True: [AlreadyChecked], False: [CheckUnfinished]}
-        assert why in ran.get(closed.get(key), [None, BudgetExhausted])
+        ran = {
+            "settled": [AlreadyChecked],
+            "failed": [AlreadyChecked],
+            "reserved": [CheckUnfinished],
+        }
+        assert why in ran.get(closed.get(f"{key}"), [None, BudgetExhausted])
+        if why is BudgetExhausted:  # then it has no room, for somebody whom it asks
+            whom = [p for p in people if any(touches(c.parts, p) for c in asked)]
+            assert max(needs(person, seen, asked) for person in whom) > 1 - 1e-8
         if why is not None:
             continue
         if end == "settle":
@@ -112,16 +127,12 @@ def test_nobody_is_charged_more_than_the_budget(
             ledger.settle(reservation, REPORT, delivered=[c.cost for c in asked], now=clock)
         elif end == "fail":
             ledger.fail(reservation, SILENCE, now=clock)
-        closed[key] = end != "crash"
+        closed[f"{key}"] = {"fail": "failed", "crash": "reserved"}.get(end, "settled")
         books.append((seen, asked))
 
-    def spends_of(person, since, until):
-        inside = (c for time, charges in books if since <= time <= until for c in charges)
-        return [c.cost for c in inside if touches(c.parts, person)]
-
-    people = [(name, bucket) for name in NAMES for bucket in range(3)]
+    assert {entry.key: entry.state for entry in ledger.history()} == closed
     for end in {time for time, _ in books}:
         for person in people:
-            assert needed(spends_of(person, end - WINDOW * DAY, end), budget) <= 1
-    now = [needed(spends_of(person, seen - WINDOW * DAY, seen), budget) for person in people]
-    assert Ledger(url).spent(now=clock).epsilon == pytest.approx(float(max(now)), abs=1e-8)
+            assert needs(person, end) <= 1
+    most = max(needs(person, seen) for person in people)
+    assert Ledger(url).spent(now=clock).epsilon == pytest.approx(float(most), abs=1e-8)

@@ -101,13 +101,6 @@ def test_what_was_refused_before_anybody_was_asked_may_run_again(cli, flwr, flow
     assert len(flwr.calls) == 3
 
 
-def test_what_failed_after_asking_does_not_run_again(cli, flwr, flower_app):
-    flwr.will("fail")
-    assert cli("check", flower_app, "--key", KEY).exit_code == 3
-    assert cli("check", flower_app, "--key", KEY).exit_code == 3
-    assert len(flwr.calls) == 1
-
-
 @pytest.mark.parametrize(
     ("does", "why"),
     [

@@ -66,11 +66,6 @@ def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
     assert last["started"].startswith("20")
 
 
-def test_a_report_of_another_version_is_not_lost_and_not_shown(cli, url, settled):
-    settled("new", {**DRIFT, "schema": 99})
-    assert "another version" in cli("history", "--ledger", url).stdout
-
-
 def test_history_of_nothing(cli, url, tmp_path):
     assert cli("history", "--ledger", url).exit_code == 0
     assert json.loads(cli("history", "--ledger", url, "--json").stdout) == []

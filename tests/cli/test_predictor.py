@@ -16,7 +16,6 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.entries import predictor_of, predictors_of
 from flwr_kld.report.predictor_report import LOCAL, PredictorReport, round_key
-from flwr_kld.report.report import Report
 
 CALM, DRIFT = (decided(o, b).to_dict() for o, b in ((Outcome.NO_DRIFT, 0.0), (Outcome.DRIFT, 0.2)))
 
@@ -64,14 +63,6 @@ def test_checks_are_shown_without_rounds_and_numbered_without_gaps(cli, url):
     assert done.stderr.count("--predictor") == 2  # says that there is more
     found = json.loads(cli("history", "--ledger", url, "--json").stdout)
     assert [entry["key"] for entry in found] == ["2026-11-01", "2026-11-02"]
-
-
-@pytest.mark.usefixtures("mixed")
-def test_the_last_checks_are_counted_without_rounds(cli, url):
-    found = json.loads(cli("history", "--ledger", url, "--json", "--last", 2).stdout)
-    assert [Report.from_dict(entry["report"]).outcome for entry in found] == ["no drift", "drift"]
-    text = cli("history", "--ledger", url, "--last", 1, COLUMNS="200").stdout
-    assert ("2026-11-01" in text, "2026-11-02" in text) == (False, True)
 
 
 @pytest.mark.usefixtures("mixed")
@@ -149,12 +140,6 @@ def test_rounds_alone_are_no_checks(cli, url, tmp_path, asked):
     assert "no checks" in done.stderr
     assert "--predictor traffic" in done.stderr
     assert "no checks" in cli("report", tmp_path / "r.html", "--ledger", url).stderr
-
-
-def test_a_round_of_another_version_is_not_lost_and_not_shown(cli, url, asked):
-    asked("traffic", 1, report={"schema": "predictor 1", "name": "traffic"})
-    text = cli("history", "--ledger", url, "--predictor", "traffic", COLUMNS="200").stdout
-    assert "its report was written by another version" in text
 
 
 def test_a_check_with_a_key_like_a_rounds_is_a_check(url, settled):

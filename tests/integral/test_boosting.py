@@ -133,6 +133,17 @@ def test_the_round_bound_is_reached_by_two_valued_classifiers():
     assert did.drop == pytest.approx(did.bound, rel=1e-12)
 
 
+def test_theorem_6_in_the_low_regime_omits_a_factor():
+    step, reach = mbde_steps(1.0, 1)[0], 0.1
+    (did,) = boost(points([0.6, 0.4], [0.4, 0.6]), Fixed([reach, -reach]), [step]).rounds
+    assert did.model_edge == pytest.approx(0.2) and did.model_edge < 1 / 3  # noqa: PT018
+    printed = step * (did.target_edge + did.model_edge - reach * step / 2)
+    assert did.drop < 0.11 * printed
+    mended = step * reach * (did.target_edge + did.model_edge - reach * step / 2)
+    assert mended <= did.drop
+    assert did.bound >= mended
+
+
 def test_theorem_6_in_the_high_regime_needs_classifiers_that_reach_ln_2():
     """Lemma 15 divides by ln 2 where the weak learning assumption divides by c*."""
     step, reach = mbde_steps(1.0, 1)[0], 0.1

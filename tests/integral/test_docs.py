@@ -2,17 +2,11 @@
 
 import doctest
 import re
-from fractions import Fraction
-from itertools import chain, combinations
 from pathlib import Path
 
 import numpy as np
-from integral.laws import box_weights, data_sets, finite_base
 
 import flwr_kld.integral
-from flwr_kld.integral import Mollifier, mollify
-from flwr_kld.kernel.delta import exp_below
-from flwr_kld.kernel.law import TOTAL
 
 PAGE = Path(__file__).parents[2] / "docs" / "integral.md"
 
@@ -34,16 +28,3 @@ def test_the_examples_run_and_print_what_they_promise(capsys, tmp_path, monkeypa
 
 def test_the_package_example_runs():
     assert doctest.testmod(flwr_kld.integral).failed == 0
-
-
-def test_every_rule_is_bounded_for_every_pair_of_data_sets_exactly():
-    """Lemma 9: all decision rules on 4 symbols are all sets of symbols that lead to a grant."""
-    base, box = finite_base([0.4, 0.3, 0.2, 0.1]), Mollifier.symmetric(0.5)
-    laws = [
-        box_weights(mollify(np.repeat(records, 20), base, box, rounds=2))
-        for records in data_sets(4, (2, 3))
-    ]
-    rules = chain.from_iterable(combinations(range(4), n) for n in (1, 2, 3))
-    for rule in rules:
-        rates = [Fraction(sum(law[x] for x in rule), TOTAL) for law in laws]
-        assert max(rates) / min(rates) <= exp_below(0.5)

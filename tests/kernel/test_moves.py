@@ -47,6 +47,13 @@ def is_log_concave(weights):
     )  # fmt: skip
 
 
+def test_a_box_of_a_bumpy_table_is_not_its_corner():
+    """A table whose even numbers are likely hides a move of two better than one of one."""
+    table = some_table([400, 1, 300, 1])
+    assert hockey_stick(table, (2,), 0.5) < hockey_stick(table, (1,), 0.5)
+    assert moves_delta(table, Box((2,)), 0.5) >= hockey_stick(table, (1,), 0.5)
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_a_log_concave_law_just_below(name):
     table = TABLES[name]

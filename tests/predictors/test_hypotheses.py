@@ -36,17 +36,6 @@ def test_constant_hypotheses_are_one_table_in_all_contexts():
     assert hypotheses.at("today") is hypotheses.at("tomorrow") is hypotheses.at()
 
 
-def test_only_so_many_contexts_stay_in_memory():
-    asked = []
-    hypotheses = Hypotheses({"even": EVEN, "odd": lambda c: asked.append(c) or ODD})
-    for context in map(str, range(40)):
-        hypotheses.at(context)
-        hypotheses.at(context)
-    assert asked == list(map(str, range(40)))
-    hypotheses.at("0")
-    assert asked[-1] == "0"
-
-
 @pytest.mark.parametrize(
     ("candidates", "floor", "message"),
     [

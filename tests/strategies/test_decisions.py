@@ -11,7 +11,6 @@ from federation import FRUIT, REFERENCE, app_of, basket, grid_of, keep_secrets
 from flwr_kld import Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
-from flwr_kld.check import decider
 from flwr_kld.check.decider import Decider
 from flwr_kld.clients import FirstUse
 from flwr_kld.errors import CheckFailed
@@ -185,24 +184,6 @@ def test_positions_are_no_ids_where_presence_is_hidden():
     assert report.cohort.survivors == 10
 
 
-def test_a_second_half_that_fails_leaves_the_estimate(ledger):
-    asked = []
-
-    def lose(message):
-        check = message.content["terms"]["check"]
-        asked.append(check)
-        return check.endswith("-2")
-
-    federation = grid_of(lose=lose, nodes=NODES)
-    monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
-    report = monitor.check(federation, key="half")
-    assert report.reading.estimate > 0.1
-    assert report.outcome is Outcome.INCONCLUSIVE
-    assert report.lower_bound is None
-    assert "no reply" in report.verdict.reason
-    assert ledger.check("half").state == "settled"
-
-
 def test_what_cannot_decide():
     with pytest.raises(ValueError, match="needs threshold="):
         KLDrift(REFERENCE, Trusted(1.0), alarm=Alarm())
@@ -221,18 +202,3 @@ def test_what_checks_published_outlives_a_restart(ledger):
     again._conclusions.recall(ledger, "default")
     assert len(again._conclusions.recent["labels"].checks) == 1
     assert again._conclusions.recent == first._conclusions.recent
-
-
-def test_evidence_that_another_version_gathered_is_dropped_and_said_once(
-    ledger, monkeypatch, caplog
-):
-    def night():
-        monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, ledger=ledger)
-        monitor.check(grid())
-        return monitor
-
-    night()
-    monkeypatch.setattr(decider, "_EVIDENCE", 2)
-    for nights in (1, 2):
-        assert len(night()._conclusions.recent["labels"].checks) == nights
-        assert caplog.text.count("evidence over checks begins anew") == 1

@@ -150,12 +150,13 @@ def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, ask):
 @pytest.mark.parametrize("opening", [True, False])
 def test_a_phase_that_is_none_is_refused_in_words(limits, receipts, phase, opening):
     limits()
-    app, replies = summing(), []
+    app, replies, states = summing(), [], []
 
     def garble(message, context):
         if "phase" in message.content and opening == ("terms" in message.content):
             message.content["phase"] = ConfigRecord(phase)
             replies.append(app(message, context))
+            states.append(context.state)
             return replies[-1]
         return app(message, context)
 
@@ -163,6 +164,8 @@ def test_a_phase_that_is_none_is_refused_in_words(limits, receipts, phase, openi
         summed().check(grid_of(garble))
     assert len(receipts()) == (0 if opening else 20)
     assert all('"answered":[]' in str(reply.content["answer"]) for reply in replies)
+    if "7" not in phase:  # whose request it was cannot be told: nobody's part goes on
+        assert not any("flwr_kld.sum.0" in state for state in states)
 
 
 def test_a_member_does_not_answer_by_the_terms_of_another(limits):

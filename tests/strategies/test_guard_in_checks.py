@@ -10,7 +10,7 @@ from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 from forks import forked, joined
-from guard.files import guard_file, protecting
+from guard.files import guard_file
 from guarded_nodes import plain, summed, summing
 
 from flwr_kld.clients import (
@@ -21,14 +21,7 @@ from flwr_kld.clients import (
 )
 from flwr_kld.clients.admission import account
 from flwr_kld.errors import CheckFailed
-from flwr_kld.strategies import (
-    Adjacency,
-    Distributed,
-    HostedClients,
-    KLDrift,
-    Trusted,
-    TrustedAggregator,
-)
+from flwr_kld.strategies import Distributed, HostedClients, KLDrift, Trusted, TrustedAggregator
 from flwr_kld.sums.policy import ClientPolicy
 
 DAY = 86400
@@ -71,13 +64,6 @@ def test_secure_sums_leave_receipts_too(limits, receipts):
     assert {(r.trust, r.epsilon, r.delta) for r in receipts()} == {("distributed", 10**9, 10**9)}
     summed(Trusted(epsilon=1.0)).check(grid_of(summing()))
     assert [r.trust for r in receipts()[20:]] == ["trusted"] * 20
-
-
-def test_client_level_checks_say_so(limits, receipts):
-    limits(protecting("client, add-remove"))
-    trust = Trusted(epsilon=1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
-    assert plain(trust).check(grid_of()).cohort.survivors == 20
-    assert {(r.unit, r.adjacency, r.clip) for r in receipts()} == {("client", "add-remove", 50)}
 
 
 def test_a_check_that_hides_other_neighbours_costs_what_it_costs_the_protected(limits, receipts):

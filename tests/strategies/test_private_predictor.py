@@ -8,6 +8,7 @@ import pytest
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
+from scipy.stats import binom
 
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
@@ -97,6 +98,30 @@ def test_a_report_is_a_symbol_and_nothing_else():
         assert set(reply.content) == {"answer", "phase"}
         (sent,) = reply.content["phase"].values()
         assert len(sent) == 2
+
+
+def test_the_symbols_law_is_the_channels():
+    """All clients hold one label: symbols follow its row of the channel.
+
+    Exact binomial tails, for all symbols together wrong in one run of a million.
+    """
+    learning = predictor()
+    one = grid_of(app(lambda context: ["apple"] * 3), 3000)
+    learning.check(one)
+    design = learning.predictor.design()
+    counts = np.zeros(len(design.law))
+    rows = learning.predictor._tally.together(lambda *_: design)[design]
+    counts[rows.rows] = rows.counts
+    expected = np.concatenate(
+        [
+            [q.channel.weight(int(q.class_of[0]), z) / 2**128 for z in range(q.channel.symbols)]
+            for q in design.queries
+        ]
+    )
+    asked = np.add.reduceat(counts, design.starts[:-1]).repeat(np.diff(design.starts))
+    below = binom.cdf(counts, asked, expected)
+    above = binom.sf(counts - 1, asked, expected)
+    assert min(below.min(), above.min()) > 0.5e-6 / len(counts)
 
 
 def broken(context: Context) -> list[str]:

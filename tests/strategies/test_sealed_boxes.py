@@ -27,29 +27,6 @@ NOT_OPENED = (
 DUPLICATED = "rejected by the aggregator: Duplicated: the same sealed counts under two names"
 
 
-def test_a_tampered_box_is_left_out_by_reason():
-    def change(content: RecordDict) -> None:
-        box = bytearray(content["numbers"]["1003:0"])
-        box[40] ^= 1
-        content["numbers"]["1003:0"] = bytes(box)
-
-    report = monitor().check(federation(meddle=on_request(change)))
-    assert (report.cohort.survivors, report.reading.records, report.cohort.dropouts) == (
-        19,
-        1900,
-        {NOT_OPENED: 1},
-    )
-
-
-def test_a_cut_box_is_left_out_by_reason():
-    report = monitor().check(
-        federation(meddle=on_request(lambda c: c["numbers"].update({"1003:0": b"junk"})))
-    )
-    assert report.cohort.dropouts == {
-        "rejected by the aggregator: NotOpened: the sealed counts are cut short": 1
-    }
-
-
 def test_a_box_of_an_earlier_check_does_not_open():
     grid = federation()
     monitor().check(grid)

@@ -32,12 +32,8 @@ def clear() -> ClearSum:
     ("arguments", "message"),
     [
         ({"epsilon": 0.0}, "epsilon must be a number of nats above 0, got 0"),
-        ({"epsilon": -1.0}, "epsilon must be a number of nats above 0"),
-        ({"epsilon": math.inf}, "epsilon must be a number of nats above 0"),
-        ({"epsilon": math.nan}, "epsilon must be a number of nats above 0"),
         ({"epsilon": 100.0}, "lower epsilon"),
         ({"epsilon": 1e-7}, "raise epsilon"),
-        ({"delta": -1e-9}, r"delta must be a number in \[0, 1\)"),
         ({"delta": 1.0}, r"delta must be a number in \[0, 1\)"),
         ({"noise": "uniform"}, "noise must be .*'gaussian', got 'uniform'"),
         ({"noise": "gaussian"}, "needs delta > 0: use discrete Laplace"),
@@ -47,7 +43,6 @@ def clear() -> ClearSum:
             {"clip": 0, "adjacency": ADD_REMOVE},
             "clip must be a whole number of records, at least 1, got 0",
         ),
-        ({"clip": -2, "adjacency": ADD_REMOVE}, "clip must be a whole number of records"),
         ({"clip": 5}, r"client-level privacy \(clip=…\) needs Adjacency.ADD_REMOVE"),
         (
             {"clip": 5, "adjacency": ADD_REMOVE, "delta": 1e-6, "noise": "gaussian"},

@@ -12,7 +12,7 @@ from sealed_federation import AGGREGATOR, KEY, NODES, WatchedGrid, federation, m
 from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.strategies import Adjacency, KLDrift, RotatingCohort, Trusted
+from flwr_kld.strategies import Adjacency, KLDrift, Trusted
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
 
@@ -44,17 +44,6 @@ def test_the_noise_is_new_in_every_check_and_no_seed_reaches_it():
     reports = [monitor(0.1, seed=3).check(federation()) for _ in range(3)]
     assert len({report.reading.estimate for report in reports}) == 3
     assert all(report.protection.private for report in reports)
-
-
-def test_rounds_with_a_rotating_cohort():
-    checks = monitor(cohort=RotatingCohort(5))
-    result = checks.start(grid := federation(), num_rounds=4)
-    assert [report.cohort.survivors for report in checks.reports.values()] == [5] * 4
-    assert all("kld.estimate" in m for m in result.evaluate_metrics_clientapp.values())
-    asked = [m.metadata.message_type for m in grid.sent]
-    assert asked.count("query.drift_role") == 21  # once
-    assert asked.count("query.drift") == 20
-    assert asked.count("query.drift_aggregate") == 4
 
 
 def test_the_server_cannot_lower_the_aggregators_minimum():

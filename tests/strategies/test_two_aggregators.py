@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from federation import REFERENCE, SHARES
 from flwr.app import ConfigRecord, Message
+from sealed_federation import on_request
 from split_federation import (
     FIRST,
     KEYS,
@@ -19,8 +20,6 @@ from split_federation import (
     federation,
     identity,
     monitor,
-    on_part,
-    parts,
     people,
 )
 from tables import REFERENCE as OF_TABLE
@@ -77,7 +76,7 @@ def test_the_report_says_who_saw_what_and_what_it_cost():
     assert protection.sight.exact.startswith("Nobody saw exact counts")
     assert report.cost.epsilon == report.guarantee.epsilon == 3.0
     assert report.reading.records == 100 * NODES  # the number of records is public, and exact
-    one = Terms.from_config(parts(grid)[0].content["terms"]).central()
+    one = Terms.from_config(grid.requests()[0].content["terms"]).central()
     assert protection.noise == pytest.approx(np.sqrt(2 * one.table.variance), rel=1e-3)
 
 
@@ -87,16 +86,6 @@ def test_no_exact_counts_pass_the_server_in_any_usual_form():
     assert len(grid.received) == NODES + 2 + NODES + 2  # roles, parcels, parts
     assert not appears(ROW, grid.handled())
     assert not appears(SUMS, grid.handled())
-
-
-def test_a_client_that_drops_out_is_left_out_and_the_others_count():
-    def lost(message):
-        kind, node = message.metadata.message_type, message.metadata.dst_node_id
-        return kind == "query.drift" and node in (1003, 1004)
-
-    report = monitor(timeout=1.0).check(federation(lose=lost))
-    assert (report.cohort.survivors, report.reading.records) == (NODES - 2, 100 * (NODES - 2))
-    assert report.cohort.dropouts == {"no reply": 2}
 
 
 @pytest.mark.parametrize("node", [FIRST, SECOND])
@@ -111,7 +100,7 @@ def test_without_one_aggregator_there_is_no_number(node):
 
 @pytest.mark.parametrize("node", [FIRST, SECOND])
 def test_a_server_that_shows_the_two_different_clients_reads_nothing(node):
-    change = on_part(lambda content: content["numbers"].pop("1003:0"), node)
+    change = on_request(lambda content: content["numbers"].pop("1003:0"), node)
     with pytest.raises(CheckFailed, match="did not add up the same clients"):
         monitor().check(federation(meddle=change))
 
@@ -121,7 +110,7 @@ def test_a_box_that_one_aggregator_cannot_open_is_named():
         content["numbers"]["1003:0"] = content["numbers"]["1003:0"][:-1]
 
     with pytest.raises(CheckFailed, match="1003:0: BadSignature"):
-        monitor().check(federation(meddle=on_part(change, SECOND)))
+        monitor().check(federation(meddle=on_request(change, SECOND)))
 
 
 def test_a_client_that_both_refuse_is_left_out_by_reason():
@@ -177,7 +166,7 @@ def said(content) -> str:
 
 def test_a_check_is_answered_once_whatever_is_handed_in_again():
     monitor().check(grid := federation())
-    for request in parts(grid):
+    for request in grid.requests():
         assert "AnsweredAlready" in said(grid.again(request))
         fewer = copy.deepcopy(request)
         del fewer.content["numbers"]["1003:0"]
@@ -188,7 +177,7 @@ def test_each_aggregator_holds_its_own_minimum():
     few = federation(apps=aggregators(limits=AggregatorLimits(min_clients=NODES + 1)))
     with pytest.raises(CheckFailed, match="CohortTooSmall: 20 clients sealed their counts"):
         monitor().check(few)
-    meddle = on_part(
+    meddle = on_request(
         lambda c: c.update({"numbers": ConfigRecord({"a": c["numbers"]["1003:0"]})}), FIRST
     )
     with pytest.raises(CheckFailed, match="CohortTooSmall: 1 clients"):

@@ -13,17 +13,10 @@ from flwr.serverapp.strategy import FedAvg, FedMedian, Strategy
 
 from flwr_kld import Reference
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
+from flwr_kld.clients import answer_drift_queries, answer_predictor_queries
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import (
-    Distributed,
-    KLDrift,
-    PrivatePredictor,
-    SecureSum,
-    Trusted,
-    WithDriftChecks,
-)
+from flwr_kld.strategies import KLDrift, PrivatePredictor, Trusted, WithDriftChecks
 
 ROUNDS = 6
 NODES = 7
@@ -132,14 +125,6 @@ def test_training_is_the_same_bit_for_bit(make, evaluate_fn):
     assert_same_training(checked, alone)
     assert len(alone.train_metrics_clientapp) == ROUNDS
     assert bits(alone.arrays) != bits(START)
-
-
-def test_training_is_the_same_beside_secure_sums():
-    check = KLDrift(REFERENCE, Distributed(3.0, min_clients=5), aggregation=SecureSum())
-    app = training_app(secure_sum=FirstUse())
-    checked = train(WithDriftChecks(FedAvg(), check, every=3), InProcessGrid(app, NODES))
-    assert_same_training(checked, train(FedAvg()))
-    assert rounds_with(checked.evaluate_metrics_serverapp, "kld.estimate") == [3, 6]
 
 
 @pytest.mark.parametrize(

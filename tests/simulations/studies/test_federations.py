@@ -12,7 +12,6 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.client_sums import answers, numbers
 from flwr_kld.simulations.studies.federations import Clients, Equal, Geometric, Groups, Static
-from flwr_kld.simulations.studies.records import Records
 
 PI = drifts.zipf(12)
 REFERENCE = drifts.reference_of(PI)
@@ -123,10 +122,3 @@ def test_all_clients_at_once_answer_as_each_of_them(seed, by):
     assert together == pytest.approx(np.array(one_by_one))
     steps = answers(scores, records, Guarantee(1.0), rng) * scores.units(Guarantee(1.0))
     assert (np.abs(steps - together.sum(axis=0)) <= 7 * scores.units(Guarantee(1.0))).all()
-
-
-def test_the_counts_of_a_cohort_are_its_records():
-    records = Records(np.array([3, 3, 0, 1]), np.array([1, 3]))
-    assert records.client.tolist() == [0, 1, 1, 1]
-    assert records.counts(4).tolist() == [1, 1, 0, 2]
-    assert records.sums(np.array([5, 7, 0, 1])).tolist() == [1, 13]

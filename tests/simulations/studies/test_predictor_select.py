@@ -24,36 +24,3 @@ def test_reports_of_a_hypothesis_have_the_law_that_the_design_says():
     often = np.repeat(design.shares, np.diff(design.starts))
     for law, own in zip(table, design.law.T, strict=True):
         assert study.chances(design, law) == pytest.approx(often * own)
-
-
-def scripted(monkeypatch, picks, weights):
-    """Let `select` name these hypotheses in turn, and the weights rise to this at last."""
-    named_, last = iter(picks), len(picks)
-    seen = []
-
-    def select(*_):
-        seen.append(1)
-        return next(named_), 0.5
-
-    monkeypatch.setattr(study, "select", select)
-    monkeypatch.setattr(
-        BayesMixture, "weights", property(lambda _: np.full(4, weights if len(seen) == last else 0))
-    )
-
-
-def test_what_counts_is_from_when_on_the_selection_stays_right(monkeypatch):
-    task = {"K": 4, "epsilon": 1.0, "alpha": 0.2, "truth": "inside"}
-    right, other = np.random.default_rng(5).permutation(4)[:2]
-    scripted(monkeypatch, [right, other, right, right], 1.0)
-    reports, held = study.needed(task, np.random.default_rng(5))
-    assert (reports, held) == (48, True)  # of rounds of 16
-
-
-def test_a_wrong_guarantee_is_told(monkeypatch):
-    task = {"K": 4, "epsilon": 1.0, "alpha": 0.2, "truth": "inside"}
-    right, other = np.random.default_rng(5).permutation(4)[:2]
-    scripted(monkeypatch, [other, right], 1.0)
-    monkeypatch.setattr(study, "FACTOR", 1.0)
-    law = study.select
-    monkeypatch.setattr(study, "select", lambda *a: (law(*a)[0], 0.1))  # alpha is 0.2
-    assert study.needed(task, np.random.default_rng(5)) == (32, False)
