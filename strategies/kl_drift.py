@@ -267,7 +267,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         measured = self._publisher.measure(
             grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,
-            theta=self.theta, tolerated=self.tolerated or {},
+            theta=self.theta, tested=self._conclusions.tested,
             recent=self._conclusions.recent, model=self._model,
         )  # fmt: skip
         self.counted = measured.counted

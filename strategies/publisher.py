@@ -103,7 +103,7 @@ class Publisher:
         group: str,
         timeout: float,
         theta: float,
-        tolerated: Mapping[str, tuple[float, float]],
+        tested: Mapping[str, tuple[float, float]],
         recent: Mapping[str, RecentChecks],
         model: ArrayRecord | None = None,
     ) -> Measured:
@@ -126,7 +126,7 @@ class Publisher:
         with one_thread():
             witnesses = {
                 name: Witness.from_counts(
-                    one, self._deciding(found, second, theta, *tolerated[name]), recent[name]
+                    one, self._deciding(found, second, theta, *tested[name]), recent[name]
                 )
                 for name, one in found.values.columns.items()
             }

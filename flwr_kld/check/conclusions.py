@@ -57,6 +57,11 @@ class Conclusions:
         }
 
     @property
+    def tested(self) -> dict[str, Tolerated]:
+        """What is tolerated in each column and what its reference cannot tell, together."""
+        return {name: decider.tested for name, decider in self._deciders.items()}
+
+    @property
     def recent(self) -> dict[str, RecentChecks]:
         """What the last checks published, by column; empty if nothing is decided."""
         return {name: decider.recent for name, decider in self._deciders.items()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
+from flwr_kld.inference.allowance import Allowance, allowance, rows_needed
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Alone, Outside, contradicted, decide, unmeasured
 from flwr_kld.inference.e_detector import EDetector
@@ -33,6 +34,12 @@ _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
 again for the fraction outside the reference; the rest is the detector's. A check that stands alone
 has little use for that."""
+_REFERENCE = 0.1
+"""Part of that rate, and of the error of each limit, that goes to a reference which is a sample."""
+_MOST_OUTSIDE = 0.99
+"""Fraction of the records outside the reference that is tested, at most."""
+_TELLING = 0.25
+"""Part of the resolution from which on it is said what the reference cannot tell."""
 _ALIKE = 0.1
 """Part by which cohorts may differ in size without another forecast."""
 _EVIDENCE = 1
@@ -138,6 +145,25 @@ class Decider:
 
     def __post_init__(self) -> None:
         self._detector = self.alarm.detector
+        if self.sampled:
+            rate = self._detector.rate - _REFERENCE * self.alarm.rate
+            self._detector = EDetector(rate, self.alarm.horizon)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the reference was counted from so many records that chance is in it."""
+        return self.reference.records is not None
+
+    @property
+    def tested(self) -> tuple[float, float]:
+        """Nats and fraction that a check tests: what is tolerated, and what the reference hides."""
+        hidden = self._hidden(self.alarm.rate)
+        outside = self.outside + (1 - self.outside) * hidden.unseen
+        return hidden.above(self.threshold), min(outside, _MOST_OUTSIDE)
+
+    def _hidden(self, error: float) -> Allowance:
+        """Return what the reference hides, but for its part of an error probability."""
+        return allowance(self.reference, theta=self.theta, level=1 - _REFERENCE * error)
 
     @property
     def recent(self) -> RecentChecks:
@@ -181,16 +207,19 @@ class Decider:
         measured: Measured,
     ) -> Decided:
         """Decide on sums over clients."""
-        level = self.alarm.level
+        error = 1 - self.alarm.level
+        level = 1 - (1 - _REFERENCE if self.sampled else 1) * error
         bound = lower_confidence_bound(witness, sums, level=level)
         spreads = [*self._recent.spreads, bound.spread]
         effect = design_effect(spreads, witness.deciding.most_records)
+        upper = upper_limit(first, theta=self.theta, level=level, design_effect=effect)
+        hidden = self._hidden(error)
         verdict = decide(
-            bound,
+            replace(bound, lower=hidden.below(bound.lower), level=self.alarm.level),
             self.alarm.alone(witness, sums),
-            upper_limit(first, theta=self.theta, level=level, design_effect=effect),
+            replace(upper, value=hidden.at_most(upper.value), level=self.alarm.level),
             self._detector.update(log_evidence(witness, sums)),
-            self.alarm.outside(witness, sums, self.outside),
+            self.alarm.outside(witness, sums, witness.deciding.outside),
             threshold=self.threshold,
             resolution=self.alarm.resolution,
             population=measured.population,
@@ -200,9 +229,26 @@ class Decider:
         holds = how_guarantees_hold(
             deciding.by, deciding.most_records, held=measured.first.holds_to_limits
         )
-        verdict = replace(verdict, holds=holds)
+        verdict = replace(self._limited(verdict, hidden), holds=holds)
         self._recent = self._recent.with_check(first, bound.spread)
         return Decided(verdict, (self._remembered(budget),), effect)
+
+    def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:
+        """Say in a verdict what its reference cannot tell, and how many rows could."""
+        resolution = self.alarm.resolution
+        if hidden.chance < _TELLING * resolution:
+            return verdict
+        reason = (
+            f"{verdict.reason}; the reference is a sample of {self.reference.records:,.0f} "
+            f"records, and cannot tell {hidden.chance:.2g} nats from none"
+        )
+        level, resolve = 1 - _REFERENCE * (1 - self.alarm.level), verdict.resolve
+        rows = rows_needed(
+            self.reference, self.threshold, resolution, theta=self.theta, level=level
+        )
+        if resolve is not None and rows is not None:
+            resolve = f"a reference of about {rows:,} records; {resolve}"
+        return replace(verdict, reason=reason, resolve=resolve)
 
     def characterised(self, decided: Decided, measured: Measured) -> Decided:
         """Say in a verdict that bounds something how the alarm works: forecasts take a while."""

@@ -35,12 +35,14 @@ class Allowance:
     def below(self, divergence: float) -> float:
         """Return the least that D_θ(Π ‖ P) can be if D_θ(Π̂ ‖ P) is at least this many nats."""
         left = divergence - self.chance
-        if left <= 0:
+        if left <= 0 or not self.by_drift:
             return left
         return (math.sqrt(left + self.by_drift / 4) - math.sqrt(self.by_drift) / 2) ** 2
 
     def at_most(self, divergence: float) -> float:
         """Return the most that D_θ(Π ‖ P) can be if D_θ(Π̂ ‖ P) is at most this many nats."""
+        if not self.by_drift:
+            return divergence
         half = math.sqrt(self.by_drift) / 2
         return (half + math.sqrt(half**2 + max(divergence, 0.0))) ** 2
 
@@ -78,8 +80,14 @@ def rows_needed(
         more = replace(reference, records=rows * factor)
         found = allowance(more, theta=theta, level=level)
         if found.above(threshold) - threshold <= resolution / 2:
-            return None if factor == 1 else math.ceil(rows * factor)
-    return math.ceil(rows * _FACTORS[-1])
+            return None if factor == 1 else _rounded(rows * factor)
+    return _rounded(rows * _FACTORS[-1])
+
+
+def _rounded(rows: float) -> int:
+    """Round up to two digits."""
+    unit = 10.0 ** max(math.floor(math.log10(rows)) - 1, 0)
+    return int(math.ceil(rows / unit) * unit)
 
 
 def _singletons(counts: Floats, noise: float) -> float:

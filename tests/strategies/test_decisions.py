@@ -122,7 +122,7 @@ def remembered_as(alarm=ALONE, **changed):
     """Name under which a ledger keeps the evidence of a monitor."""
     usual = {"threshold": 0.05, "outside": 0.05, "theta": 0.01, "print": "f00d", "column": "labels"}
     values = usual | changed
-    reference = SimpleNamespace(fingerprint=values.pop("print"))
+    reference = SimpleNamespace(fingerprint=values.pop("print"), records=None)
     return Decider(alarm=alarm, reference=reference, **values)._name("default")
 
 

@@ -1,10 +1,14 @@
 """Few clients, or few records each: checks work, or say in words why they decide nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of, keep_secrets
+from flwr.clientapp import ClientApp
 
-from flwr_kld.clients import FirstUse
+from flwr_kld import Labels, Reference
+from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
@@ -19,6 +23,12 @@ from flwr_kld.strategies import (
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
 SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
 ALONE = Alarm(horizon=1)
+
+
+def answering(records, domain):
+    app = ClientApp()
+    answer_drift_queries(app, lambda context, member=0: records(context), domain)
+    return app
 
 
 def monitor(epsilon=1.0, **options):
@@ -169,3 +179,32 @@ def test_whom_a_check_is_about_is_settled_before_anybody_is_asked():
     grid = grid_of(nodes=39)
     with pytest.raises(CheckFailed, match="40 are needed"):
         monitor(about="the population").check(grid)
+
+
+@pytest.mark.parametrize(("symbols", "rows"), [(20, 60), (50, 100), (100, 400)])
+def test_a_small_reference_makes_no_drift_of_nothing_and_says_what_it_hides(symbols, rows):
+    """Without an allowance each of these says drift: the reference itself lies .1 nats off."""
+    rng = np.random.default_rng(rows)
+    law = 1 / np.arange(1, symbols + 1)
+    law /= law.sum()
+    domain = Labels(list(range(symbols)))
+    reference = Reference.from_samples(domain, rng.choice(symbols, rows, p=law).tolist())
+    truth = skewed_divergence(reference.probabilities, [*law, 0, 0], 0.01)
+    assert truth > 0.1
+    app = answering(lambda context: rng.choice(symbols, 400, p=law).tolist(), domain)
+    exact = replace(reference, records=None)
+    grid = grid_of(app, 50)
+    told = KLDrift(reference, Trusted(1.0), threshold=0.05).check(grid)
+    assert told.outcome is Outcome.INCONCLUSIVE
+    assert told.lower_bound < told.upper_limit
+    assert f"{rows} records" in told.verdict.reason
+    assert "reference of about" in told.verdict.resolve
+    assert KLDrift(exact, Trusted(1.0), threshold=0.05).check(grid).outcome is Outcome.DRIFT
+
+
+def test_a_large_reference_costs_next_to_nothing():
+    many = Reference.from_counts(FRUIT, [40_000, 30_000, 20_000, 10_000])
+    report = KLDrift(many, Trusted(20.0), threshold=0.05).check(grid_of(nodes=60))
+    assert report.outcome is Outcome.DRIFT
+    assert TRUTH - report.lower_bound < 0.1
+    assert "reference" not in report.verdict.reason
