@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ from flwr.app import Context
 
 from flwr_kld._extras import require
 from flwr_kld.domain.base import Domain
-from flwr_kld.domain.dialect import Dialect, TextFile, distinct, is_text_file
+from flwr_kld.domain.dialect import Dialect, distinct
 from flwr_kld.domain.frame import columns_of, read_parquet
+from flwr_kld.domain.text_file import TextFile, is_text_file
 from flwr_kld.errors import DomainError, QueryRefused
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def node_records(context: Context, domain: Domain | None = None) -> Any:
     In a text file, each line below the header is a record, a blank one too, and a text never goes
     on in the next line: remove line breaks from texts, or use Parquet or a database. Lines end as
     the header does. An empty field is missing, and so are those that a line lacks; what it has too
-    many is left out. Parquet needs pyarrow on the node.
+    many is left out.
 
     A table knows how its text files are written. Where the node's own is written otherwise, its
     config says so: ``drift-delimiter``, ``drift-encoding``, ``drift-decimal``, ``drift-dates``, as
@@ -125,10 +126,10 @@ class RecordsError(ValueError):
 class _NodeFile(TextFile):
     """A node's own, which is read when the table that reads it is known."""
 
-    def load(self) -> dict[str, list[str | None]]:
+    def blocks(self, names: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
         """Read it, or refuse."""
         try:
-            return super().load()
+            yield from super().blocks(names)
         except Exception as error:
             raise _refused(str(self.file), error) from None
 

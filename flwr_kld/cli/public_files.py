@@ -14,11 +14,11 @@ from flwr_kld.cli.common import say
 from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.dialect import TextFile, is_text_file
 from flwr_kld.domain.frame import read_parquet
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import in_words, sniff
 from flwr_kld.domain.table import Table
+from flwr_kld.domain.text_file import TextFile, is_text_file
 
 _COUNT, _SYMBOL = "count", "symbol"
 
@@ -94,8 +94,6 @@ def read_frame(file: Path, domain: Domain | None = None) -> Any:
         raise FileNotFoundError(f"there is no file {file}")
     try:
         return read_parquet(str(file))
-    except ImportError:
-        raise
     except Exception as error:  # whatever the readers make of other bytes
         raise ValueError(f"{file} is not a Parquet file: give another, or a .csv file") from error
 

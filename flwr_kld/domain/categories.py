@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols, domains_from_pairs
-from flwr_kld.domain.frame import Features, joint
+from flwr_kld.domain.frame import Features, in_one, joint
 from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
 
@@ -115,7 +115,7 @@ class Categories(Domain):
             feature), or columns differ in length, whatever they hold.
         """
         sizes = [domain.size for domain in self.domains.values()]
-        return joint(self._read.encode(records), sizes)
+        return in_one(joint(symbols, sizes) for symbols in self._read.blocks(records))
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the combination as ``"sex=f, hand=left"``."""

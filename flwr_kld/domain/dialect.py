@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, time
 from functools import cached_property
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Self
 
 from flwr_kld.domain.records import Column, number_of
@@ -29,7 +26,6 @@ NO_VALUE = (
 )  # fmt: skip
 """What pandas takes for missing."""
 DELIMITERS = (",", ";", "\t", "|")
-_LINE = re.compile("([^\r\n]*)(\r?\n|\r|\\Z)")
 _BINARY = re.compile("[\0-\x08\x0e-\x1f\ufffd]")
 """What no text has, and files of other kinds and encodings have at their beginning."""
 _MONTHS = {
@@ -47,7 +43,7 @@ _NAMED_DATES = (
     ),
     re.compile(rf"(?P<month>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_CLOCK}"),
 )
-_LONGEST = 64
+LONGEST = 64
 """Characters of a number or a date: a longer text could take a reader hours, which would tell."""
 _MONEY = "[$€£¥]"
 
@@ -171,7 +167,7 @@ class Dialect:
             if plain == plain:
                 return plain
         text = text.strip()
-        found = self._number.fullmatch(text) if len(text) <= _LONGEST else None
+        found = self._number.fullmatch(text) if len(text) <= LONGEST else None
         if found is None:
             return number_of(text) if text.isalpha() else math.nan  # true, false, inf
         whole = "".join(filter(str.isdecimal, found["whole"]))
@@ -191,7 +187,7 @@ class Dialect:
     def time(self, text: str) -> str:
         """Return a date or time in ISO 8601; the text itself if it is none, or is in it."""
         text = text.strip()
-        if len(text) > _LONGEST:
+        if len(text) > LONGEST:
             return text
         if found := _YEAR_FIRST.fullmatch(text):
             year, _, month, day, *clock = found.groups()
@@ -210,32 +206,12 @@ class Dialect:
         except ValueError:
             return text
 
-    def read(self, file: str | Path, *, public: bool = False) -> dict[str, list[str | None]]:
-        """Read text only: a reader that guesses a type lets one record change all others.
+    def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """Yield the fields of each line by itself: a quote ends with it; none if it is blank.
 
         A record is a line, whatever is in it, so that no value changes the number of records or
-        where another begins. Of public rows, a line that nodes would cut, fill up or mend is
-        refused. Proof: docs/proofs/records.md.
+        where another begins. Proof: docs/proofs/records.md.
         """
-        text = unpacked(file).decode(self.encoding, "strict" if public else "replace")
-        text = text.removeprefix("\ufeff")
-        head, end = _LINE.match(text).groups()  # type: ignore[union-attr]  # matches anything
-        names = self._names(head)
-        lines = text[len(head) + len(end) :].split(end or "\n")
-        if not lines[-1]:
-            lines.pop()
-        blank, held = [""] * len(names), list[str]()
-        for number, row in enumerate(self.rows(lines), 2):
-            if public and row and len(row) != len(names):
-                raise DomainError(
-                    f"line {number} has {len(row)} fields and the header {len(names)}: each "
-                    "line is a row, so texts must have no line breaks"
-                )
-            held += row if len(row) == len(names) else (row + blank)[: len(names)]
-        return {name: [t or None for t in held[i :: len(names)]] for i, name in enumerate(names)}
-
-    def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Yield the fields of each line by itself: a quote ends with it; none if it is blank."""
         usual = csv.field_size_limit(sys.maxsize)
         try:
             for line in lines:
@@ -247,7 +223,7 @@ class Dialect:
         finally:
             csv.field_size_limit(usual)
 
-    def _names(self, header: str) -> list[str]:
+    def names(self, header: str) -> list[str]:
         """Read the header, which is public: other kinds of files are recognised by it."""
         if not header:
             raise DomainError(
@@ -265,103 +241,11 @@ class Dialect:
         return distinct(names)
 
 
-class TextFile(Mapping[str, list[str | None]]):
-    """A text file whose dialect its reader knows: a table's, but for what its owner says.
-
-    As a mapping it gives columns by name.
-
-    Parameters
-    ----------
-    file : Path
-        The file.
-    own : Mapping of str to value
-        Of the dialect, what this file has otherwise than the table that reads it.
-    dialect : Dialect
-        The table's.
-    public : bool
-        Whether it is refused rather than mended where it is odd.
-    rows : slice
-        Which of its rows; by default all.
-    """
-
-    def __init__(
-        self,
-        file: str | Path,
-        own: Mapping[str, Any] | None = None,
-        dialect: Dialect | None = None,
-        *,
-        public: bool = False,
-        rows: slice = slice(None),
-    ) -> None:
-        self.file, self.own, self.public, self.rows = Path(file), dict(own or {}), public, rows
-        self.dialect = replace(dialect or Dialect(), **self.own)
-
-    def read_by(self, dialect: Dialect) -> Self:
-        """Return the file as a table of this dialect reads it."""
-        if self.dialect == replace(dialect, **self.own):
-            return self
-        return type(self)(self.file, self.own, dialect, public=self.public, rows=self.rows)
-
-    @cached_property
-    def _columns(self) -> dict[str, list[str | None]]:
-        return self.load()
-
-    def load(self) -> dict[str, list[str | None]]:
-        """Read the file's columns; says which file cannot be read, and why."""
-        try:
-            columns = self.dialect.read(self.file, public=self.public)
-            return {name: column[self.rows] for name, column in columns.items()}
-        except UnicodeDecodeError:
-            raise DomainError(
-                f"{self.file} is not {self.dialect.encoding} text: convert it, or name its encoding"
-            ) from None
-        except DomainError as error:
-            raise DomainError(f"{self.file}: {error}") from None
-
-    def __getitem__(self, name: str) -> list[str | None]:
-        return self._columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-
 def distinct(names: list[str]) -> list[str]:
     """Return the names of columns; refuse two that are the same."""
     if twice := [name for i, name in enumerate(names) if name in names[:i]]:
         raise DomainError(f"two columns have the name {twice[0]!r}: rename one")
     return names
-
-
-def is_text_file(file: str | Path) -> bool:
-    """Whether a file is one of text by its name, which may say that it is compressed."""
-    suffixes = Path(file).suffixes
-    if suffixes[-1:] in ([".gz"], [".zst"]):
-        suffixes.pop()
-    return suffixes[-1:] in ([".csv"], [".tsv"])
-
-
-def unpacked(file: str | Path) -> bytes:
-    """Return a file's bytes, decompressed if its name ends in .gz or .zst."""
-    suffix = Path(file).suffix
-    if suffix not in (".gz", ".zst"):
-        return Path(file).read_bytes()
-    try:
-        if suffix == ".gz":
-            with gzip.open(file) as packed:
-                return packed.read()
-        pyarrow = import_module("pyarrow")
-        with pyarrow.CompressedInputStream(pyarrow.OSFile(str(file)), "zstd") as stream:
-            content: bytes = stream.read()
-            return content
-    except ImportError:
-        raise ImportError("files that end in .zst need pyarrow: pip install pyarrow") from None
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise DomainError(f"it is not what its name says, {suffix}: decompress it") from None
 
 
 def _encoding(name: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.binned import Binned, BinnedColumns, plain_numbers
-from flwr_kld.domain.dialect import Dialect, TextFile
+from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.records import Column, as_column
+from flwr_kld.domain.text_file import TextFile
 from flwr_kld.errors import DomainError
 
 _NOT_A_FRAME = (
@@ -36,34 +37,64 @@ class Features:
                 self._read[name], binned[row] = plain_numbers, domain
         self._binned, self._bins = list(binned), BinnedColumns(list(binned.values()))
 
-    def encode(self, records: Any) -> Symbols:
-        """Map the rows of a frame to one symbol in each feature."""
-        dialect = self._dialect
-        if isinstance(records, TextFile):
-            records = records.read_by(dialect)
-            dialect = records.dialect
-        columns, read = columns_of(records, self._read), []
-        for name, reader in self._read.items():
+    def blocks(self, records: Any) -> Iterator[Symbols]:
+        """Map the rows of a frame to one symbol in each feature, [features, rows] at a time."""
+        if not isinstance(records, TextFile):
+            yield self._symbols(columns_of(records, self._domains), self._read_plain)
+            return
+        from flwr_kld.domain.texts import Texts  # what reads no file needs no pyarrow
+
+        file = records.read_by(self._dialect)
+        texts = {
+            name: Texts(name, domain, file.dialect, _kept(domain), self._read[name])
+            for name, domain in self._domains.items()
+        }
+        for block in file.blocks(self._domains):
+            yield self._symbols(block, lambda name, column: texts[name].values(column))
+
+    def _read_plain(self, name: str, values: Any) -> NDArray[Any]:
+        """Read a column, its texts as the dialect says; whatever else it holds stays as it is."""
+        column = texts_in(values)
+        if isinstance(column, list):
+            domain = self._domains[name]
+            column = self._dialect.plain(column, name, domain.reads, _kept(domain))
+        return self._read[name](column)
+
+    def _symbols(
+        self, columns: Mapping[str, Any], read: Callable[[str, Any], NDArray[Any]]
+    ) -> Symbols:
+        found = []
+        for name in self._domains:
             if name not in columns:
                 raise DomainError(f"records have no column {name!r}, which the domain needs")
             try:
-                read.append(reader(_plain(columns[name], name, self._domains[name], dialect)))
+                found.append(read(name, columns[name]))
             except DomainError as error:
                 raise DomainError(f"feature {name!r}: {error}") from None
-        if len({len(column) for column in read}) > 1:
+        if len({len(column) for column in found}) > 1:
             raise DomainError("every feature must hold the same number of records")
         if self._binned:
-            bins = self._bins.encode([read[row] for row in self._binned])
+            bins = self._bins.encode([found[row] for row in self._binned])
             for row, symbols in zip(self._binned, bins, strict=True):
-                read[row] = symbols
-        return np.array(read)
+                found[row] = symbols
+        return np.array(found)
 
 
-def _plain(values: Any, name: str, domain: Domain, dialect: Dialect) -> Any:
-    """Read a column's texts as its dialect says; whatever else it holds stays as it is."""
-    column = texts_in(values)
-    kept = domain.names if isinstance(domain, Labels) else ()
-    return dialect.plain(column, name, domain.reads, kept) if isinstance(column, list) else column
+def in_one(blocks: Iterator[Symbols]) -> Symbols:
+    """Put the symbols of some rows after those of others, none of them twice in memory."""
+    one = next(blocks)
+    for number, block in enumerate(blocks):
+        if number == 0:
+            one = one.copy()  # which then grows where it is
+        rows = len(one)
+        one.resize((rows + len(block), *one.shape[1:]), refcheck=False)
+        one[rows:] = block
+    return one
+
+
+def _kept(domain: Domain) -> Sequence[Any]:
+    """Return the texts that are labels, whatever stands for none."""
+    return domain.names if isinstance(domain, Labels) else ()
 
 
 def texts_in(values: Any) -> Column:
@@ -97,10 +128,7 @@ def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str,
 
 def read_parquet(file: str) -> Any:
     """Read a Parquet file by pyarrow: polars refuses whole files for one text that is not UTF-8."""
-    try:
-        return nw.read_parquet(file, backend="pyarrow").to_native()
-    except ModuleNotFoundError:
-        raise ImportError("Parquet files need pyarrow: pip install pyarrow") from None
+    return nw.read_parquet(file, backend="pyarrow").to_native()
 
 
 def joint(symbols: Symbols, sizes: list[int]) -> Symbols:

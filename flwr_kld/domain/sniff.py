@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.domain.dialect import DELIMITERS, NO_VALUE, Dialect, unpacked
+from flwr_kld.domain.dialect import DELIMITERS, NO_VALUE, Dialect
+from flwr_kld.domain.text_file import opened
 
 _LINES = 5000
 """That are looked at, behind the header."""
@@ -23,7 +24,8 @@ _MOST = 0.9
 
 def sniff(file: str | Path) -> Dialect:
     """Propose the dialect of a public text file, from its first lines."""
-    content = unpacked(file)
+    with opened(file) as stream:
+        content = stream.read()
     encoding = _encoding(content)
     lines = content.decode(encoding, "replace").removeprefix("\ufeff").splitlines()[: _LINES + 1]
     dialect = Dialect(_delimiter(lines), encoding)

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols, domains_from_pairs
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.dialect import Dialect, TextFile
-from flwr_kld.domain.frame import Features, columns_of, joint, texts_in
+from flwr_kld.domain.dialect import Dialect
+from flwr_kld.domain.frame import Features, columns_of, in_one, joint, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.of_column import domain_of_column
 from flwr_kld.domain.sniff import recognise
+from flwr_kld.domain.text_file import TextFile
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import whole
 
@@ -217,7 +218,10 @@ class Table(Domain):
             If there is no column for a feature or it is not a column (the message names the
             feature), or columns differ in length, whatever they hold.
         """
-        symbols = self._read.encode(records)
+        return in_one(self._numbered(symbols) for symbols in self._read.blocks(records))
+
+    def _numbered(self, symbols: Symbols) -> Symbols:
+        """Add the interactions, and number the columns' symbols one column after the other."""
         if self.interactions:
             own = dict(zip(self.features, symbols, strict=True))
             pairs = [

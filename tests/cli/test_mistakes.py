@@ -192,17 +192,6 @@ def test_a_mistake_is_answered_with_what_to_do_and_nothing_is_spent(cli, flwr, p
     answered(cli, flwr, typed(place), words)
 
 
-def test_a_missing_reader_of_parquet_is_named(cli, place, monkeypatch):
-    def missing(*_, **__):
-        raise ModuleNotFoundError("no")
-
-    monkeypatch.setattr("narwhals.read_parquet", missing)
-    file = place.write("a.parquet", b"x")
-    done = cli("init", file, "--out", place.folder / "new")
-    assert done.exit_code == 4
-    assert "pip install pyarrow" in done.stderr
-
-
 def test_a_connection_that_flwr_does_not_know_leads_to_the_doctor(cli, flwr, place):
     flwr.will("misconnect")
     done = cli(*place.check())

@@ -1,0 +1,136 @@
+"""Columns of texts to values: by pyarrow where it agrees, else by the rule for one text.
+
+pyarrow reads no number or time in a text in which `Dialect` and the domains read none or another.
+It refuses all texts for one that it cannot read: such are looked up, each different one once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import compute
+
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.dialect import LONGEST, Dialect
+from flwr_kld.domain.times import Times
+
+_MOST_KNOWN = 100_000
+"""Different texts of a column whose values are remembered."""
+_NUMBERS, _COMMA_NUMBERS, _TIMES = b"0123456789+-.eE", b"0123456789+-,", b"0123456789-:.T "
+"""Bytes of the texts that pyarrow is to read."""
+
+
+class Texts:
+    """Texts of one column of a file, block by block.
+
+    Parameters
+    ----------
+    name : str
+        The column's, for its sentinels.
+    domain : Domain
+        What they are read for. pyarrow helps with `Binned` and `Times`, not with what inherits from
+        them, which may read otherwise.
+    dialect : Dialect
+        How they are written.
+    kept : Sequence
+        Texts that are values, whatever stands for none.
+    read : Callable
+        What is made of a column of values: `domain.encode`, or numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        domain: Domain,
+        dialect: Dialect,
+        kept: Sequence[Any],
+        read: Callable[[Any], NDArray[Any]],
+    ) -> None:
+        self._read = read
+        self._plain = partial(dialect.plain, name=name, reads=domain.reads, kept=kept)
+        self._known: dict[bytes | None, Any] = {}
+        self._type, usual = {
+            Binned: (pa.float64(), _NUMBERS),
+            Times: (pa.timestamp("us"), _TIMES),
+        }.get(type(domain), (None, b""))
+        self._comma = dialect.decimal == "," and usual == _NUMBERS
+        self._unusual = np.ones(256, dtype=bool)
+        self._unusual[list(_COMMA_NUMBERS if self._comma else usual)] = False
+        gone = {*dialect.missing, *dialect.sentinels.get(name, ())}
+        self._gone = pa.array([text for text in gone if self._takes(text)], pa.string())
+
+    def _takes(self, text: str) -> bool:
+        """Whether pyarrow reads a value in a text."""
+        try:
+            return self._type is not None and bool(self._cast(pa.array([text])).is_valid()[0])
+        except (pa.ArrowInvalid, UnicodeEncodeError):
+            return False
+
+    def _cast(self, texts: pa.Array) -> pa.Array:
+        if self._comma:
+            texts = compute.replace_substring(texts, ",", ".")
+        return compute.cast(texts, self._type)
+
+    def values(self, texts: pa.Array) -> NDArray[Any]:
+        """Read a block of the column; shape [texts]."""
+        if self._type is None:
+            return self._looked_up(texts)
+        left = compute.is_in(texts, self._gone).to_numpy(zero_copy_only=False)
+        for look in (True,) if self._comma else (False, True):
+            if look:
+                left |= self._has_others(texts)
+            some = left.any()
+            try:
+                cast = self._cast(compute.if_else(left, None, texts) if some else texts)
+            except pa.ArrowInvalid:  # its text quotes one
+                continue
+            values = self._read(cast.to_numpy(zero_copy_only=False))
+            if some:
+                values[left] = self._looked_up(texts.filter(pa.array(left)))
+            return values
+        return self._looked_up(texts)
+
+    def _has_others(self, texts: pa.Array) -> NDArray[np.bool_]:
+        """Whether each text has bytes that no text has which pyarrow is to read, or too many."""
+        _, offsets, data = texts.buffers()
+        ends = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1]
+        others = np.zeros(len(texts), dtype=bool)
+        if ends[-1] > ends[0]:
+            at = np.flatnonzero(self._unusual[np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]])
+            others[np.searchsorted(ends, at + ends[0], side="right") - 1] = True
+        if self._comma:
+            others |= np.diff(ends) > LONGEST
+        return others
+
+    def _looked_up(self, texts: pa.Array) -> NDArray[Any]:
+        spelt, codes = _different(texts)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        if new := [text for text in spelt if text not in self._known]:
+            values = self._read(self._plain([_decoded(text) for text in new])).tolist()
+            self._known.update(zip(new, values, strict=True))
+        return np.array([self._known[text] for text in spelt])[codes]
+
+
+def as_list(texts: pa.Array) -> list[str | None]:
+    """Return texts as Python has them."""
+    spelt, codes = _different(texts)
+    known = [_decoded(text) for text in spelt]
+    return [known[code] for code in codes.tolist()]
+
+
+def _different(texts: pa.Array) -> tuple[list[bytes | None], NDArray[np.int32]]:
+    """Return the different texts, none at last, and the place of each text among them."""
+    coded = texts.dictionary_encode()
+    spelt = [*coded.dictionary.view(pa.binary()).to_pylist(), None]
+    return spelt, coded.indices.fill_null(len(spelt) - 1).to_numpy()
+
+
+def _decoded(text: bytes | None) -> str | None:
+    return None if text is None else text.decode(errors="replace")

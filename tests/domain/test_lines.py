@@ -1,0 +1,118 @@
+"""Blocks of lines: as the rule for one line and one text reads them, each by itself."""
+
+from contextlib import contextmanager
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from examples import examples
+from flwr_kld import Binned, Dialect, Domain, Labels, Table, Times
+from flwr_kld.domain import lines
+from flwr_kld.domain.text_file import TextFile
+
+
+class Lengths(Domain):
+    """A domain of a user's own: texts of fewer than three characters, others, and none."""
+
+    kind = "test lengths"
+    size = 3
+
+    def encode(self, records):
+        return np.array([2 if r is None else int(len(r) >= 3) for r in records], dtype=np.int64)
+
+    def name_of(self, symbol):
+        return str(symbol)
+
+    def spec(self):
+        return self._header()
+
+
+DOMAINS = {
+    "number": Binned([-999.0, 0.0, 1.0, 1.5, 2.0, 1000.0]),
+    "hour": Times("hour"),
+    "day": Times(["2024-01-01", "2024-01-31"]),
+    "label": Labels(["1", "x", "NA", "é", 'a"b']),
+    "length": Lengths(),
+    "many": Binned(np.arange(100.0).tolist()),
+}
+DIALECTS = [
+    Dialect(),
+    Dialect(sentinels={"number": ["-999", "1"], "many": ["1.0"], "hour": ["2024-01-31"]}),
+    Dialect(";", "latin-1", ",", "day-first", missing=["", "-9,9"]),
+    Dialect("\t", "cp1252", ".", "month-first"),
+    Dialect("|", "utf-8", ",", "iso"),
+]
+ENDS = [b"\n", b"\r\n", b"\r"]
+USUAL = [b"1", b"-1.5", b"20", b"x", b"2024-01-31", b"2024-01-31T05:06:07", b"", b"0,5"]
+ODD = [
+    b" ", b"NA", b"nan", b"-999", b"-999.0", b"-9,9", b"+1", b"-+1", b" 1 ", b"1_000", b"inf",
+    b"-Infinity", b"nan(1)", b"1e400", b"1e-400", b"5.", b".5", b",5", b"5,", b".", b"-", b"1e",
+    b"1,5", b"1.5", b"1.234,5", b"1,234.5", b"1'000", b"$3", b"12 %", b"true", b"0x10", b"007",
+    b"9" * 65, b"0." + b"9" * 70, b"x" * 200, "١٢".encode(), "\u00a01".encode(), "é".encode(),
+    b"\xff", b"\xe91", b"1\0", b"\0", b"\xef\xbb\xbf", b"\xef\xbb\xbf1", b"\xe2\x80\xa8",
+    b"2024-01-31 05:06", b"2024-01-31 24:00", b"2024-01-31 05:06:07.123456", b"2024-01-31 05",
+    b"2024-01-31 05:06:07.1234567", b"2024-01-31T05:06Z", b"2024-1-31", b"2024-02-30", b"20240131",
+    b"0000-01-01", b"0001-01-01", b"9999-12-31", b"31.12.2024", b"31/01/2024 5:06 PM", b"2024",
+    b"Jan 31, 2024", b"2024-W01-1", b"12024-01-01",
+]  # fmt: skip
+BROKEN = [
+    b'"', b'""', b'"""', b'""""', b'"a', b'a"', b'a"b', b'"a"b', b'"a""b"', b'"a"" ', b' "a"',
+    b'"1"', b'"1,5"', b'"a,b', b'b"', b"\r", b"\n", b"1\r", b"\r1", b"1\n", b"\r\r\n", b"\n\r",
+]  # fmt: skip
+
+
+@contextmanager
+def blocks_of(size):
+    usual, lines._BLOCK = lines._BLOCK, size
+    try:
+        yield
+    finally:
+        lines._BLOCK = usual
+
+
+def fields_of(line, dialect, width):
+    """What the rule makes of one line."""
+    (row,) = dialect.rows([line.decode(dialect.encoding, "replace")])
+    return [text or None for text in [*row, *[""] * width][:width]]
+
+
+def by_rule(records, dialect):
+    """The rule, one text after the other: the oracle."""
+    rows = [fields_of(line, dialect, len(DOMAINS)) for line in records]
+    table = Table(DOMAINS, dialect=dialect)
+    each = [table.encode({name: [row[i]] for i, name in enumerate(DOMAINS)}) for row in rows]
+    return rows, np.array(each, dtype=np.int64).reshape(len(rows), len(DOMAINS))
+
+
+@st.composite
+def files(draw):
+    dialect, end = draw(st.sampled_from(DIALECTS)), draw(st.sampled_from(ENDS))
+    delimiter = dialect.delimiter.encode()
+    value = st.sampled_from(USUAL) | st.sampled_from(ODD)
+    quoted = value.map(lambda text: b'"' + text.replace(b'"', b'""') + b'"')
+    usual = st.lists(value, min_size=len(DOMAINS), max_size=len(DOMAINS)).map(delimiter.join)
+    some = value | quoted | st.sampled_from(BROKEN) | st.just(b'"a' + delimiter + b'b"')
+    odd = st.lists(some, max_size=len(DOMAINS) + 2).map(delimiter.join)
+    of_six = st.lists(some, min_size=len(DOMAINS), max_size=len(DOMAINS)).map(delimiter.join)
+    line = usual | of_six | odd | st.binary(max_size=12)
+    records = draw(st.lists(line, max_size=12))
+    records = [record.replace(end, b"") for record in records]
+    if end == b"\r":
+        records = [record.lstrip(b"\n") for record in records]  # else CR and LF end the header
+    return dialect, end, records
+
+
+@given(files(), st.integers(1, 200))
+@settings(max_examples=examples(300))
+def test_blocks_are_read_as_each_line_and_text_by_itself(tmp_path_factory, file, size):
+    dialect, end, records = file
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    head = dialect.delimiter.join(DOMAINS).encode()
+    path.write_bytes(end.join([head, *records, b""]))
+    rows, symbols = by_rule(records, dialect)
+    with blocks_of(size):
+        text = TextFile(path, dialect=dialect)
+        found = Table(DOMAINS, dialect=dialect).encode(text)
+        np.testing.assert_array_equal(found, symbols)
+        assert [list(row) for row in zip(*text.values(), strict=True)] == rows
