@@ -14,9 +14,8 @@ from flwr.app import Context
 
 from flwr_kld._extras import require
 from flwr_kld.domain.base import Domain
-from flwr_kld.domain.dialect import Dialect, distinct
-from flwr_kld.domain.frame import columns_of, read_parquet
-from flwr_kld.domain.text_file import TextFile, is_text_file
+from flwr_kld.domain.dialect import Dialect, distinct, is_text_file
+from flwr_kld.domain.frame import TextFile, columns_of, read_parquet
 from flwr_kld.errors import DomainError, QueryRefused
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from pydantic import Json
 from flwr_kld.codec.model import Model, Whole
 from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.dialect import Dialect
+from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import sniff
 from flwr_kld.domain.table import Table
-from flwr_kld.domain.text_file import TextFile
 from flwr_kld.kernel.arguments import instance, keep, real
 
 _FORMAT = 1

@@ -14,11 +14,11 @@ from flwr_kld.cli.common import say
 from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.frame import read_parquet
+from flwr_kld.domain.dialect import is_text_file
+from flwr_kld.domain.frame import TextFile, read_parquet
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import in_words, sniff
 from flwr_kld.domain.table import Table
-from flwr_kld.domain.text_file import TextFile, is_text_file
 
 _COUNT, _SYMBOL = "count", "symbol"
 

@@ -36,8 +36,8 @@ from flwr_kld.cli.common import (
 )
 from flwr_kld.cli.flower_run import REFERENCE_IN_RUN_CONFIG
 from flwr_kld.cli.public_files import read_counts, read_domain, read_frame, read_records
+from flwr_kld.domain.dialect import is_text_file
 from flwr_kld.domain.table import Table, require_one_symbol
-from flwr_kld.domain.text_file import is_text_file
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import reference_report

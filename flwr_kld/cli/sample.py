@@ -22,10 +22,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from flwr_kld.cli.public_files import read_frame
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.dialect import is_text_file
 from flwr_kld.domain.frame import columns_of
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
-from flwr_kld.domain.text_file import is_text_file
 from flwr_kld.domain.times import Times
 from flwr_kld.reference import Reference
 

@@ -12,10 +12,12 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, time
 from functools import cached_property
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 from flwr_kld.domain.records import Column, number_of
 from flwr_kld.errors import DomainError
@@ -46,6 +48,7 @@ _NAMED_DATES = (
 LONGEST = 64
 """Characters of a number or a date: a longer text could take a reader hours, which would tell."""
 _MONEY = "[$€£¥]"
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,30 @@ class Dialect:
                 "quote closed: convert or decompress the file, or name its encoding"
             ) from None
         return distinct(names)
+
+
+def is_text_file(file: str | Path) -> bool:
+    """Whether a file is one of text by its name, which may say that it is compressed."""
+    suffixes = Path(file).suffixes
+    if suffixes[-1:] and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    return suffixes[-1:] in ([".csv"], [".tsv"])
+
+
+@contextmanager
+def opened(file: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to read, decompressed if its name ends in .gz or .zst."""
+    suffix = Path(file).suffix
+    with open(file, "rb") as stream:
+        if suffix not in _PACKED:
+            yield stream
+            return
+        from pyarrow import CompressedInputStream
+
+        try:
+            yield CompressedInputStream(stream, _PACKED[suffix])
+        except OSError:
+            raise DomainError(f"it is not what its name says, {suffix}: decompress it") from None
 
 
 def distinct(names: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -109,6 +109,8 @@ def _item(series: nw.Series[Any], index: int) -> Any:
 
 def is_missing(value: Any) -> bool:
     """Whether a value stands for none: None, NaN, NaT, masked, pandas' NA."""
+    if type(value) is str:  # as most are
+        return False
     if value is None or value is np.ma.masked:
         return True
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -163,7 +165,7 @@ def _from_values(values: list[Any]) -> NDArray[np.float64]:
             return np.array(values, dtype=np.float64)
         except OverflowError:  # an int beyond float64
             pass
-    return np.array([as_number(value) for value in values], dtype=np.float64)
+    return np.array([_QUICK.get(type(value), as_number)(value) for value in values], np.float64)
 
 
 def as_number(value: Any) -> float:
@@ -191,6 +193,14 @@ def number_of(text: str) -> float:
         return float(text)
     except ValueError:
         return _TRUTH.get(text.lower(), math.nan)
+
+
+_QUICK: dict[type, Callable[[Any], float]] = {
+    str: number_of,
+    float: float,
+    type(None): lambda _: math.nan,
+}
+"""Types of most values that are no NumPy's, and what `as_number` makes of them."""
 
 
 def _infinite(value: Any) -> float:

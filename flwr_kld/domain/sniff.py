@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.domain.dialect import DELIMITERS, NO_VALUE, Dialect
-from flwr_kld.domain.text_file import opened
+from flwr_kld.domain.dialect import DELIMITERS, NO_VALUE, Dialect, opened
 
 _LINES = 5000
 """That are looked at, behind the header."""

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from flwr_kld.domain.base import Domain, Spec, Symbols, domains_from_pairs
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.dialect import Dialect
-from flwr_kld.domain.frame import Features, columns_of, in_one, joint, texts_in
+from flwr_kld.domain.frame import Features, TextFile, columns_of, in_one, joint, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.of_column import domain_of_column
 from flwr_kld.domain.sniff import recognise
-from flwr_kld.domain.text_file import TextFile
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import whole
 

@@ -160,8 +160,15 @@ def _in_microseconds(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 
 
 def _from_values(values: list[Any]) -> NDArray[np.datetime64]:
-    read = [_time(value) for value in values]
-    return np.array([t and t.replace(tzinfo=None) for t in read], dtype="M8[us]")
+    known = {text: _local(text) for text in {value for value in values if type(value) is str}}
+    read = [known[value] if type(value) is str else _local(value) for value in values]
+    return np.array(read, dtype="M8[us]")
+
+
+def _local(value: Any) -> datetime | None:
+    """Read one value on its own clock; None if it is no time."""
+    time = _time(value)
+    return time and time.replace(tzinfo=None)
 
 
 def _time(value: Any) -> datetime | None:

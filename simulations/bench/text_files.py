@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from flwr_kld import Reference, Table
-from flwr_kld.domain.text_file import TextFile
+from flwr_kld.domain.frame import TextFile
 
 _SOME, _STEP = 2_000, 100_000
 

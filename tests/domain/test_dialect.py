@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from flwr_kld import Binned, Dialect, Labels, Reference, Table, Times
 from flwr_kld.clients import node_records
+from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.sniff import sniff
-from flwr_kld.domain.text_file import TextFile
 from flwr_kld.errors import DomainError, QueryRefused
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}

@@ -3,13 +3,14 @@
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
 from flwr_kld import Binned, Dialect, Domain, Labels, Table, Times
 from flwr_kld.domain import lines
-from flwr_kld.domain.text_file import TextFile
+from flwr_kld.domain.frame import TextFile
 
 
 class Lengths(Domain):
@@ -103,11 +104,16 @@ def files(draw):
     return dialect, end, records
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("rows")
+
+
 @given(files(), st.integers(1, 200))
 @settings(max_examples=examples(300))
-def test_blocks_are_read_as_each_line_and_text_by_itself(tmp_path_factory, file, size):
+def test_blocks_are_read_as_each_line_and_text_by_itself(folder, file, size):
     dialect, end, records = file
-    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    path = folder / "rows.csv"
     head = dialect.delimiter.join(DOMAINS).encode()
     path.write_bytes(end.join([head, *records, b""]))
     rows, symbols = by_rule(records, dialect)
