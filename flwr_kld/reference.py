@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, overload
@@ -283,13 +283,11 @@ class Reference:
             content["probabilities"] = self.probabilities.tolist()
             Path(path).write_text(json.dumps(content, sort_keys=True) + "\n", encoding="utf-8")
             return
+        arrays: dict[str, Any] = {
+            name: json.dumps(content[name], sort_keys=True) for name in _TEXTS
+        }
         with Path(path).open("wb") as file:
-            np.savez_compressed(
-                file,
-                format=_FORMAT,
-                probabilities=self.probabilities,
-                **{name: np.array(json.dumps(content[name], sort_keys=True)) for name in _TEXTS},
-            )
+            np.savez_compressed(file, format=_FORMAT, probabilities=self.probabilities, **arrays)
 
     @classmethod
     def load(cls, path: str | Path, table: Table | None = None) -> Reference:
@@ -337,7 +335,7 @@ class _File(Model, what="the reference file"):
     domain: Json[dict[str, Any]]
     probabilities: bytes
     counted: Json[tuple[float | None, float]]
-    notes: Json[dict[str, dict[str, Any]]]
+    notes: Json[dict[str, dict[str, Any]]] = field(default_factory=dict)
 
 
 _TEXTS = ("domain", "counted", "notes")

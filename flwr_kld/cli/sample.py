@@ -144,7 +144,7 @@ class Sample:
         """Return it with a threshold for each column that has none."""
         table = self.table
         thresholds = {**dict.fromkeys(table.columns, nats), **table.thresholds}
-        known = Reference(replace(table, thresholds=thresholds), self.reference.probabilities)
+        known = replace(self.reference, domain=replace(table, thresholds=thresholds))
         return replace(self, reference=known)
 
     def save_rows(self, file: Path) -> None:
