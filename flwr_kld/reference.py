@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, overload
@@ -272,34 +272,38 @@ class Reference:
 
     def save(self, path: str | Path) -> None:
         """Write an ``.npz`` file (no pickle), or ``.json``, which Flower ships inside an app."""
-        spec = json.dumps(self.domain.spec(), sort_keys=True)
+        domain = self.domain
+        notes = domain.notes if isinstance(domain, Table) else {}
+        content: dict[str, Any] = {
+            "format": _FORMAT,
+            "domain": domain.spec(),
+            "counted": [self.records, self.noise],
+            "notes": notes,
+        }
         if Path(path).suffix == ".json":
-            p = self.probabilities.tolist()
-            content = {
-                "format": _FORMAT,
-                "domain": json.loads(spec),
-                "probabilities": p,
-                "counted": [self.records, self.noise],
-            }
-            Path(path).write_text(json.dumps(content) + "\n", encoding="utf-8")
+            content["probabilities"] = self.probabilities.tolist()
+            Path(path).write_text(json.dumps(content, sort_keys=True) + "\n", encoding="utf-8")
             return
+        arrays: dict[str, Any] = {
+            name: json.dumps(content[name], sort_keys=True) for name in _TEXTS
+        }
         with Path(path).open("wb") as file:
-            np.savez_compressed(
-                file,
-                format=_FORMAT,
-                domain=np.array(spec),
-                probabilities=self.probabilities,
-                counted=np.array(json.dumps([self.records, self.noise])),
-            )
+            np.savez_compressed(file, format=_FORMAT, probabilities=self.probabilities, **arrays)
 
     @classmethod
-    def load(cls, path: str | Path) -> Reference:
+    def load(cls, path: str | Path, table: Table | None = None) -> Reference:
         """Read a file written by `save`.
+
+        Parameters
+        ----------
+        table : Table, optional
+            A data dictionary's (`Table.from_toml`), whose units, descriptions and thresholds are
+            then those of the reference.
 
         Raises
         ------
         ValueError
-            If the file is not a reference of this version.
+            If the file is not a reference of this version, or was counted for another table.
         """
         try:
             if Path(path).suffix == ".json":
@@ -317,8 +321,13 @@ class Reference:
             raise ValueError(
                 f"{path} has reference format {read.format}; this version reads {_FORMAT}"
             )
-        p = np.frombuffer(read.probabilities, "<f8")
-        return cls(domain_from_spec(read.domain), p, *read.counted)
+        domain = domain_from_spec(read.domain)
+        if isinstance(domain, Table):
+            domain = domain.noting(read.notes)
+        if table is not None:
+            _require_same(domain, table, path)
+            domain = table
+        return cls(domain, np.frombuffer(read.probabilities, "<f8"), *read.counted)
 
 
 @dataclass(frozen=True)
@@ -327,6 +336,11 @@ class _File(Model, what="the reference file"):
     domain: Json[dict[str, Any]]
     probabilities: bytes
     counted: Json[tuple[float | None, float]]
+    notes: Json[dict[str, dict[str, Any]]] = field(default_factory=dict)
+
+
+_TEXTS = ("domain", "counted", "notes")
+"""Fields that are JSON within an ``.npz`` file."""
 
 
 def _as_value(array: NDArray[Any]) -> object:
@@ -340,10 +354,23 @@ def _as_arrays(content: dict[str, Any]) -> dict[str, Any]:
     """Put the fields of a JSON file in the form that those of an ``.npz`` file have."""
     return {
         **content,
-        "domain": json.dumps(content["domain"]),
-        "counted": json.dumps(content["counted"]),
+        **{name: json.dumps(content[name]) for name in _TEXTS},
         "probabilities": np.array(content["probabilities"], dtype="<f8").tobytes(),
     }
+
+
+def _require_same(counted: Domain, table: Table, path: str | Path) -> None:
+    """Refuse a table for which the reference was not counted, and name what differs."""
+    if counted == table:
+        return
+    before = counted.columns if isinstance(counted, Table) else {}
+    names = dict.fromkeys((*table.columns, *before))
+    differ = [repr(name) for name in names if table.columns.get(name) != before.get(name)]
+    where = f"in column {', '.join(differ)}" if differ else "in how files are written (dialect)"
+    raise ValueError(
+        f"{path} was counted for another table, which differs {where}: count it anew, "
+        f"flwr-kld reference build PUBLIC.csv --table table.toml --out {path}"
+    )
 
 
 def _require_domain(domain: object) -> None:

@@ -19,6 +19,7 @@ from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.cohort.halves import MANY, About, Part, halves, whom
+from flwr_kld.domain.table import Table
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
 from flwr_kld.kernel.arguments import choice, instance, real, whole
@@ -85,7 +86,8 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     timeout : float
         Seconds to wait for replies.
     threshold : float or Mapping[str, float], optional
-        Nats of D_θ that are tolerated, in each column of a table or by column. With it each check
+        Nats of D_θ that are tolerated: in each column of a table that has no threshold of its own
+        (`Table`), or by column, whatever the table says. With it, or a table's own, each check
         decides: its cohort is split in two disjoint halves, which are asked different things, so
         that it costs the same.
     about : {"these clients", "the population"}, optional
@@ -156,15 +158,16 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         if not callable(estimator) and estimator not in ESTIMATORS:
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
         theta = check_theta(theta)
-        if threshold is None and alarm is not None:
+        thresholds = _thresholds(reference, threshold)
+        if thresholds is None and alarm is not None:
             raise ValueError("alarm= needs threshold=, the divergence in nats that is tolerated")
-        if threshold is None and outside is not None:
+        if thresholds is None and outside is not None:
             raise ValueError("outside= needs threshold=: without it a check decides nothing")
         if about is not None:
-            _require_about(about, trust, decides=threshold is not None)
+            _require_about(about, trust, decides=thresholds is not None)
         tolerated = None
-        if threshold is not None:
-            tolerated = _tolerated(reference.columns, threshold, outside)
+        if thresholds is not None:
+            tolerated = _tolerated(thresholds, outside)
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
@@ -338,30 +341,43 @@ def _require_about(about: str, trust: Trust, *, decides: bool) -> None:
         )
 
 
+def _thresholds(
+    reference: Reference, said: float | Mapping[str, float] | None
+) -> dict[str, float] | None:
+    """Return each column's threshold: what is said, or what the table has; None if neither."""
+    domain, columns = reference.domain, reference.columns
+    own = domain.thresholds if isinstance(domain, Table) else {}
+    if said is None and not own:
+        return None
+    if isinstance(said, Mapping):
+        _require_each("threshold", said, columns)
+        own = said
+    elif said is None and (bare := [name for name in columns if name not in own]):
+        raise ValueError(
+            f"the table has thresholds, but none for {bare[0]!r}: give threshold= for the columns "
+            "without one, or a threshold at the top of the data dictionary"
+        )
+    return {name: check_threshold(own.get(name, said)) for name in columns}  # type: ignore[arg-type]
+
+
 def _tolerated(
-    columns: Mapping[str, Reference],
-    threshold: float | Mapping[str, float],
-    outside: float | Mapping[str, float] | None,
+    thresholds: Mapping[str, float], outside: float | Mapping[str, float] | None
 ) -> dict[str, Tolerated]:
     """Return what is tolerated in each column."""
+    if isinstance(outside, Mapping):
+        _require_each("outside", outside, thresholds)
     tolerated = {}
-    for name in columns:
-        nats = check_threshold(_of_column("threshold", threshold, name, columns))
+    for name, nats in thresholds.items():
         share = -math.expm1(-nats)
         if outside is not None:
-            said = _of_column("outside", outside, name, columns)
+            said = outside[name] if isinstance(outside, Mapping) else outside
             share = real("outside", said, least=0, below=1)
         tolerated[name] = nats, share
     return tolerated
 
 
-def _of_column(
-    what: str, said: float | Mapping[str, float], name: str, columns: Mapping[str, Reference]
-) -> float:
-    if not isinstance(said, Mapping):
-        return said
+def _require_each(what: str, said: Mapping[str, float], columns: Mapping[str, object]) -> None:
     if set(said) != set(columns):
         raise ValueError(
             f"{what}= takes one number for all columns, or a mapping that names each of them"
         )
-    return said[name]

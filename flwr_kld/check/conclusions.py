@@ -97,6 +97,10 @@ class Conclusions:
             decided = self._deciders[name].characterised(decided, measured_of[name])
             found[name] = reading, decided
         states = tuple(state for _, decided in found.values() for state in decided.states)
+        table = self.reference.domain
+        units, descriptions = (
+            (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
+        )
         columns = {
             name: column_report(
                 name,
@@ -106,6 +110,8 @@ class Conclusions:
                 columns=len(found),
                 design_effect=decided.design_effect,
                 segments=parts[name],
+                unit=units.get(name, ""),
+                description=descriptions.get(name, ""),
             )
             for name, (reading, decided) in found.items()
         }

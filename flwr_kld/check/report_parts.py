@@ -99,12 +99,14 @@ def column_report(
     columns: int,
     design_effect: float,
     segments: tuple[Segment, ...] = (),
+    unit: str = "",
+    description: str = "",
 ) -> ColumnReport:
     """Return what is reported of one of a table's columns."""
     if reading.estimate is None:
-        return ColumnReport(reading, verdict)
+        return ColumnReport(reading, verdict, unit=unit, description=description)
     level = 1 - _FALSE / columns
-    said = sentence(name, published, level=level, design_effect=design_effect)
+    said = sentence(name, published, level=level, design_effect=design_effect, unit=unit)
     moved = moved_segments(segments)
     if moved is not None:
         said = moved if said is None else f"{said}; {moved}"
@@ -116,6 +118,8 @@ def column_report(
         figures=figures(published, design_effect=design_effect),
         calibration=calibration(published, design_effect=design_effect),
         segments=segments,
+        unit=unit,
+        description=description,
     )
 
 

@@ -31,6 +31,7 @@ from flwr_kld.cli.reference import reference
 from flwr_kld.cli.serve import serve
 from flwr_kld.cli.show import history, report
 from flwr_kld.cli.simulate import demo, simulate
+from flwr_kld.cli.table import table
 
 _ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
 """Signals that end a command; Windows lacks two of them."""
@@ -143,6 +144,7 @@ for command in (
     init, doctor, demo, simulate, plan, check, watch, history, report, serve, alerts, budget
 ):  # fmt: skip
     app.command()(command)
+app.add_typer(table, name="table")
 app.add_typer(reference, name="reference")
 app.add_typer(keys, name="keys")
 

@@ -54,6 +54,7 @@ from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.codec.model import Model
+from flwr_kld.domain.table import Table
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.messages.terms import VERSION
@@ -210,10 +211,11 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
     """Look at the references that the app ships, and at what a guard file lets in."""
     found = {}
     for file in sorted(app.glob("*/reference.json")):
+        table = file.with_name("table.toml")
         try:
-            found[file] = Reference.load(file)
+            found[file] = Reference.load(file, Table.from_toml(table) if table.is_file() else None)
         except ValueError as error:
-            again = "flwr-kld init SAMPLE --out NEW writes another"
+            again = "flwr-kld init SAMPLE --out NEW writes another, or correct this one"
             yield _failed("reference", error, again)
             return
         yield _ok("reference", f"{file}: {found[file].fingerprint[:12]}")

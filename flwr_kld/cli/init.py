@@ -6,6 +6,7 @@ import ast
 import difflib
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ from flwr_kld.cli.new_app import (
 )
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
+from flwr_kld.domain.table import Table
 from flwr_kld.operate.schedule import Cron, most_in_window
 
 _SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)
@@ -297,12 +299,19 @@ def init(
         ),
     ],
     *,
-    out: Annotated[Path | None, typer.Option(help="New folder for the app.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="New folder for the app; without it, only table.toml is written, here."),
+    ] = None,
     into: Annotated[
         Path | None, typer.Option(help="Add checks to this Flower app; shows the changes first.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Change the app without asking.")] = False,
     query: Annotated[str | None, typer.Option(help="SQL that selects a database's rows.")] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Data dictionary, table.toml, instead of one made of the public rows."),
+    ] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="Column to check; by default all.")
     ] = None,
@@ -318,7 +327,9 @@ def init(
     days: Annotated[
         float, typer.Option(help="Length of the budget's rolling window, in days.")
     ] = 30.0,
-    threshold: Annotated[float, typer.Option(min=0, help="Tolerated divergence, in nats.")] = 0.1,
+    threshold: Annotated[
+        float, typer.Option(min=0, help="Tolerated divergence of a column, in nats.")
+    ] = 0.1,
     schedule: Annotated[
         Scheduler, typer.Option(help="Scheduler to write the schedule for.")
     ] = "cron",
@@ -343,19 +354,26 @@ def init(
 ) -> None:
     """Write a Flower app that checks the columns of a table; or add checks to an app.
 
-    A first check on simulated clients needs no line of Python.
+    A first check on simulated clients needs no line of Python. What each column is, and how files
+    are written, stands in a data dictionary, table.toml, which is to be read and edited.
     """
-    if (out is None) == (into is None):
+    if out is not None and into is not None:
         raise ValueError("give either --out, a new folder, or --into, a Flower app")
+    if table is not None and (column or identifier):
+        raise ValueError("--column and --id choose columns: edit them in the data dictionary")
     if wheel is not None and index is not None:
         raise ValueError("give --wheel or --index, not both")
     budget = Budget(epsilon, 1e-6, days)
     rows = read_sample(
-        sample, query, columns=column, identifier=identifier, bins=bins, labels=labels
-    )
+        sample, query, columns=column, identifier=identifier, bins=bins, labels=labels,
+        known=None if table is None else Table.from_toml(table),
+    ).tolerating(threshold)  # fmt: skip
+    if out is None and into is None:
+        _write_table(rows, Path("table.toml"))
+        return
     if rows.made_up and into is not None:
         raise ValueError("--into needs public rows: a schema alone gives no reference to check")
-    proposal = Proposal(clients, most_in_window(Cron(at), days), budget, threshold, rows.made_up)
+    proposal = Proposal(clients, most_in_window(Cron(at), days), budget, rows.made_up)
     folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
         _require_new(folder)
@@ -382,10 +400,11 @@ def init(
         _write(folder, files | scheduled)
         package = folder / folder.name.replace("-", "_")
     rows.reference.save(package / "reference.json")
+    rows.table.to_toml(package / "table.toml")
     if rows.file is None:
         rows.save_rows(public)
     _open(ledger, budget)
-    _tell(rows, proposal, folder, ledger)
+    _tell(rows, proposal, folder, ledger, package / "table.toml")
 
 
 def _require_new(folder: Path) -> None:
@@ -427,9 +446,28 @@ def _made_of_clients(rows: Sample, folder: Path, ledger: str) -> Iterator[tuple[
         )
 
 
-def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str) -> None:
+def _write_table(rows: Sample, file: Path) -> None:
+    """Write the data dictionary alone, to be edited first."""
+    if file.exists():
+        raise ValueError(f"{file} exists: init SAMPLE --table {file} --out APP writes an app of it")
+    rows.table.to_toml(file)
+    _tell_columns(rows)
+    results.print("next:", markup=False)
+    command = f"flwr-kld init {shlex.quote(rows.place)} --table {file} --out APP"
+    why = f"once {file} says of each column what you want"
+    results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)
+
+
+def _tell_columns(rows: Sample) -> None:
+    """Say which columns are checked, and why the others are not."""
+    say(f"checked: {', '.join(rows.table.columns)}")
+    for name, reason in rows.table.left_out.items():
+        say(f"left out: {name}: {reason}")
+
+
+def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Path) -> None:
     """Say what was chosen, and what comes next."""
-    table, rotation = rows.table, proposal.rotation
+    rotation = proposal.rotation
     if rows.made_up:
         say(
             f"{rows.place} is a schema: public.csv and the reference are made up, even over what "
@@ -440,9 +478,8 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str) -> None:
             f"{rows.place} is taken to be public: some of its values are edges and labels that "
             "clients and server see."
         )
-    say(f"checked: {', '.join(table.columns)}")
-    for name, reason in table.left_out.items():
-        say(f"left out: {name}: {reason}")
+    _tell_columns(rows)
+    say(f"what each column is, and how files are written: {table}")
     if rotation.clients is not None:
         say(f"each check asks {rotation.clients} of {proposal.clients:,} clients, in rotation")
     elif rotation.buckets > 1:
@@ -462,6 +499,11 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str) -> None:
             f"flwr-kld history --ledger {ledger} --population {SIMULATED}",
             "simulated checks so far; flwr-kld report FILE.html, with the same options, is a page "
             "of them",
+        ),
+        (
+            f"flwr-kld table check /srv/records.csv --table {table}",
+            "on a node, for its operator's eyes alone: what of its records would be 'other' or "
+            "'missing'",
         ),
         (f"flwr-kld doctor {folder} CONNECTION", "before the first check of a deployment"),
         *_made_of_clients(rows, folder, ledger),

@@ -75,7 +75,6 @@ class Proposal:
     checks: int  # Most that any window of the budget has
     # Of the deployment's clients; a check takes all that is left for it, of each person once
     budget: Budget
-    threshold: float  # Nats that are tolerated
     # Whether the reference is made up: clients make the real one, for one half of the budget
     made_up: bool = False
 
@@ -133,7 +132,6 @@ class Proposal:
             config=config,
             epsilon=self.epsilon,
             cohort="UniformCohort()" if self.cohort == "UniformCohort()" else either,
-            threshold=self.threshold,
         )
         made = fill("reference", config=config, epsilon=self.epsilon) if self.made_up else ""
         return code + made

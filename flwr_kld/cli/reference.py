@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from flwr_kld.cli.common import (
 )
 from flwr_kld.cli.flower_run import REFERENCE_IN_RUN_CONFIG
 from flwr_kld.cli.public_files import read_counts, read_domain, read_frame, read_records
+from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import is_text_file
 from flwr_kld.domain.table import Table, require_one_symbol
 from flwr_kld.kernel.promise import Adjacency
@@ -215,6 +215,10 @@ def build(
             "noised histogram, and the ledger is charged.",
         ),
     ] = "files",
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Public rows: their data dictionary, table.toml; else one is made."),
+    ] = None,
     domain: Annotated[
         Path | None,
         typer.Option(
@@ -274,11 +278,13 @@ def build(
     Exit codes: 0 built, 3 refused (budget, cohort, guard), 4 error.
     """
     rows = file if file.suffix == ".parquet" or is_text_file(file) else None
-    if rows is None and (out or column or interaction):
-        raise ValueError("--out, --column and --interaction go with public rows, .parquet or .csv")
+    if rows is None and (out or table or column or interaction):
+        raise ValueError(
+            "--out, --table, --column and --interaction go with public rows, .parquet or .csv"
+        )
     out = file if rows is None else out or rows.with_name(rows.name.split(".")[0] + ".npz")
-    if out.suffix != ".npz":
-        raise ValueError(f"a reference is an .npz file, not {out.name}")
+    if out.suffix not in (".npz", ".json"):
+        raise ValueError(f"a reference is an .npz or .json file, not {out.name}")
     if source == "clients" and rows is not None:
         raise ValueError(f"--from clients writes a reference: name an .npz file, not {rows.name}")
     if source == "files":
@@ -294,7 +300,10 @@ def build(
                 f"{rows.name} holds the records: leave out",
             )
             pairs = [_pair(text) for text in interaction or ()]
-            made = _of_rows(rows, domain, bins, labels, column, pairs, floor or 0.0)
+            if table is not None and (domain or column or pairs):
+                raise ValueError("the data dictionary says what columns are: give --table alone")
+            known = read_domain(domain) if domain else Table.from_toml(table) if table else None
+            made = _of_rows(rows, known, bins, labels, column, pairs, floor or 0.0)
         made.save(out)
         unlisted = made.unlisted
         if as_json:
@@ -339,15 +348,14 @@ def _of_files(
 
 def _of_rows(
     rows: Path,
-    domain: Path | None,
+    known: Domain | None,
     bins: int,
     labels: int,
     columns: list[str] | None,
     interactions: list[tuple[str, str]],
     floor: float,
 ) -> Reference:
-    if domain is not None:
-        known = read_domain(domain)
+    if known is not None:
         return Reference.from_frame(known, read_frame(rows, known), floor=floor)
     frame = read_frame(rows)
     table = Table.from_frame(
@@ -423,75 +431,6 @@ def show(
     for symbol in found["heaviest"]:
         table.add_row(str(symbol["symbol"]), escape(symbol["name"]), f"{symbol['probability']:.3%}")
     results.print(table)
-
-
-@reference.command(name="try")
-def try_(
-    file: Annotated[Path, typer.Argument(help="Reference that was saved, .npz or .json.")],
-    records: Annotated[
-        str,
-        typer.Argument(help="A node's own: absolute path of a file, or a database's URL."),
-    ],
-    *,
-    query: Annotated[str, typer.Option(help="SQL that selects a database's rows.")] = "",
-    node_config: Annotated[
-        str, typer.Option(help="More of the node's config, such as 'drift-decimal=\",\"'.")
-    ] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Say, on a node, what of its records each column would read as 'other' or 'missing'.
-
-    Records are read as in a check, and counted for this terminal alone: nothing is sent, and no
-    budget is spent. What it prints is private.
-    """
-    from flwr_kld.clients.records_of_node import load_records  # only nodes read records
-
-    made = Reference.load(file)
-    config = dict(word.partition("=")[::2] for word in shlex.split(node_config))
-    named = {"drift-records": records, "drift-query": query} | config
-    found = _unlisted(made, load_records(named))
-    if as_json:
-        print_json(found)
-        return
-    table = rich_table.Table("column", "read as", box=SIMPLE)
-    for heading in ("records", "share", "in the reference"):
-        table.add_column(heading, justify="right")
-    for one in found:
-        style = "bold red" if one["share"] > one["in_reference"] + _STRANGE else None
-        shares = (f"{one[of]:.1%}" for of in ("share", "in_reference"))
-        table.add_row(
-            escape(one["column"]), escape(one["way"]), f"{one['records']:,}", *shares, style=style
-        )
-    results.print(table)
-    if any(one["share"] > one["in_reference"] + _STRANGE for one in found):
-        say(
-            "in red: far more than in the reference. If the records are right, this node's file is "
-            "written otherwise: say how in its node config (drift-delimiter, drift-decimal, "
-            "drift-dates, drift-missing, drift-encoding)"
-        )
-
-
-_STRANGE = 0.1
-"""So much more of a column is a reason to look at how it is read."""
-
-
-def _unlisted(made: Reference, records: Any) -> list[dict[str, Any]]:
-    """Count what no symbol of a column lists, way by way."""
-    domain, found = made.domain, []
-    symbols = domain.encode(records).reshape(-1, domain.per_record)
-    for own, part, (name, column) in zip(
-        symbols.T, domain.parts, made.columns.items(), strict=True
-    ):
-        ways = column.domain.unlisted_way()[own - part.start]
-        for way, words in enumerate(() if column.domain.joins else column.domain.unlisted):
-            times = int((ways == way).sum())
-            share = times / max(len(own), 1)
-            usual = column.unlisted.get(words, 0.0)
-            found.append(
-                {"column": name, "way": words, "records": times, "share": share,
-                 "in_reference": usual}
-            )  # fmt: skip
-    return found
 
 
 def _describe(found: Reference, top: int) -> dict[str, Any]:

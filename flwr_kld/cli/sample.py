@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,13 @@ class Sample:
             raise TypeError("a sample gives a table")
         return domain
 
+    def tolerating(self, nats: float) -> Sample:
+        """Return it with a threshold for each column that has none."""
+        table = self.table
+        thresholds = {**dict.fromkeys(table.columns, nats), **table.thresholds}
+        known = replace(self.reference, domain=replace(table, thresholds=thresholds))
+        return replace(self, reference=known)
+
     def save_rows(self, file: Path) -> None:
         """Write the rows as CSV, for simulated nodes."""
         with file.open("w", newline="", encoding="utf-8") as lines:
@@ -156,8 +163,9 @@ def read_sample(
     identifier: str | None = None,
     bins: int = 20,
     labels: int = 20,
+    known: Table | None = None,
 ) -> Sample:
-    """Read public rows, and choose a domain for each column."""
+    """Read public rows, and choose a domain for each column, unless the table is known."""
     if "://" in place:
         if query is None:
             raise ValueError(
@@ -176,9 +184,11 @@ def read_sample(
             )
         if not file.is_file():
             raise ValueError(f"there is no file {place}: give public rows, .csv or .parquet")
-        if file.suffix == ".json":
+        if file.suffix == ".json" and known is None:
             return _of_schema(file, place, columns, identifier, bins)
-        name, frame = place, read_frame(file)
+        if file.suffix == ".json":
+            raise ValueError("--table goes with public rows: a schema describes the columns itself")
+        name, frame = place, read_frame(file, known)
     rows = columns_of(frame)  # a text file is one itself
     for column in rows:
         if not isinstance(column, str) or not column.strip():
@@ -187,6 +197,11 @@ def read_sample(
         if identifier not in rows:
             raise ValueError(f"{name} has no column {identifier!r}: --id names one of its columns")
         columns = [column for column in columns or rows if column != identifier]
+    if known is not None:
+        try:
+            return Sample(name, file, rows, Reference.from_frame(known, rows))
+        except ValueError as error:
+            raise ValueError(f"{name} does not fit the table: {error}") from None
     try:
         table = Table.from_frame(rows, bins=bins, labels=labels, columns=columns)
     except ValueError as error:

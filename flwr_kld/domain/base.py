@@ -165,6 +165,19 @@ class Domain(ABC):
         return index
 
 
+def domain_class(kind: str) -> type[Domain] | None:
+    """Return the class of a kind; None if nothing here defines it."""
+    if kind in _OURS:
+        import_module(f"{__package__}.{kind}")
+    return _KINDS.get(kind)
+
+
+def feature_kinds() -> list[str]:
+    """Kinds that a feature of a table can have here."""
+    known = {kind: domain_class(kind) for kind in (*_OURS, *_KINDS)}
+    return sorted(kind for kind, found in known.items() if found and not found.joins)
+
+
 def domain_from_spec(spec: Any, *, of_feature: bool = False) -> Domain:
     """Rebuild a domain from what its ``spec()`` returned; of one feature, none that joins others.
 
@@ -177,9 +190,7 @@ def domain_from_spec(spec: Any, *, of_feature: bool = False) -> Domain:
         raise DomainError("a domain spec is a mapping with a 'kind'")
     fields = dict(spec)
     kind, version = fields.pop("kind"), fields.pop("version", None)
-    if kind in _OURS:
-        import_module(f"{__package__}.{kind}")
-    known = _KINDS.get(kind)
+    known = domain_class(kind)
     if known is None or type(version) is not int or version != known.version:
         raise DomainError(
             "the domain spec has a kind or version that nothing here defines: install the same "

@@ -22,6 +22,8 @@ from flwr_kld.errors import DomainError
 if TYPE_CHECKING:
     import pyarrow
 
+BY = " × "
+"""Between the names of two features whose combinations are a column."""
 _NOT_A_FRAME = (
     "records of several features must be a data frame (of pandas, polars or pyarrow, not a lazy "
     "one: collect it), a mapping of feature to array, a structured array, or a list of dicts"

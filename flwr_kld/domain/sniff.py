@@ -13,7 +13,7 @@ from flwr_kld.domain.dialect import DELIMITERS, NO_VALUE, Dialect, opened
 
 _LINES = 5000
 """That are looked at, behind the header."""
-_SPELLINGS = ("?", "-", "--", ".")
+SPELLINGS = ("?", "-", "--", ".")
 """Further texts that stand for no value."""
 _SENTINELS = ("-1", "-9", "-99", "-999", "-9999", "-99999")
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(?:\d{4}|\d\d)(?:[T, ].*)?")
@@ -42,8 +42,8 @@ def recognise(columns: Mapping[str, Sequence[Any]], dialect: Dialect) -> Dialect
         if all(text is None or isinstance(text, str) for text in column)
     }
     texts = [column for column in held.values() if column]
-    spelt = {text for column in texts for text in column if text in _SPELLINGS}
-    missing = (*NO_VALUE, *(text for text in _SPELLINGS if text in spelt))
+    spelt = {text for column in texts for text in column if text in SPELLINGS}
+    missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
     texts = [[text for text in column if text not in spelt] for column in texts]
     dialect = replace(dialect, missing=missing, decimal=_decimal(texts), dates=_dates(texts))
     return replace(dialect, sentinels=dict(_sentinels(held, dialect)))

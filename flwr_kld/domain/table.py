@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
@@ -13,15 +14,15 @@ from numpy.typing import NDArray
 from flwr_kld.domain.base import Domain, Spec, Symbols, domains_from_pairs
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.dialect import Dialect
-from flwr_kld.domain.frame import Features, TextFile, columns_of, in_one, joint, texts_in
+from flwr_kld.domain.frame import BY, Features, TextFile, columns_of, in_one, joint, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.of_column import domain_of_column
 from flwr_kld.domain.sniff import recognise
 from flwr_kld.errors import DomainError
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import one_line, real, whole
 
-BY = " × "
-"""Between the names of two features whose combinations are a column."""
+_NOTES = ("left_out", "units", "descriptions", "thresholds")
+"""Fields that say nothing about records."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,11 @@ class Table(Domain):
         unless its config says otherwise.
     left_out : Mapping[str, str]
         Columns of the frame that `from_frame` made the table of and that it leaves out, each with
-        the reason. Not in the spec, as it says nothing about records.
+        the reason. Like what follows not in the spec, as it says nothing about records.
+    units, descriptions : Mapping[str, str]
+        What reports say of a column: the unit of its numbers, and what it holds.
+    thresholds : Mapping[str, float]
+        Nats of divergence that are tolerated in a column, unless a check is told otherwise.
 
     Raises
     ------
@@ -69,6 +74,9 @@ class Table(Domain):
     by: str | None = None
     dialect: Dialect = field(default_factory=Dialect, kw_only=True)
     left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
+    units: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
+    descriptions: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
+    thresholds: Mapping[str, float] = field(default_factory=dict, kw_only=True, repr=False)
     kind: ClassVar[str] = "table"
     joins: ClassVar[bool] = True
 
@@ -93,6 +101,30 @@ class Table(Domain):
         object.__setattr__(self, "interactions", pairs)
         if len(self.columns) < len(features) + len(pairs):
             raise DomainError(f"a feature has the name of an interaction: keep {BY!r} out of names")
+        sentinels = {n: texts for n, texts in self.dialect.sentinels.items() if n in features}
+        object.__setattr__(self, "dialect", replace(self.dialect, sentinels=sentinels))
+        self._check_notes()
+
+    def _check_notes(self) -> None:
+        for what, notes in (
+            ("unit", self.units),
+            ("description", self.descriptions),
+            ("threshold", self.thresholds),
+        ):
+            for name, told in notes.items():
+                if name not in self.columns:
+                    raise DomainError(
+                        f"column {name!r} has a {what}, but no kind, and is not a pair of columns"
+                    )
+                if what != "threshold":
+                    one_line(f"{what} of {name!r}", told)
+        for name, reason in self.left_out.items():
+            one_line(f"reason of {name!r}", reason)
+        nats = {
+            name: real(f"threshold of {name!r}", told, least=0, unit="nats")
+            for name, told in self.thresholds.items()
+        }
+        object.__setattr__(self, "thresholds", nats)
 
     @classmethod
     def from_frame(
@@ -155,6 +187,73 @@ class Table(Domain):
             reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
             raise DomainError(f"no column of the frame is left ({reasons or 'it has none'})")
         return cls(features, interactions, by, dialect=dialect, left_out=left_out)
+
+    @classmethod
+    def from_toml(cls, file: str | Path) -> Table:
+        """Read a data dictionary, as `to_toml` writes it and people edit it.
+
+        Parameters
+        ----------
+        file : str or Path
+            See "A data dictionary" in ``docs/tables.md``.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it describes no table: with line and column, and what to write.
+        """
+        from flwr_kld.domain.dictionary import from_toml  # only where a dictionary is read
+
+        told = from_toml(file)
+        nats = told.pop("threshold")
+        try:
+            table = cls(**told)
+        except DomainError as error:
+            raise DomainError(f"{file}: {error}") from None
+        if nats is None:
+            return table
+        return replace(table, thresholds={**dict.fromkeys(table.columns, nats), **table.thresholds})
+
+    def to_toml(self, file: str | Path) -> None:
+        """Write a data dictionary: what each column is, and how files are written."""
+        from flwr_kld.domain.dictionary import toml_of  # only where a dictionary is written
+
+        text = toml_of(
+            {name: self._told(name) for name in self.columns},
+            dialect=self.dialect,
+            interactions=self.interactions,
+            by=self.by,
+            left_out=self.left_out,
+        )
+        Path(file).write_text(text, encoding="utf-8")
+
+    def _told(self, name: str) -> dict[str, Any]:
+        """Return what a data dictionary says of a column."""
+        spec = self.columns[name].spec() if name in self.features else {}
+        kind = {key: spec.pop(key) for key in ("kind", "version") if key in spec}
+        if kind.get("version") == 1:
+            del kind["version"]
+        notes = {
+            "description": self.descriptions.get(name),
+            "unit": self.units.get(name),
+            "threshold": self.thresholds.get(name),
+            "missing": self.dialect.sentinels.get(name),
+        }
+        return kind | {key: told for key, told in notes.items() if told is not None} | spec
+
+    @property
+    def notes(self) -> dict[str, Mapping[str, Any]]:
+        """What of a table is not in its spec."""
+        return {name: getattr(self, name) for name in _NOTES if getattr(self, name)}
+
+    def noting(self, notes: Mapping[str, Mapping[str, Any]]) -> Table:
+        """Return the same table with what `notes` of another say."""
+        if unknown := [name for name in notes if name not in _NOTES]:
+            raise DomainError(f"a table has no {unknown[0]!r}: it has {', '.join(_NOTES)}")
+        told: dict[str, Any] = {name: notes.get(name, {}) for name in _NOTES}
+        return replace(self, **told)
 
     @cached_property
     def columns(self) -> dict[str, Domain]:

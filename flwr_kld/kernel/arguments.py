@@ -87,6 +87,13 @@ def text(name: str, value: object) -> str:
     return str(value)
 
 
+def one_line(name: str, value: object) -> str:
+    """Return a line of text, which may be empty, or refuse what is none."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise Unfit(name, "one line of text", value)
+    return str(value)
+
+
 def choice(name: str, value: object, choices: Iterable[_Choice]) -> _Choice:
     """Return the one of some texts that was given, or refuse what is none of them."""
     for one in choices:

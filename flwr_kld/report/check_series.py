@@ -64,6 +64,8 @@ VALUES: dict[str, Callable[[Report], Any]] = {
 
 OF_COLUMN: dict[str, Callable[[Report], Any]] = {
     "column": attrgetter("column"),
+    "column_unit": lambda r: _column(r, "unit"),
+    "column_description": lambda r: _column(r, "description"),
     "sentence": lambda r: _column(r, "sentence"),
     "psi": lambda r: _column(r, "figures.psi.value"),
     "jensen_shannon": lambda r: _column(r, "figures.jensen_shannon.value"),

@@ -300,7 +300,12 @@ _POINTS, _DIGITS = 5.0, 3
 
 
 def sentence(
-    name: str, noisy: NoisyCounts, *, level: float = 0.95, design_effect: float = 1.0
+    name: str,
+    noisy: NoisyCounts,
+    *,
+    level: float = 0.95,
+    design_effect: float = 1.0,
+    unit: str = "",
 ) -> str | None:
     """Say what moved most in a column, such as ``air_time: lower, 17 % → 24 % below 82 (22–26 %)``.
 
@@ -312,7 +317,7 @@ def sentence(
     design_effect = real("design_effect", design_effect, least=1)
     domain = noisy.plan.reference.domain
     if isinstance(domain, Binned):
-        said = _of_numbers(noisy, domain, level, design_effect)
+        said = _of_numbers(noisy, domain, level, design_effect, unit)
     else:
         said = ", ".join(_of_cells(noisy, level, design_effect))
     return f"{name}: {said}" if said else None
@@ -329,7 +334,9 @@ def _of_cells(noisy: NoisyCounts, level: float, design_effect: float) -> Iterato
             yield _change(*numbers, before=f"{_cell(plan, cell, int(symbols[cell]))} ")
 
 
-def _of_numbers(noisy: NoisyCounts, domain: Binned, level: float, design_effect: float) -> str:
+def _of_numbers(
+    noisy: NoisyCounts, domain: Binned, level: float, design_effect: float, unit: str
+) -> str:
     plan, last = noisy.plan, len(domain.edges) - 1
     at = np.linspace(0, last, min(last + 1, _CUTS)).round().astype(int)
     symbols, cuts = np.arange(domain.size), at[:, None]
@@ -364,7 +371,7 @@ def _of_numbers(noisy: NoisyCounts, domain: Binned, level: float, design_effect:
     if group == 0:
         return _change(*numbers, before="missing ")
     side, cut = divmod(group - 1, len(at))
-    edge = repr(domain.edges[int(at[cut])]).removesuffix(".0")
+    edge = repr(domain.edges[int(at[cut])]).removesuffix(".0") + (f" {unit}" if unit else "")
     lower = (z[best] > 0) == (side == 0)
     before = "lower, " if lower else "higher, "
     return _change(*numbers, before=before, after=f" from {edge} up" if side else f" below {edge}")

@@ -159,6 +159,9 @@ class ColumnReport(_Decided):
     calibration: Calibration | None = None
     # Of a column by segment: each of them, that with the largest lower limit first
     segments: tuple[Segment, ...] = ()
+    # What the data dictionary says of it: the unit of its numbers, and what it holds
+    unit: str = ""
+    description: str = ""
 
 
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
@@ -203,7 +206,7 @@ def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
         share = column.reading.outside
         told = column.reading.told
         cells = (
-            name,
+            f"{name} ({column.unit})" if column.unit else name,
             f"{MARKS[column.outcome]} {column.outcome or 'not decided'}",
             str(told or "none"),
             *([f"{100 * share.share:.1f} %" if share else "–"] if outside else []),

@@ -61,8 +61,9 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "guard of another reference": (
         lambda p: (
-            Reference.from_counts(Labels(["a"]), [1]).save(shipped(p)), p.doctor(),
-        )[1],
+            Reference.from_counts(Labels(["a"]), [1]).save(shipped(p)),
+            shipped(p).with_name("table.toml").unlink(), p.doctor(),
+        )[2],
         r"refuses the app's domain\n *next: add \"[0-9a-f]{64}\" to allow\.domains",
     ),
     "guard of less epsilon": (

@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from flwr_kld import Reference
+from flwr_kld import Reference, Table
 from flwr_kld.accounting import Ledger
 from flwr_kld.cli.schedules import on_calendar
 from flwr_kld.guard.limits import read_limits
@@ -246,8 +246,67 @@ def test_what_systemd_cannot_express_is_said(at):
 
 
 def test_init_needs_one_place(cli, sample, tmp_path):
-    for options in ([], ["--out", tmp_path / "a", "--into", tmp_path / "b"]):
-        assert "give either --out, a new folder, or --into" in cli("init", sample, *options).stderr
+    done = cli("init", sample, "--out", tmp_path / "a", "--into", tmp_path / "b")
+    assert "give either --out, a new folder, or --into" in done.stderr
+
+
+def test_the_data_dictionary_is_written_first_and_the_app_made_of_what_became_of_it(
+    cli, sample, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    done = cli("init", sample, "--threshold", 0.2)
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "table.toml").read_text()
+    assert "threshold = 0.2" in text
+    edited = text.replace(
+        "[columns.age]", '[columns.age]\nunit = "years"\nthreshold = 0.05\nmissing = ["36"]'
+    )
+    (tmp_path / "table.toml").write_text(edited)
+    again = cli("init", sample)
+    assert again.exit_code == 4
+    assert (tmp_path / "table.toml").read_text() == edited
+    done = cli("init", sample, "--table", "table.toml", "--out", tmp_path / "app")
+    assert done.exit_code == 0, done.output
+    reference = Reference.load(tmp_path / "app" / "app" / "reference.json")
+    assert reference.domain == Table.from_toml(tmp_path / "table.toml")
+    assert reference.domain.thresholds == {"age": 0.05, "job": 0.2}
+    assert reference.domain.units == {"age": "years"}
+    assert reference.columns["age"].unlisted["missing"] > 0
+
+
+def test_the_app_says_so_when_table_and_reference_do_not_fit(cli, sample, tmp_path):
+    cli("init", sample, "--out", tmp_path / "app")
+    package = tmp_path / "app" / "app"
+    text = (package / "table.toml").read_text()
+    load = [sys.executable, "-c", "from app.drift import reference; print(reference.domain.units)"]
+    told = text.replace("[columns.age]", '[columns.age]\nunit = "years"')
+    (package / "table.toml").write_text(told)
+    run = subprocess.run(load, cwd=tmp_path / "app", capture_output=True, text=True, check=True)
+    assert "years" in run.stdout
+    (package / "table.toml").write_text(told.replace("[columns.job]", "[columns.jobs]"))
+    run = subprocess.run(load, cwd=tmp_path / "app", capture_output=True, text=True, check=False)
+    assert "'jobs'" in run.stderr
+    assert "reference build" in run.stderr
+    assert "'jobs'" in cli("doctor", tmp_path / "app").stdout.replace("\n", "")
+    built = cli(
+        "reference", "build", sample, "--table", package / "table.toml", "--out",
+        package / "reference.json",
+    )  # fmt: skip
+    assert built.exit_code == 4  # the sample has no such column
+    (package / "table.toml").write_text(told.replace("edges = [", "edges = [-1.0, ", 1))
+    built = cli(
+        "reference", "build", sample, "--table", package / "table.toml", "--out",
+        package / "reference.json",
+    )  # fmt: skip
+    assert built.exit_code == 0, built.output
+    subprocess.run(load, cwd=tmp_path / "app", capture_output=True, check=True)
+
+
+def test_a_table_leaves_no_columns_to_choose(cli, sample, tmp_path):
+    for options in (["--column", "age"], ["--id", "age"]):
+        done = cli("init", sample, "--table", "t.toml", "--out", tmp_path / "app", *options)
+        assert done.exit_code == 4
+        assert "data dictionary" in done.stderr
 
 
 def test_a_budget_in_force_stays(cli, sample, tmp_path):

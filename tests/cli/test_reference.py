@@ -226,7 +226,7 @@ def test_mistakes_of_the_command(cli, folder):
             "leave out --app, --connection",
         ),
         (["build", folder.out, "--from", "thin air"], "thin air"),
-        (["build", "r.txt", "--domain", domain, "--counts", counts], "is an .npz file"),
+        (["build", "r.txt", "--domain", domain, "--counts", counts], "is an .npz or .json file"),
         (["build", folder.out, "--domain", counts, "--counts", counts], "mapping with a 'kind'"),
         (["show", domain], "not a flwr-kld reference"),
     ):
@@ -313,9 +313,12 @@ def test_a_table_and_its_reference_are_made_of_public_rows(cli, folder):
         ("ids.csv", [], "no column of the frame is left"),
         ("rows.csv", ["--interaction", "age"], "as 'age,job', not 'age'"),
         ("rows.csv", ["--column", "x"], "no column 'x'"),
+        ("rows.csv", ["--table", "t.toml", "--column", "age"], "give --table alone"),
+        ("out.npz", ["--table", "t.toml"], "go with public rows"),
+        ("rows.csv", ["--table", "t.toml"], "no file t.toml"),
         ("rows.csv", ["--records", "r.csv"], "leave out --records"),
         ("rows.csv", ["--from", "clients"], "an .npz file, not rows.csv"),
-        ("rows.csv", ["--out", "x.json"], "not x.json"),
+        ("rows.csv", ["--out", "x.txt"], "not x.txt"),
         ("out.npz", ["--column", "age"], "go with public rows"),
     ],
 )
@@ -326,52 +329,3 @@ def test_no_table_of_public_rows(cli, folder, file, options, message):
     done = cli("reference", "build", folder.out.with_name(file), *options)
     assert done.exit_code == 4
     assert message in " ".join(done.stderr.split())
-
-
-@pytest.fixture
-def visits(folder):
-    """A reference, and a node's file that is written in another dialect."""
-    table = Table({"paid": Binned([100.0, 200.0]), "ward": ["a", "b"]})
-    rows = {"paid": ["50", "150", "250", None], "ward": ["a", "b", "b", "c"]}
-    Reference.from_frame(table, rows).save(folder.out)
-    text = "paid;ward\n" + "50,5;a\n150,5;b\n250,5;SECRET\n?;b\n" * 25
-    return folder.out, folder.write("node.csv", text)
-
-
-def test_a_node_is_told_how_its_records_are_read_before_any_check(cli, visits):
-    reference, file = visits
-    own = "'drift-delimiter=;'"
-    done = cli("reference", "try", reference, file, "--node-config", own, "--json")
-    assert done.exit_code == 0, done.output
-    found = {(one["column"], one["way"]): one for one in json.loads(done.stdout)}
-    assert found["paid", "missing"]["records"] == 100
-    assert found["paid", "missing"]["share"] == pytest.approx(1.0)
-    assert found["paid", "missing"]["in_reference"] == pytest.approx(0.25)
-    assert found["ward", "other"]["records"] == 25
-    shown = cli("reference", "try", reference, file, "--node-config", own)
-    assert "drift-decimal" in shown.stderr
-    assert "SECRET" not in shown.output
-
-    right = f"{own} drift-decimal=, drift-missing='NA|?'"
-    shown = cli("reference", "try", reference, file, "--node-config", right)
-    assert "25.0%" in shown.stdout
-    assert "drift-decimal" not in shown.stderr
-
-
-@pytest.mark.parametrize(
-    ("place", "config", "words"),
-    [
-        ("nowhere.csv", "", "absolute path"),
-        ("/nowhere/rows.csv", "", "No such file"),
-        (None, "drift-decimal=x", "'x'"),
-        (None, "", "'paid'"),
-    ],
-)
-def test_records_that_cannot_be_read_are_refused_with_the_reason(
-    cli, visits, caplog, place, config, words
-):
-    reference, file = visits
-    done = cli("reference", "try", reference, place or file, "--node-config", config)
-    assert done.exit_code == 4
-    assert words in caplog.text + done.stderr
-    assert "SECRET" not in caplog.text + done.output

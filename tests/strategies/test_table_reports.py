@@ -19,6 +19,9 @@ from flwr_kld.strategies import KLDrift, Trusted
 TABLE = Table(
     {"age": Binned([20, 40, 60]), "sex": ["f", "m"], "job": ["a", "b", "c"]},
     interactions=[("sex", "job")],
+    units={"age": "years"},
+    descriptions={"age": "at admission, not <today>"},
+    thresholds={"job": 0.2},
 )
 
 
@@ -65,6 +68,37 @@ def test_all_who_read_it_get_all_of_it(report):
     assert len(CheckSeries([report]).to_csv().splitlines()) == 1 + 4
     assert "sex × job" in CheckSeries([report]).to_html()
     assert list(json.loads(report.to_json())["columns"]) != []
+
+
+def test_a_columns_own_threshold_unit_and_description_reach_the_reader(report):
+    thresholds = {name: column.verdict.threshold for name, column in report.columns.items()}
+    assert thresholds == {"age": 0.05, "sex": 0.05, "job": 0.2, "sex × job": 0.05}
+    age = report.columns["age"]
+    assert (age.unit, age.description) == ("years", "at admission, not <today>")
+    assert "years" in age.sentence
+    assert "age (years)" in str(report)
+    frame = report.to_frame().set_index("column")
+    assert frame.loc["age", "column_unit"] == "years"
+    page = report.to_html()
+    assert "at admission, not &lt;today&gt;" in page
+    mean = age.figures.ordered.mean
+    assert f"{mean.value:.4g} years" in page
+
+
+@pytest.mark.parametrize("threshold", [None, 0.05, {"age": 0.1, "sex": 0.3}])
+def test_thresholds_are_the_tables_unless_a_check_is_told_otherwise(threshold):
+    own = {"age": 0.01, "sex": 0.02}
+    table = Table({name: TABLE.columns[name] for name in own}, thresholds=own)
+    reference = Reference.from_samples(table, rows(100, np.random.default_rng(0)))
+    monitor = KLDrift(reference, Trusted(1.0), threshold=threshold)
+    told = {name: nats for name, (nats, _) in monitor.tolerated.items()}
+    assert told == (threshold if isinstance(threshold, dict) else own)
+
+
+def test_a_table_with_a_threshold_for_some_columns_needs_one_for_the_others():
+    reference = Reference.from_samples(TABLE, rows(100, np.random.default_rng(0)))
+    with pytest.raises(ValueError, match="none for 'age'"):
+        KLDrift(reference, Trusted(1.0))
 
 
 def test_flowers_result_holds_each_column(report):

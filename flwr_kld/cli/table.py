@@ -1,0 +1,167 @@
+"""``flwr-kld table``: hold a node's own records against a data dictionary, before any check."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich import table as rich_table
+from rich.box import SIMPLE
+from rich.markup import escape
+
+from flwr_kld.cli.common import AsJson, print_json, results, say
+from flwr_kld.domain.dialect import NO_VALUE, Dialect
+from flwr_kld.domain.frame import TextFile, columns_of, texts_in
+from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.sniff import SPELLINGS, sniff
+from flwr_kld.domain.table import Table
+from flwr_kld.reference import Reference
+
+_STRANGE = 0.1
+"""So much more of a column than in the reference is a reason to look at how it is read."""
+_LIKELY = {*NO_VALUE, *SPELLINGS}
+_CONFIG = ("delimiter", "encoding", "decimal", "dates")
+"""Of a dialect, what a node config says under its name."""
+
+table = typer.Typer(help="Hold records against a data dictionary, table.toml.")
+
+
+@table.callback()
+def _group() -> None:
+    """Keep the group a group, though it has one command."""
+
+
+@table.command()
+def check(
+    records: Annotated[
+        str,
+        typer.Argument(help="A node's own: absolute path of a file, or a database's URL."),
+    ],
+    *,
+    table: Annotated[
+        Path,
+        typer.Option(
+            help="Data dictionary, table.toml; or a reference, .npz or .json, which also says how "
+            "much of a column is usually unlisted."
+        ),
+    ],
+    query: Annotated[str, typer.Option(help="SQL that selects a database's rows.")] = "",
+    node_config: Annotated[
+        str, typer.Option(help="More of the node's config, such as 'drift-decimal=\",\"'.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say, on a node, what of its records each column would read as 'other' or 'missing'.
+
+    Records are read as in a check, and counted for this terminal alone: nothing is sent, and no
+    budget is spent. What it prints is private.
+    """
+    from flwr_kld.clients.records_of_node import load_records  # only nodes read records
+
+    made = None if table.suffix == ".toml" else Reference.load(table)
+    known = Table.from_toml(table) if made is None else made.domain
+    if not isinstance(known, Table):
+        raise ValueError(f"{table} is a reference of one column: there is no table to check")
+    config = dict(word.partition("=")[::2] for word in shlex.split(node_config))
+    loaded = load_records({"drift-records": records, "drift-query": query} | config)
+    if isinstance(loaded, TextFile):
+        loaded = loaded.read_by(known.dialect)
+        for hint in _hints(loaded, known.dialect):
+            say(hint)
+    symbols = known.encode(loaded)
+    found = list(_unlisted(known, symbols, made))
+    likely = dict(_likely_missing(known, loaded, symbols))
+    if as_json:
+        print_json({"unlisted": found, "looks_missing": likely})
+        return
+    shown = rich_table.Table("column", "read as", box=SIMPLE)
+    for heading in ("records", "share", *(["in the reference"] if made else [])):
+        shown.add_column(heading, justify="right")
+    for one in found:
+        shares = [f"{one[of]:.1%}" for of in ("share", "in_reference") if one[of] is not None]
+        style = "bold red" if _is_strange(one) else None
+        words = escape(one["column"]), escape(one["way"])
+        shown.add_row(*words, f"{one['records']:,}", *shares, style=style)
+    results.print(shown)
+    for name, texts in likely.items():
+        for text, times in texts.items():
+            say(
+                f"{name}: {text!r}, in {times:,} records, looks like a missing value: add it under "
+                f"missing, in {table.name} for all nodes, or to drift-missing for this one"
+            )
+    if any(map(_is_strange, found)):
+        say(
+            "in red: far more than in the reference. If the records are right, this node's file is "
+            "written otherwise: say how in its node config (drift-delimiter, drift-decimal, "
+            "drift-dates, drift-missing, drift-encoding)"
+        )
+
+
+def _hints(file: TextFile, usual: Dialect) -> Iterator[str]:
+    """Yield how a file looks as if it were written, where it is read otherwise."""
+    looks = sniff(file.file)
+    for field in _CONFIG:
+        seen, told = getattr(looks, field), getattr(file.dialect, field)
+        if seen != told and seen != getattr(Dialect(), field):
+            yield (
+                f"{file.file} looks as if its {field} were {seen!r}, and it is read with {told!r}: "
+                f"say drift-{field}={shlex.quote(seen)} in the node config"
+            )
+    for name, texts in looks.sentinels.items():
+        if set(texts) - {*file.dialect.sentinels.get(name, ()), *file.dialect.missing}:
+            yield (
+                f"{name}: {', '.join(map(repr, texts))} looks like a missing value: add it under "
+                f"missing of this column in table.toml"
+            )
+
+
+def _is_strange(one: Mapping[str, Any]) -> bool:
+    usual = one["in_reference"]
+    return usual is not None and bool(one["share"] > usual + _STRANGE)
+
+
+def _unlisted(
+    table: Table, symbols: NDArray[np.int64], made: Reference | None
+) -> Iterator[dict[str, Any]]:
+    """Count what no symbol of a column lists, way by way."""
+    usual = {} if made is None else made.columns
+    for own, part, (name, domain) in zip(
+        symbols.T, table.parts, table.columns.items(), strict=True
+    ):
+        ways = domain.unlisted_way()[own - part.start]
+        for way, words in enumerate(() if domain.joins else domain.unlisted):
+            times = int((ways == way).sum())
+            yield {
+                "column": name,
+                "way": words,
+                "records": times,
+                "share": times / max(len(own), 1),
+                "in_reference": usual[name].unlisted.get(words, 0.0) if usual else None,
+            }
+
+
+def _likely_missing(
+    table: Table, records: Any, symbols: NDArray[np.int64]
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the columns in which texts that elsewhere stand for no value are read as another one.
+
+    Of a fixed list: no other text of a record is shown.
+    """
+    columns = columns_of(records)
+    for own, part, (name, domain) in zip(
+        symbols.T, table.parts, table.columns.items(), strict=True
+    ):
+        column = texts_in(columns[name]) if name in columns else None
+        if not isinstance(domain, Labels) or not isinstance(column, list):
+            continue
+        odd = domain.unlisted_way()[own - part.start] == 0
+        texts = (value for value, is_odd in zip(column, odd.tolist(), strict=True) if is_odd)
+        spelt = Counter(t.strip() for t in texts if isinstance(t, str) and t.strip() in _LIKELY)
+        if spelt:
+            yield name, dict(spelt.most_common())
