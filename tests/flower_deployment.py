@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -268,3 +268,17 @@ class Deployment:
                 [BIN / program, *arguments], env=self.environment, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
+
+
+@contextmanager
+def deployed(
+    home: Path, certificates: Certificates | None = None, **environment: str
+) -> Iterator[Deployment]:
+    """A deployment whose SuperLink answers; all its processes end with it."""
+    running = Deployment(home, certificates)
+    running.environment |= environment
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()

@@ -104,6 +104,17 @@ def test_where_a_check_fits_is_found_in_few_compositions(steps, most):
     assert len(asked) <= 4 + 7
 
 
+def test_an_even_fall_is_found_at_once():
+    asked = []
+
+    def value(i):
+        asked.append(i)
+        return 100 * (99 - i)
+
+    assert _crossing(value, [1] * 100, 10_000, 0, 3333)[0] == 66
+    assert len(asked) <= 3
+
+
 @settings(max_examples=examples(15))
 @given(spends=spends_in_window())
 def test_with_distributions_it_is_the_tighter_bound_of_the_worst_person(spends):

@@ -207,15 +207,12 @@ def test_a_key_that_could_break_a_run_config_is_refused(cli, flwr, flower_app, k
     flwr.will("nothing")
     done = cli("check", flower_app, "--key", key)
     assert done.exit_code == 4
-    assert "is not a valid key" in done.stderr
+    assert "is not a valid key: use at most 100 letters" in done.stderr
     assert flwr.calls == []
 
 
-def test_a_folder_without_an_app_and_a_machine_without_flwr(
-    cli, flwr, flower_app, tmp_path, monkeypatch
-):
+def test_a_machine_without_flwr(cli, flwr, flower_app, tmp_path, monkeypatch):
     flwr.will("nothing")
-    assert "is not a Flower app" in cli("check", tmp_path / "nothing", "--key", "a").output
     monkeypatch.setattr(flower_run.sys, "executable", str(tmp_path / "python"))
     (flwr.folder / "flwr").unlink()
     done = cli("check", flower_app, "--key", "a", PATH=str(flwr.folder))

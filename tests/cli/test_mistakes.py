@@ -77,10 +77,6 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: p.check("--schedule", "0 3 * * *"),
         r"give --key or --schedule, not both",
     ),
-    "check: key": (
-        lambda p: ["check", p.app, "--key", "a b"],
-        r"not a valid key: use at most 100 letters",
-    ),
     "check: metrics file": (
         lambda p: p.check("--metrics-file", "drift.txt"),
         r"end in \.prom",
@@ -154,10 +150,6 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     "init: not an app": (
         lambda p: ["init", p.folder / "sample.csv", "--into", p.folder],
         r"not a Flower app",
-    ),
-    "init: checks twice": (
-        lambda p: ["init", p.folder / "sample.csv", "--into", p.app],
-        r"already has drift checks: flwr-kld doctor",
     ),
     "keys: no folder": (
         lambda p: ["keys", "make", p.folder / "no" / "node.key"],

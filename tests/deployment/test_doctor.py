@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from flower_deployment import Deployment, wait_for
+from flower_deployment import Deployment, deployed, wait_for
 from patience import HANGS
 from typer.testing import CliRunner
 
@@ -33,15 +33,11 @@ def older(tmp_path: Path) -> Path:
 @pytest.fixture
 def deployment(tmp_path: Path, older: Path) -> Iterator[Deployment]:
     (tmp_path / "home").mkdir()
-    running = Deployment(tmp_path / "home")
-    try:
-        running.start()
+    with deployed(tmp_path / "home") as running:
         running.add_node("same", "x=1")
         running.environment["PYTHONPATH"] = str(older)
         running.add_node("older", "x=1")
         yield running
-    finally:
-        running.stop()
 
 
 def test_a_node_of_another_version_is_found_and_nothing_is_spent(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flower_deployment import BIN, Deployment
+from flower_deployment import BIN, Deployment, deployed
 from patience import HANGS
 
 from flwr_kld.accounting import Ledger
@@ -28,12 +28,8 @@ def write(file: Path, rows: int, seed: int) -> Path:
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    running = Deployment(tmp_path)
-    try:
-        running.start()
+    with deployed(tmp_path) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from flower_deployment import BIN, Deployment
+from flower_deployment import BIN, Deployment, deployed
 from patience import HANGS
 
 from flwr_kld import Reference
@@ -68,14 +68,10 @@ def ledger(home: Path) -> Ledger:
 
 @pytest.fixture(scope="module")
 def deployment(home: Path) -> Iterator[Deployment]:
-    running = Deployment(home)
-    try:
-        running.start()
+    with deployed(home) as running:
         for i in range(NODES):
             running.add_node(f"node{i}", f"lies={str(i < LIARS).lower()}")
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flower_deployment import Certificates, Deployment, node_key, wait_for
+from flower_deployment import Certificates, Deployment, deployed, node_key, wait_for
 from patience import HANGS
 
 from flwr_kld import Labels, Reference
@@ -115,12 +115,8 @@ def operators(home: Path) -> Operators:
 
 @pytest.fixture(scope="module")
 def deployment(home: Path) -> Iterator[Deployment]:
-    running = Deployment(home, Certificates(home))
-    try:
-        running.start()
+    with deployed(home, Certificates(home)) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @dataclass

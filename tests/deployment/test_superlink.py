@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flower_deployment import Deployment
+from flower_deployment import Deployment, deployed
 from recipes import recipe_text
 
 NODES = 2
@@ -36,14 +36,10 @@ clientapp = "recipe.client_app:app"
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    running = Deployment(tmp_path_factory.mktemp("deployment"))
-    try:
-        running.start()
+    with deployed(tmp_path_factory.mktemp("deployment")) as running:
         for i in range(NODES):
             running.add_node(f"node{i}", f"partition-id={i} num-partitions={NODES}")
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture

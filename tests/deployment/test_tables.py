@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flower_deployment import Deployment
+from flower_deployment import Deployment, deployed
 from recipes import recipe_text
 
 NODES, PATIENTS, MOST_ADDED = 3, 4000, 10
@@ -41,15 +41,12 @@ def write(file: Path, rows: int, rng: np.random.Generator, heavier: float = 0.0)
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    running, rng = Deployment(tmp_path), np.random.default_rng(5)
-    try:
-        running.start()
+    rng = np.random.default_rng(5)
+    with deployed(tmp_path) as running:
         for i in range(NODES):
             database = write(tmp_path / f"node{i}.db", PATIENTS, rng, HEAVIER)
             running.add_node(f"node{i}", f'database="{database}"')
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.mark.parametrize("side", ["client", "server"])

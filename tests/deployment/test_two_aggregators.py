@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flower_deployment import Deployment
+from flower_deployment import Deployment, deployed
 
 from flwr_kld.clients import AggregatorKey
 from flwr_kld.sums import Identity, Roster
@@ -24,7 +24,6 @@ APP = Path(__file__).parent / "apps" / "split"
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """Nodes whose operators' files say who they are; `app` pins both aggregators."""
-    running = Deployment(tmp_path)
     keys = [AggregatorKey.generate() for _ in range(2)]
     who = {name: Identity.generate() for name in CLIENTS}
     roster = tmp_path / "roster.json"
@@ -32,8 +31,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
     app = shutil.copytree(APP, tmp_path / "app")
     pinned = tuple(key.public for key in keys)
     (app / "split" / "pinned.py").write_text(f"AGGREGATORS = {pinned!r}\n")
-    try:
-        running.start()
+    with deployed(tmp_path) as running:
         for name, identity in who.items():
             file = tmp_path / f"{name}.identity"
             file.touch(0o600)
@@ -47,8 +45,6 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
                 f'drift-memory="{tmp_path / f"memory-{i}"}"',
             )
         yield running
-    finally:
-        running.stop()
 
 
 def test_the_seconds_of_a_deciding_check(deployment: Deployment, tmp_path: Path, capsys):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from example_trips import write_trips
-from flower_deployment import BIN, Deployment
+from flower_deployment import BIN, Deployment, deployed
 from patience import HANGS
 
 from flwr_kld.accounting import Ledger
@@ -34,15 +34,10 @@ def ledger(tmp_path: Path) -> str:
 
 @pytest.fixture
 def deployment(tmp_path: Path, ledger: str) -> Iterator[Deployment]:
-    running = Deployment(tmp_path)
-    running.environment["FLWR_KLD_LEDGER"] = ledger
-    try:
-        running.start()
+    with deployed(tmp_path, FLWR_KLD_LEDGER=ledger) as running:
         for node in range(4):
             running.add_node(f"node{node}", f'drift-records="{write_trips(tmp_path, node)}"')
         yield running
-    finally:
-        running.stop()
 
 
 def commands() -> list[str]:

@@ -15,6 +15,11 @@ def finite_base(mass) -> FiniteBase:
     return FiniteBase(mass / mass.sum(), np.arange(len(mass), dtype=float)[:, None])
 
 
+def kl(p, q) -> float:
+    seen = p > 0
+    return float(p[seen] @ np.log(p[seen] / q[seen]))
+
+
 def data_sets(symbols: int, sizes) -> list[np.ndarray]:
     """Every multiset of the given sizes."""
     return [

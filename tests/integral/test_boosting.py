@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from integral.laws import finite_base
+from integral.laws import finite_base, kl
 from scipy.integrate import quad
 
 from examples import examples
@@ -40,11 +40,6 @@ class Oracle:
     def fit(self, features, target, model, records):
         odds = np.log((target + 1e-12) / model)
         return lambda points: odds
-
-
-def kl(p, q) -> float:
-    seen = p > 0
-    return float(p[seen] @ np.log(p[seen] / q[seen]))
 
 
 def points(target, base, records=1000) -> Points:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from integral.laws import box_weights, finite_base, rejection_law
 from scipy import stats
+from scripted import ScriptedBits
 
 from flwr_kld.integral import GaussianBase, Mollifier, Sampler
 from flwr_kld.integral.categorical import Categorical, integer_weights
@@ -13,23 +14,10 @@ from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
 
 FALSE_ALARM = 1e-7
 """Of one comparison; a test has up to four."""
-LOW = (1 << 64) - 1
-
-
-class ScriptedBits:
-    private = False
-
-    def __init__(self, *words):
-        self._words = list(words)
-
-    def words(self, count):
-        taken, self._words = self._words[:count], self._words[count:]
-        return np.array(taken, dtype=np.uint64)
 
 
 def symbol_of(number: int, weights) -> int:
-    bits = ScriptedBits(number >> 64, number & LOW)
-    return int(Categorical(weights).draw(1, bits)[0])
+    return int(Categorical(weights).draw(1, ScriptedBits.of(number))[0])
 
 
 @pytest.mark.parametrize(

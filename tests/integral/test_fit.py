@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from integral.laws import box_weights, finite_base
+from integral.laws import box_weights, finite_base, kl
 from scipy.stats import norm
 
 from flwr_kld import BlockPatterns, Categories, Labels, Reference
@@ -11,11 +11,6 @@ from flwr_kld.integral.boosting import tilted
 from flwr_kld.integral.fit import cooled, mbde_boosted
 from flwr_kld.integral.gaussian_cells import GaussianCells
 from flwr_kld.kernel.law import TOTAL, SeededBits
-
-
-def kl(p, q) -> float:
-    seen = p > 0
-    return float(p[seen] @ np.log(p[seen] / q[seen]))
 
 
 def one_dimension(cells=512):

@@ -5,18 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from integral.laws import finite_base
+from integral.laws import finite_base, kl
 from scipy.optimize import linprog
 
 from examples import examples
 from flwr_kld.integral import FiniteBase, Mollifier, project
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
-
-
-def kl(p, q) -> float:
-    seen = p > 0
-    return float(p[seen] @ np.log(p[seen] / q[seen]))
 
 
 TINY = 1e-280

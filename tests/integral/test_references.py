@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from integral.laws import kl
 from numbered import Numbered
 
 from flwr_kld import Reference
@@ -22,11 +23,6 @@ from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.vector import ClearSum, ClientCounts
 from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
-
-
-def kl(p, q) -> float:
-    seen = p > 0
-    return float(p[seen] @ np.log(p[seen] / q[seen]))
 
 
 def zipf(size: int) -> np.ndarray:

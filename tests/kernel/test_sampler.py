@@ -5,6 +5,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 from scipy import stats
+from scripted import ScriptedBits
 
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, sample
@@ -13,22 +14,9 @@ DRAWS = 2_000_000
 FALSE_ALARM = 1e-7
 
 
-class ScriptedBits:
-    """Hands out given words."""
-
-    private = False
-
-    def __init__(self, *words: int) -> None:
-        self._words = list(words)
-
-    def words(self, count: int) -> np.ndarray:
-        taken, self._words = self._words[:count], self._words[count:]
-        return np.array(taken, dtype=np.uint64)
-
-
 def drawn_from(number: int, table: NoiseTable) -> int:
     """Value drawn when the uniform 128-bit number is `number`."""
-    return int(sample(table, 1, ScriptedBits(number >> 64, number & (2**64 - 1)))[0])
+    return int(sample(table, 1, ScriptedBits.of(number))[0])
 
 
 @pytest.mark.parametrize("table", [discrete_laplace(1.3), discrete_gaussian(0.8)])

@@ -6,7 +6,7 @@ from itertools import accumulate, combinations, pairwise, product
 
 import numpy as np
 import pytest
-from predictors.scripted import ScriptedBits
+from scripted import ScriptedBits
 
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, uniform_below
@@ -66,7 +66,7 @@ def test_each_symbol_owns_exactly_its_weight_in_numbers(channel):
         assert bounds[-1] == TOTAL
         for start, end in pairwise(bounds):
             symbols = {
-                channel.draw(true, ScriptedBits(n)) for n in (start, (start + end) // 2, end - 1)
+                channel.draw(true, ScriptedBits.of(n)) for n in (start, (start + end) // 2, end - 1)
             }
             assert len(symbols) == 1
             owned[symbols.pop()] += end - start
@@ -127,9 +127,9 @@ def test_too_few_or_too_many_classes_are_refused():
 
 def test_uniform_integers_favour_nobody():
     bound = 3 * (TOTAL // 5)  # 2 bounds do not fit: numbers past the first are drawn again
-    assert uniform_below(bound, ScriptedBits(bound - 1)) == bound - 1
-    assert uniform_below(bound, ScriptedBits(bound, TOTAL - 1, 7)) == 7
-    assert uniform_below(TOTAL, ScriptedBits(TOTAL - 1)) == TOTAL - 1
+    assert uniform_below(bound, ScriptedBits.of(bound - 1)) == bound - 1
+    assert uniform_below(bound, ScriptedBits.of(bound, TOTAL - 1, 7)) == 7
+    assert uniform_below(TOTAL, ScriptedBits.of(TOTAL - 1)) == TOTAL - 1
     complete = TOTAL - TOTAL % 10
-    assert uniform_below(10, ScriptedBits(complete - 1)) == 9
-    assert uniform_below(10, ScriptedBits(complete, 123)) == 3
+    assert uniform_below(10, ScriptedBits.of(complete - 1)) == 9
+    assert uniform_below(10, ScriptedBits.of(complete, 123)) == 3

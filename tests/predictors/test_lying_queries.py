@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from predictors.candidates import named, random_laws
-from predictors.scripted import ScriptedBits
+from scripted import ScriptedBits
 
 from examples import examples
 from flwr_kld.errors import QueryRefused
@@ -38,7 +38,7 @@ def implemented(query: Query, label: int) -> dict[int, int]:
     counts: Counter[int] = Counter()
     for first, past in pairwise([0, *accumulate(runs)]):
         if first < past:
-            symbols = {query.answer(label, ScriptedBits(n)) for n in (first, past - 1)}
+            symbols = {query.answer(label, ScriptedBits.of(n)) for n in (first, past - 1)}
             assert len(symbols) == 1  # between them the sampler is monotone
             counts[symbols.pop()] += past - first
     assert sum(counts.values()) == TOTAL

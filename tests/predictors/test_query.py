@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from predictors.candidates import random_laws
-from predictors.scripted import ScriptedBits
 from scipy.linalg import hadamard
+from scripted import ScriptedBits
 
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.delta import exp_below
@@ -74,7 +74,7 @@ def test_an_answer_depends_on_the_class_only():
     for number in (0, TOTAL // 3, TOTAL // 2, TOTAL - 1):
         by_class = {}
         for label, c in enumerate(query.class_of.tolist()):
-            by_class.setdefault(c, set()).add(query.answer(label, ScriptedBits(number)))
+            by_class.setdefault(c, set()).add(query.answer(label, ScriptedBits.of(number)))
         assert all(len(answers) == 1 for answers in by_class.values())
 
 
