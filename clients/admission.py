@@ -19,7 +19,6 @@ from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.envelopes import Answer
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.policy import ClientPolicy
 from flwr_kld.trust.worst_move import hold_to_move
@@ -89,16 +88,14 @@ def hold_to_claim(terms: Terms, *trusts: str) -> None:
 
 
 @contextmanager
-def answering(answer: Answer, member: int) -> Iterator[None]:
-    """Note that a member answered, or why it did not, in words that quote no data."""
+def answering(refused: dict[int, str], *members: int) -> Iterator[None]:
+    """Note why members do not answer, if they do not, in words that quote no data."""
     try:
         yield
     except (DomainError, InvalidReply, QueryRefused) as error:
-        answer.reasons.append(str(error))
+        refused.update(dict.fromkeys(members, str(error)))
     except Exception as error:  # Flower would send its text, which may quote anything
-        answer.reasons.append(unexpected(error))
-    else:
-        answer.answered.append(member)
+        refused.update(dict.fromkeys(members, unexpected(error)))
 
 
 def unexpected(error: Exception) -> str:

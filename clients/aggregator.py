@@ -24,14 +24,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep, real, whole
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import (
-    LARGEST_CLIENT,
-    ClearSum,
-    ClientVector,
-    Held,
-    Layout,
-    vector_from_wire,
-)
+from flwr_kld.kernel.vector import ClearSum, Held, Layout
 from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
@@ -233,16 +226,17 @@ class _Aggregation:
         terms = self._terms
         layout, promised = _layout(terms), terms.guarantee
         self._open()
-        opened = _Opened(self._key, terms, layout, self._context.run_id)
-        clear = ClearSum.of_clients(
+        opened = _Opened(self._key, terms, self._context.run_id)
+        clear = ClearSum.of_answers(
             opened.read(self._boxes), layout, promised, SystemBits(), most=terms.clip
         )
-        self._require(clear.clients, opened.rejected)
+        rejected = opened.rejected | clear.refused
+        self._require(clear.clients, rejected)
         if promised.total_is_public and clear.is_empty(promised):
             raise QueryRefused("the cohort holds no records: nothing to compare")
         # Calibrated now: noise for many columns takes long, and boxes opened that are for them.
         released = clear.release(terms.central(), SystemBits())
-        return Published.of(terms.check, released, opened.rejected, clear.limit)
+        return Published.of(terms.check, released, rejected, clear.limit)
 
     def _part(self, roster: Roster) -> PartMessage:
         """Return this aggregator's part of a noised sum."""
@@ -263,12 +257,12 @@ class _Aggregation:
 class _Opened:
     """Opens boxes one by one; a bad one is left out by reason."""
 
-    def __init__(self, key: AggregatorKey, terms: Terms, layout: Layout, run: int) -> None:
-        self._key, self._terms, self._layout, self._run = key, terms, layout, run
+    def __init__(self, key: AggregatorKey, terms: Terms, run: int) -> None:
+        self._key, self._terms, self._run = key, terms, run
         self.rejected: dict[str, str] = {}
 
-    def read(self, boxes: Mapping[str, bytes]) -> Iterator[tuple[str, ClientVector]]:
-        """Yield every client's name and valid counts.
+    def read(self, boxes: Mapping[str, bytes]) -> Iterator[tuple[list[str], Held[list[bytes]]]]:
+        """Yield every client's name and what its box holds.
 
         A sender is a key of `boxes`: nobody counts twice.
         """
@@ -277,21 +271,11 @@ class _Opened:
             if often[box] > 1:
                 self.rejected[sender] = "Duplicated: the same sealed counts under two names"
                 continue
+            sealed_for = SealContext(self._run, self._terms.fingerprint, sender)
             try:
-                yield sender, self._counts(sender, box)
-            except InvalidReply as error:
-                name = "NotOpened: " if isinstance(error, NotOpened) else ""
-                self.rejected[sender] = f"{name}{error}"
-
-    def _counts(self, sender: str, box: bytes) -> ClientVector:
-        terms = self._terms
-        sealed_for = SealContext(self._run, terms.fingerprint, sender)
-        return vector_from_wire(
-            Held(open_sealed(self._key, box, sealed_for)),
-            self._layout,
-            terms.guarantee,
-            most=terms.clip or LARGEST_CLIENT,
-        )
+                yield [sender], Held([open_sealed(self._key, box, sealed_for)])
+            except NotOpened as error:
+                self.rejected[sender] = f"NotOpened: {error}"
 
 
 def _layout(terms: Terms) -> Layout:

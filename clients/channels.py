@@ -9,14 +9,14 @@ from flwr.app import Context
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import ClientVector
+from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.errors import SecureSumError
 from flwr_kld.sums.two_aggregators import split
 
-Send = Callable[[ClientVector], bytes]
-"""What becomes of one member's numbers."""
+Send = Callable[[ClientRows, int], bytes]
+"""What becomes of one member's numbers, a row of some members'."""
 Channel = Callable[[Terms, Context, int], Send]
 """Makes ready for one member's numbers, before they are counted."""
 
@@ -26,7 +26,7 @@ def sealed(terms: Terms, context: Context, member: int) -> Send:
     (aggregator,) = map(bytes.fromhex, terms.aggregators)
     sender = f"{context.node_id}:{member}"
     sealed_for = SealContext(context.run_id, terms.fingerprint, sender).to_bytes()
-    return lambda numbers: numbers.sealed(aggregator, sealed_for)
+    return lambda rows, row: rows.sealed(row, aggregator, sealed_for)
 
 
 def split_by(members: SumMembers) -> Channel:
@@ -38,10 +38,8 @@ def split_by(members: SumMembers) -> Channel:
         except SecureSumError as error:
             raise QueryRefused(str(error)) from None
 
-        def send(numbers: ClientVector) -> bytes:
-            vector = numbers.summand(
-                None, SystemBits(), counted=terms.counted, columns=terms.columns
-            )
+        def send(rows: ClientRows, row: int) -> bytes:
+            vector = rows.summand(row, None, SystemBits(), counted=terms.counted)
             return split(vector, terms, key, name, context.run_id).to_bytes()
 
         return send

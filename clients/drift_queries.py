@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import admit, answering, hold_to_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.clients.own_records import Loader, OwnRecords, RecordSecret
+from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.shown_model import hold_to_model, keep_model, model_of
@@ -24,7 +24,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import LARGEST_CLIENT, Held, SumVector
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, SumVector
 from flwr_kld.messages.envelopes import (
     ANSWER,
     DRIFT_ACTION,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from flwr_kld.clients.sum_members import SumMembers
 
 _USED = "flwr_kld.answered"
+_MEMBERS, _RECORDS = 256, 2**12
+"""Members that are counted together, and records from which on one is counted by itself."""
 
 
 def answer_drift_queries(
@@ -167,7 +169,6 @@ def host_drift_queries(
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
         """Count, or say why not."""
-        numbers = dict[int, Held[bytes]]()
         try:
             terms, members = asked(message.content)
             keep_model(message.content, context)
@@ -179,16 +180,33 @@ def host_drift_queries(
             if pinned:  # two boxes of one client would count twice in the sum
                 use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
-            return _reply(message, Answer("", "", [], [str(error)]), numbers)
-        answer = Answer(terms.check, terms.plan, [], [])
+            return _reply(message, Answer("", "", [], [str(error)]), {})
+        numbers, refused = dict[int, Held[bytes]](), dict[int, str]()
+        loaded: dict[int, tuple[Records, Send]] = {}
+
+        def count(*some: int) -> None:
+            with answering(refused, *some):
+                rows = Records.counted([loaded[member][0] for member in some], terms, cell_of)
+                for row, member in enumerate(some):
+                    with answering(refused, member):
+                        numbers[member] = Held(loaded[member][1](rows, row))
+            for member in some:
+                del loaded[member]
+
         for member in members:
-            with answering(answer, member):
+            with answering(refused, member):
                 if member not in here:
                     raise QueryRefused("this node does not host the client that is asked")
                 send = channel(terms, context, member)
                 admit(context, terms, member)
-                numbers[member] = Held(send(own.count(context, member, terms, cell_of)))
-        return _reply(message, answer, numbers)
+                loaded[member] = own.load(context, member, terms), send
+                if len(loaded[member][0]) > _RECORDS:
+                    count(member)
+                elif len(loaded) == _MEMBERS:
+                    count(*loaded)
+        count(*loaded)
+        reasons = [refused[member] for member in members if member in refused]
+        return _reply(message, Answer(terms.check, terms.plan, list(numbers), reasons), numbers)
 
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:
@@ -205,12 +223,11 @@ def host_drift_queries(
     def contribution(context: Context, member: int, terms: Terms) -> SumVector:
         cell_of, share = meant(terms, context), terms.share()
         clip = terms.noise.clip if isinstance(terms.noise, NoiseShares) else None
-        columns, most = terms.columns, LARGEST_CLIENT
-        if clip is not None and columns > 1:  # counts of a row are clipped together
+        most = LARGEST_CLIENT
+        if clip is not None and terms.columns > 1:  # counts of a row are clipped together
             most, clip = clip.bound, None
-        counts = own.count(context, member, terms, cell_of, most=most)
-        bits = SystemBits()
-        return counts.summand(share, bits, clip=clip, counted=terms.counted, columns=columns)
+        rows = Records.counted([own.load(context, member, terms, most=most)], terms, cell_of)
+        return rows.summand(0, share, SystemBits(), clip=clip, counted=terms.counted)
 
     # Imported as they are needed: an app starts anew for every message.
     if secure_sum is not None:
@@ -236,7 +253,7 @@ def host_drift_queries(
 
 def _in_the_clear(terms: Terms, context: Context, member: int) -> Send:
     """Send exact numbers to a server that may see them."""
-    return lambda numbers: numbers.to_wire()
+    return ClientRows.to_wire
 
 
 def _agree(terms: Terms, domain: Domain, agreed: str | None) -> NDArray[np.int32]:
@@ -255,5 +272,7 @@ def _agree(terms: Terms, domain: Domain, agreed: str | None) -> NDArray[np.int32
 
 def _reply(message: Message, answer: Answer, numbers: Mapping[int, Held[bytes]]) -> Message:
     content = RecordDict({ANSWER: ConfigRecord(answer.to_config())})
-    content[NUMBERS] = ConfigRecord({str(m): own.into(bytes) for m, own in numbers.items()})
+    content[NUMBERS] = ConfigRecord(
+        {NUMBERS: [own.into(bytes) for own in numbers.values()]} if numbers else {}
+    )
     return Message(content, reply_to=message)

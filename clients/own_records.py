@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientCounts, ClientVector, Held, Private
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import Selection, record_ids, salted
 
@@ -38,33 +38,15 @@ class OwnRecords:
     ids: Loader | None = None  # One id a record; by default its position
     secret: RecordSecret = record_secret  # Salts the ids of a member for a selection
 
-    def count(
-        self,
-        context: Context,
-        member: int,
-        terms: Terms,
-        cell_of: NDArray[np.int32],
-        *,
-        most: int = LARGEST_CLIENT,
-    ) -> ClientVector:
-        """Count one member's records as the terms select them, or add up scores."""
-        positions_shift = (
-            terms.guarantee.adjacency is Adjacency.ADD_REMOVE
-        )  # as records come and go
-        if self.ids is None and positions_shift and not terms.selection.takes_all:
-            raise QueryRefused(
-                "this check picks records by id and hides whether one is there, so the client "
-                "needs record_ids="
-            )
-        selection = terms.selection
-        salt = self.secret(context, member, selection) if not selection.takes_all else None
+    def load(
+        self, context: Context, member: int, terms: Terms, *, most: int = LARGEST_CLIENT
+    ) -> Records:
+        """Load those of one member's records that the terms select."""
         records = Records(self.symbols(context, member))
-        records.name(self._ids(context, member, records), salt)
-        records.keep(selection, min(terms.clip or most, most))
-        counts = records.counted(cell_of, sum(terms.cells))
-        if terms.scores is None:
-            return counts
-        return counts.scored(terms.scores, terms.guarantee, SystemBits())
+        if not terms.selection.takes_all:
+            records.select(terms.selection, self._ids(context, member, terms, len(records)))
+        records.keep(min(terms.clip or most, most))
+        return records
 
     def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
         """Load and encode one member's records, shape [records]."""
@@ -86,10 +68,22 @@ class OwnRecords:
             raise QueryRefused("the domain encodes records to symbols that it does not have")
         return symbols
 
-    def _ids(self, context: Context, member: int, records: Records) -> Held[NDArray[np.uint64]]:
+    def _ids(
+        self, context: Context, member: int, terms: Terms, records: int
+    ) -> Held[NDArray[np.uint64]]:
+        """Load an id for each record, and salt it."""
+        positions_shift = (
+            terms.guarantee.adjacency is Adjacency.ADD_REMOVE
+        )  # as records come and go
+        if self.ids is None and positions_shift:
+            raise QueryRefused(
+                "this check picks records by id and hides whether one is there, so the client "
+                "needs record_ids="
+            )
+        salt = self.secret(context, member, terms.selection)
         try:
             own = Held(None if self.ids is None else self.ids(context, member))
-            return Held(own.into(lambda ids: record_ids(ids, len(records))))
+            return Held(own.into(lambda ids: salted(record_ids(ids, records), salt)))
         except Exception as error:
             raise _failed("record ids", "be used: one integer or string a record", error) from None
 
@@ -97,7 +91,7 @@ class OwnRecords:
 class Records(Private):
     """One member's encoded records, on their way to its counts. Private: shows no value."""
 
-    __slots__ = ("_ids", "_kept", "_symbols")
+    __slots__ = ("_symbols",)
 
     def __init__(self, symbols: Held[NDArray[np.int64]]) -> None:
         self._symbols = symbols.into(np.asarray)
@@ -105,19 +99,15 @@ class Records(Private):
     def __len__(self) -> int:
         return len(self._symbols)
 
-    def name(self, ids: Held[NDArray[np.uint64]], salt: bytes | None) -> None:
-        """Give each record its id, shape [records], salted if the node has a salt for it."""
-        self._ids = ids.into(np.asarray)
-        if salt is not None:
-            self._ids = salted(self._ids, salt)
+    def select(self, selection: Selection, ids: Held[NDArray[np.uint64]]) -> None:
+        """Keep what is selected, by salted ids, shape [records]."""
+        self._symbols = self._symbols[ids.into(selection.selected)]
 
-    def keep(self, selection: Selection, most: int) -> None:
-        """Keep what is selected; at most `most` records of it, a uniform sample, unless 0."""
-        self._kept = selection.selected(self._ids)
-        if 0 < most < self._kept.sum():
+    def keep(self, most: int) -> None:
+        """Keep a uniform sample of at most `most` records."""
+        if most < len(self):
             pick = np.random.default_rng(secrets.randbits(128))
-            self._kept = pick.choice(np.flatnonzero(self._kept), most, replace=False)
-        self._symbols, self._ids = self._symbols[self._kept], self._ids[self._kept]
+            self._symbols = self._symbols[pick.choice(len(self), most, replace=False)]
 
     def label(self, labels: int) -> Held[int]:
         """Draw one record's symbol below `labels`; any of them if there is no such record."""
@@ -126,9 +116,16 @@ class Records(Private):
             return Held(secrets.randbelow(labels))
         return Held(int(self._symbols[secrets.randbelow(len(self._symbols))]))
 
-    def counted(self, cell_of: NDArray[np.int32], cells: int) -> ClientCounts:
-        """Count what is left by cell."""
-        return ClientCounts.count(self._symbols, cell_of, cells)
+    @staticmethod
+    def counted(members: Iterable[Records], terms: Terms, cell_of: NDArray[np.int32]) -> ClientRows:
+        """Count what is left of each member's by cell, or add up scores: a row each."""
+        return ClientRows.count(
+            [own._symbols for own in members],
+            cell_of,
+            terms.layout,
+            terms.guarantee,
+            SystemBits(),
+        )
 
 
 def _failed(what: str, how: str, error: Exception) -> QueryRefused:

@@ -97,10 +97,10 @@ def host_predictor_queries(
             use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), symbols)
-        answer = Answer(terms.check, terms.plan, [], [])
+        answered, refused = list[int](), dict[int, str]()
         present = frozenset(() if is_aggregator(context) else map(int, hosted(context)))
         for member in members:
-            with answering(answer, member):
+            with answering(refused, member):
                 if member not in present or member not in queries:
                     raise QueryRefused("this node does not host the client that is asked")
                 admit(context, terms, member)
@@ -108,6 +108,8 @@ def host_predictor_queries(
                 label = _label(own, context, member, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))
                 symbols[str(member)] = [number, symbol]
+                answered.append(member)
+        answer = Answer(terms.check, terms.plan, answered, list(refused.values()))
         return _reply(message, answer, symbols)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -12,8 +13,10 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, NUMBERS, Answer, Members
-from flwr_kld.strategies.exchange import Exchange, failure, missing, refusal, refusals
+from flwr_kld.strategies.exchange import NO_REPLY, Exchange, failure, refusal, refusals
 from flwr_kld.strategies.replies import replies
+
+_NO_NUMBERS = "the reply carries no numbers, or not one row for each client that answered"
 
 
 class CohortReplies:
@@ -29,36 +32,39 @@ class CohortReplies:
         """Members of each node that have not been heard."""
         for participant in exchange.chosen:
             self._open[participant.node][participant.member] = participant
-        self._heard: dict[Participant, str] = {}
+        self.left_out = dict.fromkeys(exchange.chosen, NO_REPLY)
+        """Why each participant that is not counted is not; silence is a reason."""
         self._down = self._up = 0
 
-    def read(self) -> Iterator[tuple[Participant, Held[bytes]]]:
-        """Ask everybody, wait, and yield what each participant answers with."""
+    def read(self) -> Iterator[tuple[list[Participant], Held[list[bytes]]]]:
+        """Ask everybody, wait, and yield what the participants on each node answer with."""
         exchange, messages = self._exchange, []
-        told: dict[tuple[int, ...], RecordDict] = {}
+        told: dict[tuple[int, ...], tuple[RecordDict, int]] = {}
         for node, members in self._open.items():
             asked = tuple(members)
             if asked not in told:
                 record = ConfigRecord(Members(list(asked)).to_config())
-                told[asked] = exchange.opening({MEMBERS: record})
-            messages.append(exchange.message(told[asked], node, DRIFT_ACTION))
-            self._down += sum(record.count_bytes() for record in told[asked].values())
+                content = exchange.opening({MEMBERS: record})
+                told[asked] = content, sum(each.count_bytes() for each in content.values())
+            content, size = told[asked]
+            messages.append(exchange.message(content, node, DRIFT_ACTION))
+            self._down += size
         for reply in replies(exchange.grid, messages, exchange.timeout):
             node = reply.metadata.src_node_id
             if node not in self._open:
                 continue  # nobody that was asked
             try:
-                yield from self._answers(node, reply)
+                answered, numbers = self._answers(node, reply)
             except InvalidReply as error:
                 self._leave_out(node, f"invalid reply: {error}")
+            else:
+                for participant in answered:
+                    del self.left_out[participant]
+                yield answered, numbers
 
     def refuse(self, participant: Participant, reason: str) -> None:
         """Say why the answer of a participant does not count."""
-        self._heard[participant] = reason
-
-    def left_out(self, counted: Container[Participant]) -> dict[Participant, str]:
-        """Say why everybody who is not counted is not."""
-        return missing(self._exchange.chosen, counted, self._heard)
+        self.left_out[participant] = reason
 
     @property
     def traffic(self) -> tuple[float, float]:
@@ -66,31 +72,37 @@ class CohortReplies:
         people = len(self._exchange.chosen)
         return self._down / people, self._up / people
 
-    def _answers(self, node: int, reply: Message) -> Iterator[tuple[Participant, Held[bytes]]]:
+    def _answers(self, node: int, reply: Message) -> tuple[list[Participant], Held[list[bytes]]]:
+        """Return who answered, and with what; nobody if it says for all of them why not."""
         members = self._open[node]
+        nothing = list[Participant](), Held(list[bytes]())
         if reply.has_error():
             self._leave_out(node, failure(reply.error))
-            return
+            return nothing
         answer = Answer.from_config(reply.content.get(ANSWER))
         if not answer.check and answer.reasons:
             self._leave_out(node, refusal(answer.reasons[0]))
-            return
+            return nothing
         terms = self._exchange.terms
         if (answer.check, answer.plan) != (terms.check, terms.plan):
             raise InvalidReply("the reply belongs to another check")
-        if not isinstance(reply.content.get(NUMBERS), ConfigRecord):
-            raise InvalidReply("the reply carries no numbers")
-        self._heard.update(refusals(members.values(), answer))
+        if not set(answer.answered) <= members.keys():
+            raise InvalidReply("it answers for clients that are not asked, or have answered")
+        self.left_out |= refusals(members.values(), answer)
         self._up += len(answer.to_json())
-        for member in list(members):
-            # Exact numbers, if the server may see them: no frame holds them.
-            held: Held[Any] = Held(reply.content[NUMBERS].get(str(member)))
-            if held.into(type) is bytes:
-                self._up += held.into(len)
-                yield members.pop(member), held
-            elif member in answer.answered:
-                self._heard[members[member]] = "invalid reply: it carries no numbers"
+        if not answer.answered:
+            return nothing
+        if not isinstance(reply.content.get(NUMBERS), ConfigRecord):
+            raise InvalidReply(_NO_NUMBERS)
+        # Exact numbers, if the server may see them: no frame holds them.
+        held: Held[Any] = Held(reply.content[NUMBERS].get(NUMBERS))
+        if held.into(type) is not list or held.into(len) != len(answer.answered):
+            raise InvalidReply(_NO_NUMBERS)
+        if set(held.into(partial(map, type))) != {bytes}:
+            raise InvalidReply(_NO_NUMBERS)
+        self._up += sum(held.into(partial(map, len)))
+        return [members.pop(member) for member in answer.answered], held
 
     def _leave_out(self, node: int, reason: str) -> None:
-        self._heard.update(dict.fromkeys(self._open[node].values(), reason))
+        self.left_out |= dict.fromkeys(self._open[node].values(), reason)
         self._open[node].clear()

@@ -99,7 +99,8 @@ def refusals(members: Iterable[Participant], answer: Answer) -> dict[Participant
     A node gives a reason for each of them, or one for all.
     """
     reasons = [refusal(reason) for reason in answer.reasons]
-    unanswered = [p for p in members if p.member not in answer.answered]
+    answered = set(answer.answered)
+    unanswered = [p for p in members if p.member not in answered]
     return dict(zip(unanswered, reasons + reasons[-1:] * len(unanswered), strict=False))
 
 

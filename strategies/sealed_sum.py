@@ -69,8 +69,10 @@ class SealedSum:
         """
         node, terms = self._aggregator(exchange), exchange.terms
         cohort = CohortReplies(exchange)
-        boxes = {participant: box.into(bytes) for participant, box in cohort.read()}
-        left_out = cohort.left_out(boxes)
+        boxes = dict[Participant, bytes]()
+        for participants, sealed in cohort.read():
+            boxes |= zip(participants, sealed.into(list), strict=True)
+        left_out = cohort.left_out
         require_clients(len(boxes), least, "answered", by_reason(left_out))
         order = order_of(exchange, least, boxes)
         [told] = ask_aggregators(exchange, {node: order}, Published)

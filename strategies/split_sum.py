@@ -57,12 +57,13 @@ class SplitSum:
             raise CheckFailed("counts can be split for TwoAggregators only")
         nodes = [self._roles.holder(exchange.grid, key) for key in terms.aggregators]
         cohort, portions = CohortReplies(exchange), dict[Participant, tuple[bytes, bytes]]()
-        for participant, parcel in cohort.read():
-            try:
-                portions[participant] = parcel.into(Parcel.from_bytes).portions()
-            except InvalidReply as error:
-                cohort.refuse(participant, f"invalid reply: {error}")
-        left_out = cohort.left_out(portions)
+        for participants, sealed in cohort.read():
+            for participant, parcel in zip(participants, sealed.into(list), strict=True):
+                try:
+                    portions[participant] = Parcel.from_bytes(parcel).portions()
+                except InvalidReply as error:
+                    cohort.refuse(participant, f"invalid reply: {error}")
+        left_out = cohort.left_out
         require_clients(len(portions), least, "answered", by_reason(left_out))
         orders = {
             node: order_of(exchange, least, {p: both[i] for p, both in portions.items()})

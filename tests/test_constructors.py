@@ -58,7 +58,7 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
-from flwr_kld.kernel.vector import ClientCounts
+from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.operate.receivers import Command, Delivery, Webhook
 from flwr_kld.papers.estimators import paper, skew_plugin
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
@@ -252,7 +252,7 @@ ANSWERS = {
 """What the library computes and returns: nobody gives these numbers."""
 
 FROM_ELSEWHERE = {
-    ClientCounts,  # a message's
+    ClientRows,  # a message's
     Witness,  # made by from_counts
     load_digits, handwriting.load_femnist, handwriting.load_leaf, handwriting.load_npz,
     load_source, report.log_to_mlflow,  # files and networks: see their own tests

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.box import SIMPLE
+from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
@@ -116,7 +117,7 @@ def plan(
     if as_json:
         print_json(flat(rows))
     else:
-        results.print(_table(rows))
+        results.print(*_tables(rows))
     if out is not None:
         {".csv": save_csv, ".json": save_json}.get(out.suffix, save_plot)(rows, out)
         say(f"{out}")
@@ -144,26 +145,39 @@ def _progress(settings: Sequence[Setting]) -> Iterator[Setting]:
     yield from track(settings, "forecasting", console=messages, transient=True)
 
 
-def _table(rows: Sequence[Forecast]) -> Table:
+def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
+    """Yield a row for each setting; then for each one on a table, a row for each column."""
     of_table = bool(rows[0].columns)
-    table = Table(
-        title=f"what checks will tell, find and cost ({rows[0].drift} drift)",
-        caption="divergences and ε in nats; ε a year of one person, at δ = 1e-6"
-        + ("; ε, noise, bytes and seconds are those of all columns together" if of_table else ""),
-        box=SIMPLE,
-    )
+    about = "divergences and ε in nats; ε a year of one person, at δ = 1e-6"
     if of_table:
-        table.add_column("column", overflow="fold")
-    for name in (
-        "clients", "ε", "records", "noise", "error", "finds", "ε a year", "bytes", "seconds",
-    ):  # fmt: skip
-        table.add_column(name, justify="right")
+        about += "; error and finds are those of the column that is the hardest to check"
+    yield _table(
+        f"what checks will tell, find and cost ({rows[0].drift} drift)", about,
+        ("clients", "ε", "records", "noise", "error", "finds", "ε a year", "bytes", "seconds"),
+        (_cells(row) for row in rows),
+    )  # fmt: skip
+    for row in rows if of_table else ():
+        yield _table(
+            f"each column, of {row.setting.clients:,} clients, ε = {row.setting.epsilon:g} in all",
+            None, ("column", "error", "finds"),
+            ((str(one.column), *_found(one)) for one in row.by_column),
+        )  # fmt: skip
+
+
+def _table(
+    title: str, about: str | None, heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> Table:
+    table = Table(title=title, caption=about, box=SIMPLE, min_width=len(title) + 4)
+    for name in heads:
+        is_name = name == "column"
+        table.add_column(name, justify="left" if is_name else "right", overflow="fold")
     for row in rows:
-        for one in row.by_column:
-            table.add_row(*([one.column] if of_table else []), *_cells(one))
-        if of_table:
-            table.add_section()
+        table.add_row(*map(escape, row))
     return table
+
+
+def _found(row: Forecast) -> tuple[str, str]:
+    return f"{row.error:.3f}", "–" if row.smallest is None else f"{row.smallest:.3f}"
 
 
 def _cells(row: Forecast) -> tuple[str, ...]:
@@ -172,8 +186,7 @@ def _cells(row: Forecast) -> tuple[str, ...]:
         f"{row.setting.epsilon:g}",
         f"{row.counted:,}",
         f"{row.noise:.3g}",
-        f"{row.error:.3f}",
-        "–" if row.smallest is None else f"{row.smallest:.3f}",
+        *_found(row),
         f"{row.epsilon_per_year:.3g}",
         f"{row.bytes_down + row.bytes_up:,}",
         f"{row.seconds:.0f}",

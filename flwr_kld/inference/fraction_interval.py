@@ -61,16 +61,29 @@ def fraction_covariance(
 ) -> Floats:
     """Covariance of ``weights @ y / N`` by sampling and noise, shape [rows, rows]."""
     # Shapes: share [cells].
-    total = counts.records
-    mean = weights @ share
+    total, mean = counts.records, weights @ share
     sampled = (weights * share) @ weights.T - np.outer(mean, mean)
-    # Either N is the sum of the noisy counts, or it is known and the noise's sum with it.
-    added = counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE
-    centred = weights - (mean if added else weights.mean(axis=1))[:, None]
+    centred = _centred(counts, weights, mean)
     covariance: Floats = design_effect / total * sampled + (
         counts.noise.variance / total**2 * (centred @ centred.T)
     )
     return covariance
+
+
+def weighted_variance(
+    counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float
+) -> Floats:
+    """Diagonal of `fraction_covariance`, shape [rows], where rows are many."""
+    total, mean = counts.records, weights @ share
+    noise = (_centred(counts, weights, mean) ** 2).sum(axis=1) * counts.noise.variance / total**2
+    variance: Floats = design_effect / total * (weights**2 @ share - mean**2) + noise
+    return variance
+
+
+def _centred(counts: NoisyCounts, weights: Floats, mean: Floats) -> Floats:
+    """Weights of the noise: either N is the sum of the noisy counts, or known and the noise's."""
+    added = counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE
+    return np.asarray(weights - (mean if added else weights.mean(axis=1))[:, None])
 
 
 def _records(counts: NoisyCounts, error: float) -> tuple[float, float, float]:

@@ -25,7 +25,7 @@ from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.noisy import ClientSums
 
-_NODES, _FEW_NODES = 161, 33
+NODES, _FEW_NODES = 161, 33
 """Values that stand for the noise in a sum, and in the clients' spread."""
 _BEYOND = 1e-10
 """Probability of the noise that is put on the outermost values."""
@@ -166,12 +166,12 @@ class ScoreSum:
     @cached_property
     def _noise(self) -> tuple[Floats, Floats]:
         """Values that stand for the noise in the sum, and their probabilities."""
-        return _few_values(self.sums.noise, _NODES)
+        return few_values(self.sums.noise, NODES)
 
     @cached_property
     def _deviations(self) -> tuple[Floats, Floats]:
         """Deviations of the sum by sampling, as noise makes them, and their probabilities."""
-        noise, weight = _few_values(self.sums.noise, _FEW_NODES)
+        noise, weight = few_values(self.sums.noise, _FEW_NODES)
         return np.sqrt(self._variances(noise)), weight
 
     @property
@@ -260,7 +260,7 @@ _student = lru_cache(maxsize=64)(Student)
 
 
 @lru_cache(maxsize=8)
-def _few_values(noise: NoiseTable, most: int) -> tuple[Floats, Floats]:
+def few_values(noise: NoiseTable, most: int) -> tuple[Floats, Floats]:
     """Return values that stand for the noise, and their probabilities; shape [most] at most."""
     beyond = int(np.searchsorted(np.cumsum(noise.probabilities), 1 - _BEYOND)) - noise.reach
     width = max(1, -(-(2 * beyond + 1) // most))

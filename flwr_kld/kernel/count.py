@@ -213,25 +213,34 @@ _QUESTIONS = 4
 """Of which tables are kept."""
 
 
-def numbers_of(scores: Asked, counts: NDArray[np.integer]) -> list[int]:
-    """Compute a client's `NUMBERS` of each column from its counts, shape [cells]: whole and exact.
+def numbers_of(scores: Asked, counts: NDArray[np.integer]) -> NDArray[np.object_]:
+    """Compute clients' `NUMBERS` of each column from their counts: whole and exact.
 
-    In columns' order, in steps of scores.
+    Parameters
+    ----------
+    scores : tuple[Scores, ...]
+        What is added up in each column.
+    counts : NDArray[np.integer]
+        Shape [clients, cells].
+
+    Returns
+    -------
+    NDArray[np.object_]
+        Shape [clients, 5 · columns], in columns' order, in steps of scores.
     """
     starts, tables, ceilings = _tables(scores)
-    sums = np.add.reduceat(counts * tables, starts, axis=1, dtype=np.int64)
-    if scores[0].by == "record":
-        return [int(number) for number in sums.T.ravel()]
-    totals = np.minimum(sums[0], ceilings).tolist()
-    columns = zip(totals, *sums[1:].tolist(), strict=True)
-    # squares exceed 64 bits
-    return [x for s, records, out in columns for x in (s, s * s, records, out, out * out)]
+    sums = [np.add.reduceat(counts * each, starts, axis=1, dtype=np.int64) for each in tables]
+    numbers = [own.astype(object) for own in sums]  # squares exceed 64 bits
+    if scores[0].by == "client":
+        total, records, outside = np.minimum(numbers[0], ceilings), *numbers[1:]
+        numbers = [total, total**2, records, outside, outside**2]
+    return np.stack(numbers, axis=2).reshape(len(counts), -1)
 
 
 def answer_of(
     scores: Asked, counts: NDArray[np.integer], guarantee: Guarantee, coins: NDArray[np.uint64]
 ) -> NDArray[np.int32]:
-    """Compute a client's numbers of each column in whole steps; shape [5 · columns].
+    """Compute clients' numbers of each column in whole steps; shape [clients, 5 · columns].
 
     Rounded up or down at random so that the mean stays: what one record moves, it moves by as many
     steps at most whatever the coins, so the coins of two neighbours can be the same.
@@ -241,18 +250,16 @@ def answer_of(
     scores : tuple[Scores, ...]
         What is added up in each column.
     counts : NDArray[np.integer]
-        The client's, shape [cells].
+        Shape [clients, cells].
     guarantee : Guarantee
         Which the steps fit.
     coins : NDArray[np.uint64]
-        Random words of the client, shape [5 · columns].
+        Random words of the clients, shape [clients, 5 · columns].
     """
-    parts = zip(
-        numbers_of(scores, counts), coins.tolist(), _fractions(scores, guarantee), strict=True
-    )
+    up, down = _fractions(scores, guarantee)
     # floor(number / unit + coin / 2**64), in whole numbers
-    steps = [(((x * down) << 64) + coin * up) // (up << 64) for x, coin, (up, down) in parts]
-    return np.array(steps, dtype=np.int32)
+    steps = (numbers_of(scores, counts) * (down << 64) + coins.astype(object) * up) // (up << 64)
+    return np.asarray(steps, dtype=np.int32)
 
 
 @lru_cache(maxsize=_QUESTIONS)
@@ -278,9 +285,13 @@ def _tables(
 
 
 @lru_cache(maxsize=_QUESTIONS)
-def _fractions(scores: Asked, guarantee: Guarantee) -> list[tuple[int, int]]:
-    """Numerator and denominator of the unit of each number of each column."""
-    return [unit.as_integer_ratio() for each in scores for unit in each.fractions(guarantee)]
+def _fractions(
+    scores: Asked, guarantee: Guarantee
+) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
+    """Numerators and denominators of the unit of each number of each column."""
+    units = [unit.as_integer_ratio() for each in scores for unit in each.fractions(guarantee)]
+    up, down = np.array(units, dtype=object).T
+    return up, down
 
 
 def clipped(counts: NDArray[Any], clip: Clip, bits: BitSource) -> NDArray[np.int64]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -41,8 +41,13 @@ _R = TypeVar("_R")
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
 _HELD = 256
-"""Largest vectors of a sum that are held until the limit of a client is known. Any other is below
+"""Largest rows of a sum that are held until the limit of a client is known. Any other is below
 one 257th of the records."""
+_AT_ONCE = 2**20
+"""Numbers that are counted or checked at once, some 10 MB."""
+_SHAPE = "an answer has the wrong shape: one number each is expected"
+NO_RECORDS = "it has no records"
+"""Why a client without any is not in a sum."""
 
 
 class Private:
@@ -145,7 +150,7 @@ class Layout:
         """Number of columns."""
         return len(self.cells)
 
-    @property
+    @cached_property
     def length(self) -> int:
         """Length of a vector: one count a cell, or the sums of each column."""
         return sum(self.cells) if self.scores is None else len(NUMBERS) * len(self.scores)
@@ -182,34 +187,122 @@ class Released:
     private: bool
 
 
-class ClientVector(Private):
-    """What one client answers with, before any noise. Private: shows no value."""
+class ClientRows(Private):
+    """What clients answer with, before any noise, a row each. Private: shows no value.
 
-    __slots__ = ("_values",)
+    Parameters
+    ----------
+    values : NDArray[np.int32]
+        Shape [clients, layout.length]: counts in records, or sums in steps.
+    layout : Layout
+        What the numbers are.
+
+    Raises
+    ------
+    InvalidReply
+        If dtype or shape are wrong, without saying any value.
+    """
+
+    __slots__ = ("_values", "layout")
 
     _values: NDArray[np.int32]
 
-    def to_wire(self) -> bytes:
-        """Write four bytes a number, little-endian: the channel to a server that may see them."""
-        return self._values.astype("<i4").tobytes()
+    def __init__(self, values: NDArray[Any], layout: Layout) -> None:
+        if values.dtype != np.int32:
+            raise InvalidReply("an answer has the wrong dtype: int32 is expected")
+        if values.ndim != 2 or values.shape[1] != layout.length:
+            raise InvalidReply(_SHAPE)
+        self._values, self.layout = values, layout
 
-    def sealed(self, public: bytes, context: bytes) -> bytes:
+    @classmethod
+    def count(
+        cls,
+        symbols: Sequence[NDArray[np.int64]],
+        cell_of: NDArray[np.int32],
+        layout: Layout,
+        guarantee: Guarantee,
+        bits: BitSource,
+    ) -> ClientRows:
+        """Count each client's records by cell, or add up their scores in steps.
+
+        Parameters
+        ----------
+        symbols : Sequence[NDArray[np.int64]]
+            One array a client: symbols of shape [records], of a table [records, columns].
+        cell_of : NDArray[np.int32]
+            Cell of each symbol.
+        guarantee : Guarantee
+            Guarantee that the steps of sums are sized for.
+        bits : BitSource
+            The clients' own randomness, which rounds sums.
+
+        Raises
+        ------
+        InvalidReply
+            If no honest client answers so, without saying any value.
+        """
+        if any(len(own) > LARGEST_CLIENT for own in symbols):
+            raise InvalidReply("the client has more records than counts can carry")
+        clients, cells = len(symbols), sum(layout.cells)
+        values = np.zeros((clients, layout.length), dtype=np.int32)
+        at_once = max(_AT_ONCE // cells, 1)
+        for first in range(0, clients, at_once):
+            some, rows = symbols[first : first + at_once], values[first : first + at_once]
+            counts = rows if layout.scores is None else np.zeros((len(some), cells), np.int32)
+            for row, own in zip(counts, some, strict=True):
+                for part in range(0, own.size, _AT_ONCE):
+                    cell = cell_of[own.reshape(-1)[part : part + _AT_ONCE]]
+                    row += np.bincount(cell, minlength=cells)
+            if layout.scores is not None:
+                coins = _own(bits).words(rows.size).reshape(rows.shape)
+                rows[:] = answer_of(layout.scores, counts, guarantee, coins)
+        counted = cls(values, layout)
+        for wrong, why in counted._faults(guarantee, LARGEST_CLIENT):
+            if wrong.any():
+                raise InvalidReply(why)
+        return counted
+
+    def _faults(self, guarantee: Guarantee, most: int) -> Iterator[tuple[NDArray[np.bool_], str]]:
+        """Yield which rows no honest client answers with, and why."""
+        values, layout = self._values, self.layout
+        if layout.scores is not None:
+            low, high = limits_of(layout.scores, guarantee)
+            beyond = (values < low) | (values > high)
+            yield np.logical_or.reduce(beyond, axis=1), "sums are beyond what a client may answer"
+            return
+        yield np.logical_or.reduce(values < 0, axis=1), "counts must not be negative"
+        starts = [part.start for part in layout.parts]
+        totals = np.add.reduceat(values, starts, axis=1, dtype=np.int64)
+        yield totals.max(axis=1) > most, "counts exceed the most records that a client may have"
+        differ = totals != totals[:, :1]
+        yield (
+            np.logical_or.reduce(differ, axis=1),
+            "counts of a table have another number of records in each column",
+        )
+
+    def to_wire(self, client: int) -> bytes:
+        """Write a row, four bytes a number, little-endian: for a server that may see it."""
+        return bytes(self._values[client].astype("<i4"))
+
+    def sealed(self, client: int, public: bytes, context: bytes) -> bytes:
         """Return a box with `to_wire` for the holder of an X25519 key, in this context only."""
-        return seal(public, self.to_wire(), context)
+        return seal(public, self.to_wire(client), context)
 
     def summand(
         self,
+        client: int,
         share: ShareRelease | None,
         bits: BitSource,
         *,
         clip: Clip | None = None,
         counted: bool = False,
-        columns: int = 1,
     ) -> SumVector:
-        """Clip the numbers and add a share of noise to each, for a secure sum.
+        """Clip a row's numbers and add a share of noise to each, for a secure sum.
 
         Parameters
         ----------
+        client : int
+            Its row.
         share : ShareRelease or None
             Whose share, in its grid steps; None where another adds the noise: exact then.
         bits : BitSource
@@ -218,160 +311,18 @@ class ClientVector(Private):
             Bound of counts, for client-level privacy.
         counted : bool
             Whether the exact number of records follows as a last number.
-        columns : int
-            In each of which every record is counted.
         """
-        vector = SumVector(self._values.astype(np.int64))  # no frame holds numbers that may show
+        # No frame holds numbers that may show.
+        vector = SumVector(self._values[client].astype(np.int64))
         if clip is not None:
             vector._values = clipped(vector._values, clip, _own(bits))
         if share is not None:
             noise = sample(share.share, len(vector._values), _own(bits))
             vector._values = share.grid * vector._values + noise
         if counted:
-            records = self._values.sum(dtype=np.int64) // columns
+            records = self._values[client, self.layout.parts[0]].sum(dtype=np.int64)
             vector._values = np.append(vector._values, records)
         return vector
-
-
-def vector_from_wire(
-    row: Held[bytes], layout: Layout, guarantee: Guarantee, *, most: int = LARGEST_CLIENT
-) -> ClientVector:
-    """Read `ClientVector.to_wire` of a client that was asked for these numbers.
-
-    Parameters
-    ----------
-    most : int
-        Most records that the client may have counted.
-
-    Raises
-    ------
-    InvalidReply
-        If no honest client answers so, without saying any value.
-    """
-    if layout.scores is None:
-        cells, parts = layout.length, layout.parts
-        return row.into(partial(ClientCounts.from_wire, cells=cells, most=most, parts=parts))
-    return row.into(partial(ClientScores.from_wire, scores=layout.scores, guarantee=guarantee))
-
-
-class ClientCounts(ClientVector):
-    """One client's exact counts over a plan's cells. Private: shows no value.
-
-    Parameters
-    ----------
-    values : NDArray
-        Shape [cells], int32, in records.
-    cells : int
-        Length the plan asked for.
-    most : int
-        Most records the client may have counted.
-    parts : tuple[slice, ...]
-        Cells of each column of a table, in each of which every record is counted; by default one.
-
-    Raises
-    ------
-    InvalidReply
-        If shape, dtype or range is wrong, without saying any value.
-    """
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        values: NDArray[Any],
-        *,
-        cells: int,
-        most: int = LARGEST_CLIENT,
-        parts: tuple[slice, ...] = (slice(None),),
-    ) -> None:
-        if values.dtype != np.int32:
-            raise InvalidReply("counts have the wrong dtype: int32 is expected")
-        if values.shape != (cells,):
-            raise InvalidReply("counts have the wrong shape: one number a cell is expected")
-        if (values < 0).any():
-            raise InvalidReply("counts must not be negative")
-        totals = np.add.reduceat(values, [part.start or 0 for part in parts], dtype=np.int64)
-        if totals.max() > most:
-            raise InvalidReply("counts exceed the most records that a client may have")
-        if (totals != totals[0]).any():
-            raise InvalidReply("counts of a table have another number of records in each column")
-        self._values = values
-
-    @classmethod
-    def count(
-        cls, symbols: NDArray[np.int64], cell_of: NDArray[np.int32], cells: int
-    ) -> ClientCounts:
-        """Count own records by cell: symbols of shape [records], of a table [records, columns]."""
-        if len(symbols) > LARGEST_CLIENT:
-            raise InvalidReply("the client has more records than counts can carry")
-        counts = np.bincount(cell_of[symbols.ravel()], minlength=cells).astype(np.int32)
-        return cls(counts, cells=cells, most=symbols.size)  # in all columns together
-
-    @classmethod
-    def from_wire(
-        cls,
-        row: bytes,
-        *,
-        cells: int,
-        most: int = LARGEST_CLIENT,
-        parts: tuple[slice, ...] = (slice(None),),
-    ) -> ClientCounts:
-        """Read `to_wire`; the errors are those of the constructor."""
-        if len(row) != 4 * cells:
-            raise InvalidReply("counts have the wrong shape: one number a cell is expected")
-        values = np.frombuffer(row, dtype="<i4").astype(np.int32)
-        return cls(values, cells=cells, most=most, parts=parts)
-
-    def is_empty(self, guarantee: Guarantee) -> bool:
-        """Whether there is no record; ValueError unless a guarantee leaves their number public."""
-        _require_public_total(guarantee)
-        return not self._values.any()
-
-    def scored(
-        self, scores: tuple[Scores, ...], guarantee: Guarantee, bits: BitSource
-    ) -> ClientScores:
-        """Add up the scores of the records in each column, in steps that fit what is promised."""
-        coins = _own(bits).words(len(NUMBERS) * len(scores))
-        steps = answer_of(scores, self._values, guarantee, coins)
-        return ClientScores(steps, scores, guarantee)
-
-
-class ClientScores(ClientVector):
-    """One client's sums of scores, in steps. Private: shows no value.
-
-    Parameters
-    ----------
-    steps : NDArray[np.int32]
-        Shape [5 · columns].
-    scores : tuple[Scores, ...]
-        What was added up in each column.
-    guarantee : Guarantee
-        Guarantee that the steps are sized for.
-
-    Raises
-    ------
-    InvalidReply
-        If no honest client answers so, without saying any value.
-    """
-
-    __slots__ = ()
-
-    def __init__(
-        self, steps: NDArray[Any], scores: tuple[Scores, ...], guarantee: Guarantee
-    ) -> None:
-        low, high = limits_of(scores, guarantee)
-        if (steps < low).any() or (steps > high).any():
-            raise InvalidReply("sums are beyond what a client may answer")
-        self._values = steps
-
-    @classmethod
-    def from_wire(
-        cls, row: bytes, scores: tuple[Scores, ...], guarantee: Guarantee
-    ) -> ClientScores:
-        """Read `to_wire`; the errors are those of the constructor."""
-        if len(row) != 4 * len(NUMBERS) * len(scores):
-            raise InvalidReply("sums have the wrong shape: one number each is expected")
-        return cls(np.frombuffer(row, dtype="<i4").astype(np.int32), scores, guarantee)
 
 
 class SumVector(Private):
@@ -497,86 +448,131 @@ class ClearSum(Private):
 
     Parameters
     ----------
-    clients : Iterable[ClientVector]
-        All over the same layout.
     layout : Layout
         What the numbers are.
+    *rows : ClientRows
+        Of clients, over this layout.
     """
 
-    __slots__ = ("_values", "clients", "layout", "limit")
+    __slots__ = ("_held", "_rows", "_sizes", "_values", "clients", "layout", "limit", "refused")
 
-    def __init__(self, clients: Iterable[ClientVector], layout: Layout) -> None:
+    def __init__(self, layout: Layout, *rows: ClientRows) -> None:
         self._values = np.zeros(layout.length, dtype=np.int64)
+        self._sizes: list[int] = []
+        self._held: list[tuple[int, int, Any, NDArray[np.int32]]] = []
+        self._rows: list[tuple[Any, bytes]] = []
         self.clients = 0
         """Number of clients in the sum. Public."""
+        self.refused: dict[Any, str] = {}
+        """Why the others are not in it, by name. Public."""
         self.limit: ClientLimit | None = None
         """What one client counts, where it is known and public."""
         self.layout = layout
-        for client in clients:
-            self._add(client)
+        for some in rows:
+            self._add(some)
 
-    def _add(self, client: ClientVector) -> None:
-        if client._values.shape != self._values.shape:  # numpy would spread one cell over all
-            raise InvalidReply("an answer has the wrong shape: one number each is expected")
-        self._values += client._values
-        self.clients += 1
+    def _add(self, rows: ClientRows) -> None:
+        if rows.layout != self.layout:  # numpy would spread one cell over all
+            raise InvalidReply(_SHAPE)
+        self._values += rows._values.sum(axis=0, dtype=np.int64)
+        self.clients += len(rows._values)
 
     @classmethod
-    def of_clients(
+    def of_answers(
         cls,
-        clients: Iterable[tuple[str, ClientVector]],
+        answers: Iterable[tuple[Sequence[Any], Held[list[bytes]]]],
         layout: Layout,
         guarantee: Guarantee,
         bits: BitSource,
         *,
         most: int = 0,
+        empty: bool = True,
     ) -> ClearSum:
-        """Add up vectors one by one; where sizes are public, each client's counts up to a limit.
+        """Add up what clients answered, some at a time, but for what no honest client answers.
 
-        A client beyond it counts a uniform sample of its records.
+        Where sizes are public, each client counts up to a limit: one beyond it counts a uniform
+        sample of its records.
 
         Parameters
         ----------
-        clients : Iterable[tuple[str, ClientVector]]
-            Name and vector of each.
+        answers : Iterable[tuple[Sequence[Any], Held[list[bytes]]]]
+            Names of some clients, and `ClientRows.to_wire` of each.
         guarantee : Guarantee
             Says whether the number of a client's records is public.
         bits : BitSource
             For samples.
         most : int
-            Records of a client that vectors were held to; 0 for none: then it is `fair_limit`.
+            Most records that a client may have counted; 0 for no limit: then one is set, by
+            `fair_limit`.
+        empty : bool
+            Whether clients without records are in the sum; elsewhere their number has to be public.
         """
-        total = cls((), layout)
-        public = layout.scores is None and guarantee.total_is_public
-        sizes: list[int] = []
-        held: list[tuple[int, int, str, ClientVector]] = []
-        added = 0  # the largest that is held no longer
-        for name, client in clients:
-            total._add(client)
-            if not public:
-                continue
-            size = int(client._values[layout.parts[0]].sum(dtype=np.int64))
-            heapq.heappush(held, (size, len(sizes), name, client))
-            sizes.append(size)
-            if len(held) > _HELD:
-                added = max(added, heapq.heappop(held)[0])
-        if not any(sizes):
-            return total
-        most = most or max(fair_limit(sizes), added)
-        over = {}
-        for size, _, name, client in sorted(held, key=lambda one: one[1]):
-            if size > most:
-                over[name] = size
-                for part in layout.parts:
-                    counts = client._values[part]
-                    total._values[part] += sampled(counts, most, _own(bits)) - counts
-        total.limit = ClientLimit(most, min(max(sizes), most), sum(sizes), over)
+        total = cls(layout)
+        for names, held in answers:
+            total._read(names, held)
+            if len(total._rows) * layout.length >= _AT_ONCE:
+                total._take(guarantee, most, empty)
+        total._take(guarantee, most, empty)
+        total._limit(most, bits)
         return total
+
+    def _read(self, names: Sequence[Any], held: Held[list[bytes]]) -> None:
+        """Take up rows of the right length."""
+        for name, row in zip(names, held._value, strict=True):
+            if len(row) == 4 * self.layout.length:
+                self._rows.append((name, row))
+            else:
+                self.refused[name] = _SHAPE
+
+    def _take(self, guarantee: Guarantee, most: int, empty: bool) -> None:
+        """Check the rows at hand, and add up those that an honest client answers with."""
+        names = [name for name, _ in self._rows]
+        joined = b"".join([row for _, row in self._rows])
+        self._rows = []
+        values = np.frombuffer(joined, "<i4").reshape(-1, self.layout.length)
+        rows = ClientRows(values.astype(np.int32), self.layout)
+        faults = list(rows._faults(guarantee, most or LARGEST_CLIENT))
+        if not empty and self.layout.scores is None:
+            _require_public_total(guarantee)
+            faults.append(((rows._values == 0).all(axis=1), NO_RECORDS))
+        fine = np.ones(len(names), dtype=bool)
+        for wrong, why in faults:
+            for i in np.flatnonzero(fine & wrong):
+                self.refused[names[i]] = why
+            fine &= ~wrong
+        rows._values = rows._values[fine]
+        self._add(rows)
+        if self.layout.scores is not None or not guarantee.total_is_public:
+            return
+        sizes = rows._values[:, self.layout.parts[0]].sum(axis=1, dtype=np.int64).tolist()
+        for size, i, own in zip(sizes, np.flatnonzero(fine), rows._values, strict=True):
+            if len(self._held) <= _HELD or size > self._held[0][0]:
+                heapq.heappush(self._held, (size, len(self._sizes), names[i], own.copy()))
+            if len(self._held) > _HELD + 1:
+                heapq.heappop(self._held)
+            self._sizes.append(size)
+
+    def _limit(self, most: int, bits: BitSource) -> None:
+        """Let those that hold too much count a sample of it."""
+        if not any(self._sizes):
+            return
+        # Any that is held no longer is at most as large as the least that is.
+        added = self._held[0][0] if len(self._sizes) > _HELD else 0
+        most = most or max(fair_limit(self._sizes), added)
+        over = {}
+        for size, _, name, values in sorted(self._held, key=lambda one: one[1]):
+            if size > most:
+                over[str(name)] = size
+                for part in self.layout.parts:
+                    counts = values[part]
+                    self._values[part] += sampled(counts, most, _own(bits)) - counts
+        self.limit = ClientLimit(most, min(max(self._sizes), most), sum(self._sizes), over)
+        self._held = []
 
     @classmethod
     def of_ring(cls, total: RingSum, layout: Layout, *, clients: int, bits: int) -> ClearSum:
         """Take a sum modulo 2**bits of vectors without noise."""
-        found = cls((), layout)
+        found = cls(layout)
         found._values, found.clients = from_ring(total._words, bits)[: layout.length], clients
         return found
 

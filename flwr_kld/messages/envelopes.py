@@ -43,7 +43,8 @@ QUERY = "query"
 """Queries of a predictor: ``query.7`` is number 7; ``query`` says which member gets which."""
 ANSWER = "answer"
 NUMBERS = "numbers"
-"""What clients answer with, by member; or their boxes, by sender, as an aggregator gets them."""
+"""What clients answer with, a list of rows or boxes; or boxes by sender, as an aggregator gets
+them."""
 PHASE = "phase"
 PUBLISHED = "published"
 _LONGEST_ID = 64
@@ -103,7 +104,8 @@ class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     # Repeated from the terms; empty if the terms themselves were refused
     check: _Id
     plan: _Id
-    answered: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS)]  # Members that answered
+    # Members that answered, in the order of their numbers
+    answered: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS), _EACH_ONCE]
     # One for each asked member that did not answer, or the one reason why the terms were refused;
     # free of data values
     reasons: Annotated[list[_Reason], Field(max_length=_MOST_MEMBERS)]

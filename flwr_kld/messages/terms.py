@@ -226,7 +226,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         """What `score_wire` says; None for counts. ValueError if it says nothing."""
         return scores_from_wire(self.score_wire, self.columns, sum(self.cells))
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
         """What the numbers of a client are; the errors are those of `scores`."""
         return Layout(tuple(self.cells), self.scores)

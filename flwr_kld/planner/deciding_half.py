@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from flwr_kld.inference.lower_bound import divergence_sum
+from flwr_kld.inference.score_sum import NODES, few_values
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import NUMBERS
 from flwr_kld.kernel.law import BitSource, sample
@@ -21,6 +22,7 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Law
 from flwr_kld.planner.setting import Setting
 from flwr_kld.query.noisy import ClientSums
+from flwr_kld.query.plan import QueryPlan
 from flwr_kld.search import root
 
 _SPREADS = 3
@@ -44,12 +46,13 @@ class DecidingHalf:
     def power(self, generator: np.random.Generator, bits: BitSource) -> float:
         """Probability that the lower bound exceeds the threshold."""
         degrees, noise = self._draws - 1, self._event.noise
+        steps_of_total, weight = few_values(noise, NODES)
         spreads = self._deviation**2 * generator.chisquare(degrees, _SPREADS) / degrees
         found = []
         for spread, steps in zip(spreads, sample(noise, _SPREADS, bits), strict=True):
             least = self._least_found(float(spread), int(steps))
-            sums = self._mean + noise.support * self._unit["total"]
-            found.append(noise.probabilities @ ndtr((sums - least) / self._deviation))
+            sums = self._mean + steps_of_total * self._unit["total"]
+            found.append(weight @ ndtr((sums - least) / self._deviation))
         return float(np.mean(found))
 
     def _least_found(self, spread: float, steps: int) -> float:
@@ -76,10 +79,12 @@ class DecidingHalf:
         known = {"total": total, "squares": squares, "records": self.setting.total}
         released = np.array([round(known.get(x, 0.0) / self._unit[x]) for x in NUMBERS])
         released[NUMBERS.index("squares")] += steps
-        sums = ClientSums(
-            released, self.setting.answering, self._event, self.witness.query_plan(), False
-        )
+        sums = ClientSums(released, self.setting.answering, self._event, self._asked, False)
         return divergence_sum(self.witness, sums, 1 - self.setting.level).p_value()
+
+    @cached_property
+    def _asked(self) -> QueryPlan:
+        return self.witness.query_plan()
 
     @cached_property
     def _mean(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,19 +22,26 @@ _WITNESSES = 8
 """First halves that are drawn."""
 _SMALLEST = 1e-4
 """Nats below which nobody looks."""
-_PRECISION = 0.03
-"""Relative error of a smallest drift, of the search alone."""
+_NEAR = 0.15
+"""Relative distance of drifts between which the quantile of the power is taken for linear."""
 _RARE = 1e-9
 
 
-def power_of(setting: Setting, plan: QueryPlan, law: Law, *, clients: float = 1.0) -> float:
+def power_of(
+    setting: Setting,
+    plan: QueryPlan,
+    law: Law,
+    *,
+    clients: float = 1.0,
+    witnesses: int | None = None,
+) -> float:
     """Probability that the lower bound exceeds the threshold; deterministic."""
     # Shapes: law [domain.size].
     deciding = deciding_of(setting)
     p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
     generator, bits = np.random.default_rng(0), SeededBits(0)
     power = []
-    for h in draw_cohorts(p, setting.total, setting.clustering, _WITNESSES, generator):
+    for h in draw_cohorts(p, setting.total, setting.clustering, witnesses or _WITNESSES, generator):
         first = published(h, plan, setting.event, bits)
         witness = Witness.from_counts(first, deciding)
         power.append(DecidingHalf(witness, setting, p, clients).power(generator, bits))
@@ -47,18 +54,29 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | No
     None if even the largest is not.
     """
 
-    @cache  # the ends are looked at first, and are then the search's
-    def excess(log_divergence: float) -> float:
+    def excess(log_divergence: float, witnesses: int | None = None) -> float:
         law = drift.at(math.exp(log_divergence), setting.theta)
-        power = power_of(setting, plan, law, clients=drift.clients)
+        power = power_of(setting, plan, law, clients=drift.clients, witnesses=witnesses)
         return float(ndtri(min(max(power, _RARE), 1 - _RARE)) - ndtri(setting.power))
 
-    low, high = max(_SMALLEST, setting.threshold or 0.0), drift.largest(setting.theta)
-    if low >= high or excess(math.log(high)) < 0:
+    least, most = max(_SMALLEST, setting.threshold or 0.0), drift.largest(setting.theta)
+    if least >= most:
         return None
-    if excess(math.log(low)) >= 0:
-        return low
-    return math.exp(root(excess, math.log(low), math.log(high), within=_PRECISION))
+    low, high = math.log(least), math.log(most)
+    # Where one witness finds it, all of them do, about; between two steps they are all but linear.
+    ends = excess(low, 1), excess(high, 1)
+    x = low if ends[0] >= 0 else high
+    if ends[0] < 0 < ends[1]:
+        x = root(partial(excess, witnesses=1), low, high, within=_NEAR)
+    here = excess(x)
+    while True:
+        step = min(max(x - math.copysign(_NEAR, here), low), high)
+        if step == x:
+            return least if x == low else None
+        there = excess(step)
+        if (here < 0) is not (there < 0):
+            return math.exp(x + (step - x) * here / (here - there))
+        x, here = step, there
 
 
 def deciding_of(setting: Setting) -> Deciding:

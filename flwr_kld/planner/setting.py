@@ -148,20 +148,20 @@ class Setting:
         """The release of the deciding half's sums, if all whom it asks answer."""
         return self.trust.sums_event(self.answering)
 
-    @property
+    @cached_property
     def total(self) -> int:
         """N, records that one exchange counts: half of the check's if it decides."""
         exchanges = 1 if self.threshold is None else 2
         return int(self.clients * self.records / exchanges)
 
-    @property
+    @cached_property
     def answering(self) -> int:
         """Clients in one exchange: half of the check's if it decides, and clients are many."""
         if self.threshold is None or self.by == "record":
             return self.clients
         return self.clients // 2
 
-    @property
+    @cached_property
     def by(self) -> Literal["client", "record"]:
         """What a check that decides takes for draws from the population."""
         present = self.population or self.clients

@@ -16,10 +16,10 @@ from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.figures.cell_fractions import in_cells, noisy_fractions
 from flwr_kld.inference.fraction_interval import (
     Floats,
-    fraction_covariance,
     fraction_intervals,
     fraction_variance,
     group_intervals,
+    weighted_variance,
 )
 from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.kernel.arguments import instance, real, whole
@@ -357,7 +357,7 @@ def _of_numbers(
     having = 1 - weights[0]
     among = np.where(missing, 0, expected / max(float(having @ plan.mass), _ROUNDING))
     rows = groups - among[:, None] * having
-    variance = np.diag(fraction_covariance(noisy, rows, plan.mass, design_effect=design_effect))
+    variance = weighted_variance(noisy, rows, plan.mass, design_effect=design_effect)
     off = rows @ (seen - plan.mass)
     z = off / np.sqrt(np.maximum(variance, noisy.records**-2))
     moved = (expected < low) | (high < expected)

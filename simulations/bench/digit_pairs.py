@@ -27,7 +27,7 @@ from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.papers.estimators import BASELINES
 from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
@@ -73,7 +73,7 @@ def errors(data: Handwriting, splits: int) -> Iterator[dict[str, Any]]:
             reference = Reference.from_counts(data.patterns(), past[i])
             plan = Partition(cells=data.patterns().size).draw(reference, np.random.default_rng(0))
             cohort = np.bincount(plan.cell_of, now[j], plan.cells).astype(np.int32)
-            clear = ClearSum([ClientCounts(cohort, cells=plan.cells)], plan.layout)
+            clear = ClearSum(plan.layout, ClientRows(cohort[None], plan.layout))
             truth = skewed_divergence(reference.probabilities, now[j], THETA)
             for epsilon in EPSILONS:
                 bits = SeededBits(hash((split, i, j, epsilon)) % 2**32)

@@ -33,7 +33,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.papers.estimators import BASELINES
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
@@ -101,8 +101,8 @@ def pair(family: str, kl: float, number: int) -> tuple[Reference, Law]:
 def release(plan: QueryPlan, population: Law, records: int, epsilon: float, seed: int) -> Released:
     """Draw a cohort and release its counts the way a check does."""
     cohort = np.random.default_rng(seed).multinomial(records, population)
-    symbols = np.repeat(np.arange(DOMAIN.size), cohort)
-    clear = ClearSum([ClientCounts.count(symbols, plan.cell_of, plan.cells)], plan.layout)
+    counts = np.bincount(plan.cell_of, cohort, plan.cells).astype(np.int32)
+    clear = ClearSum(plan.layout, ClientRows(counts[None], plan.layout))
     event = calibrated_laplace(Guarantee(epsilon))
     return Released(
         noisy(clear.release(event, SeededBits(seed)), plan),

@@ -17,7 +17,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flwr_kld import Binned, Domain, Labels, Partition, Reference, Table, Times
-from flwr_kld.kernel.vector import ClientCounts
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.vector import ClientRows
 
 TEXTS = [f"label {i}" for i in range(20)]
 REALS = Binned(np.linspace(-2, 2, 19).tolist())
@@ -67,7 +69,9 @@ def main() -> None:
         best = float("inf")
         for _ in range(arguments.repeats):
             start = time.process_time()
-            ClientCounts.count(table.encode(frame), plan.cell_of, plan.cells)
+            ClientRows.count(
+                [table.encode(frame)], plan.cell_of, plan.layout, Guarantee(1.0), SystemBits()
+            )
             best = min(best, time.process_time() - start)
         print(f"{kind:>8} {arguments.rows * len(FEATURES) / best:>14,.0f} rows x columns/s")
 

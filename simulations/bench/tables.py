@@ -26,7 +26,9 @@ from rich.table import Table as Printed
 
 from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.kernel.vector import ClientCounts
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.query.partition import Partition
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted
@@ -91,7 +93,9 @@ def values_per_second(columns: int) -> float:
     best = np.inf
     for _ in range(_CHECKS):
         began = time.process_time()
-        ClientCounts.count(table.encode(rows), plan.cell_of, plan.cells)
+        ClientRows.count(
+            [table.encode(rows)], plan.cell_of, plan.layout, Guarantee(1.0), SystemBits()
+        )
         best = min(best, time.process_time() - began)
     return float(_ENCODED * columns / best)
 

@@ -30,7 +30,7 @@ from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.papers.estimators import BASELINES
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
@@ -106,7 +106,7 @@ def readings(
     plan = Partition(max(reference.domain.size, 16)).draw(reference, np.random.default_rng(0))
     counts = np.bincount(plan.cell_of, cohort, plan.cells).astype(np.int32)
     event = calibrated_laplace(Guarantee(epsilon))
-    clear = ClearSum([ClientCounts(counts, cells=plan.cells)], plan.layout)
+    clear = ClearSum(plan.layout, ClientRows(counts[None], plan.layout))
     published = noisy(clear.release(event, SeededBits(seed)), plan)
     if not isinstance(published, NoisyCounts):
         raise TypeError("estimators read counts")

@@ -30,7 +30,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
@@ -126,7 +126,7 @@ def row(setting: Setting, runs: int) -> Row:
             plan = Partition(CELLS).draw(reference, rng)
         law = np.bincount(plan.cell_of[: len(q)], q, plan.cells)
         counts, effect = counts_of(setting, law / law.sum(), rng)
-        clear = ClearSum([ClientCounts(counts.astype(np.int32), cells=plan.cells)], plan.layout)
+        clear = ClearSum(plan.layout, ClientRows(counts[None].astype(np.int32), plan.layout))
         told = noisy(clear.release(event, SeededBits(int(rng.integers(2**62)))), plan)
         if not isinstance(told, NoisyCounts):
             raise TypeError("an upper limit needs counts")

@@ -116,17 +116,17 @@ class Watch:
 @contextmanager
 def watching() -> Iterator[Watch]:
     """Note what a client tells its guard, which allows everything, and what it counts."""
-    seen, count = Watch(), OwnRecords.count
+    seen, load = Watch(), OwnRecords.load
 
-    def counting(own, context, member, question, cell_of, **limits):
+    def loading(own, context, member, question, **limits):
         seen.counted.append(question)
-        return count(own, context, member, question, cell_of, **limits)
+        return load(own, context, member, question, **limits)
 
     def admitting(context, question, member):
         seen.admitted.append(question)
 
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(OwnRecords, "count", counting))
+        stack.enter_context(mock.patch.object(OwnRecords, "load", loading))
         for module in ("drift_queries", "secure_sum"):
             name = f"flwr_kld.clients.{module}.admit"
             stack.enter_context(mock.patch(name, admitting))
@@ -268,7 +268,7 @@ def farthest(scores: Scores, asked: Guarantee) -> list[int]:
     """
     units, moves = _units(scores, asked), [0] * len(NUMBERS)
     for pair in neighbours(scores, asked):
-        numbers = [numbers_of((scores,), counts) for counts in pair]
+        numbers = numbers_of((scores,), np.array(pair)).tolist()
         both = zip(*numbers, units, moves, strict=True)
         moves = [max(most, math.ceil(abs(x - y) / unit)) for x, y, unit, most in both]
     return moves

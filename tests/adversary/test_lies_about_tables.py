@@ -14,16 +14,17 @@ import pytest
 from adversary.lying_server import watching
 from adversary.mutations import fit_sessions
 from federation import grid_of
+from rows import rows_of
 from sealed_federation import KEY, federation, on_request
 from tables import REFERENCE, TABLE, rows, table_app
 
-from flwr_kld.clients.own_records import OwnRecords
+from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.channels import from_ring, to_ring
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.kernel.vector import ClearSum, Layout
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import plan_fingerprint
@@ -167,14 +168,14 @@ def test_whole_clients_are_clipped_by_the_noise_whatever_the_question_says(
     clip, adjacency, norm, monkeypatch
 ):
     """A limit in the question must not take the place of the one that the noise is sized for."""
-    put, count = [], OwnRecords.count
+    put, count = [], Records.counted
 
-    def counting(*args, **limits):
-        counts = count(*args, **limits)
-        put.append(counts._values.copy())
-        return counts
+    def counting(*args):
+        rows = count(*args)
+        put.extend(rows._values.copy())
+        return rows
 
-    monkeypatch.setattr(OwnRecords, "count", counting)
+    monkeypatch.setattr(Records, "counted", counting)
     noise = "discrete-laplace" if norm == 1 else "skellam"
     trust = Distributed(
         3.0, min_clients=5, delta=1e-6, noise=noise, adjacency=adjacency, clip=Clip(20, norm)
@@ -217,25 +218,9 @@ def test_an_aggregator_calibrates_for_boxes_that_open_only(monkeypatch):
 def test_the_number_of_records_stays_in_the_ring():
     """Of all columns together it would wrap at 2^31: 300 columns, 10 million records."""
     columns, records = 300, 10_000_000
-    counts = ClientCounts(
-        np.full(columns, records, dtype=np.int32),
-        cells=columns,
-        parts=tuple(slice(i, i + 1) for i in range(columns)),
-    )
-    vector = counts.summand(None, SystemBits(), counted=True, columns=columns)
+    rows = rows_of(Layout((1,) * columns), [records] * columns)
+    vector = rows.summand(0, None, SystemBits(), counted=True)
     assert int(from_ring(to_ring(vector._values, 32), 32)[-1]) == records
-
-
-def test_a_client_may_hold_as_many_records_of_a_table_as_of_a_column():
-    class Many(np.ndarray):
-        size = 4 * (2**30)
-
-    cell_of = np.arange(4, dtype=np.int32)
-    counts = np.full(4, 2**30)
-    few = np.zeros((1, 4), dtype=np.int64).view(Many)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np, "bincount", lambda *args, **options: counts)
-        assert ClientCounts.count(few, cell_of, 4)._values.sum(dtype=np.int64) == 2**32
 
 
 def moved(values, of_column=0, by=1000):
@@ -258,17 +243,20 @@ def miscount(monkeypatch):
     """Let node 1000 say other counts."""
 
     def install(change):
-        count = OwnRecords.count
+        load, count, node = OwnRecords.load, Records.counted, {}
 
-        def counting(own, context, *args, **limits):
-            counts = count(own, context, *args, **limits)
-            if context.node_id == LIAR and len(counts._values) == PLAN.cells:
-                lying = ClientCounts.__new__(ClientCounts)
-                lying._values = change(counts._values).astype(np.int32)
-                return lying
-            return counts
+        def loading(own, context, *args, **limits):
+            node["id"] = context.node_id
+            return load(own, context, *args, **limits)
 
-        monkeypatch.setattr(OwnRecords, "count", counting)
+        def counting(*args):
+            rows = count(*args)
+            if node["id"] == LIAR and rows.layout.length == PLAN.cells:
+                rows._values = change(rows._values[0]).astype(np.int32)[None]
+            return rows
+
+        monkeypatch.setattr(OwnRecords, "load", loading)
+        monkeypatch.setattr(Records, "counted", counting)
 
     return install
 
@@ -311,4 +299,4 @@ def test_a_heavy_client_counts_a_sample_of_rows(name):
 
 def test_a_reply_of_one_column_is_not_spread_over_all():
     with pytest.raises(InvalidReply, match="wrong shape"):
-        ClearSum([ClientCounts(np.ones(6, dtype=np.int32), cells=6)], PLAN.layout)
+        ClearSum(PLAN.layout, rows_of(Layout((6,)), [1] * 6))

@@ -12,13 +12,13 @@ from sealed_federation import monitor as sealing
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients import FirstUse, drift_queries
-from flwr_kld.clients.own_records import OwnRecords
+from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits, sample
-from flwr_kld.kernel.vector import ClientCounts, SumVector
+from flwr_kld.kernel.vector import ClientRows, SumVector
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.strategies import (
@@ -57,21 +57,27 @@ def lie(monkeypatch):
     """Let node 1000 change what it counted, or what it puts into a secure sum."""
 
     def install(*, vector=None, counts=None):
-        count, summand, node = OwnRecords.count, ClientCounts.summand, {}
+        load, count, summand, node = OwnRecords.load, Records.counted, ClientRows.summand, {}
 
-        def counted(self, context, *args, **limits):
+        def loaded(self, context, *args, **limits):
             node["id"] = context.node_id
-            own = count(self, context, *args, **limits)
-            if counts is not None and context.node_id == LIAR:
-                return ClientCounts(counts(own._values.copy()), cells=len(own._values))
-            return own
+            return load(self, context, *args, **limits)
+
+        def counted(*args):
+            rows = count(*args)
+            if counts is not None and node["id"] == LIAR:
+                counts(rows._values[0])
+            return rows
 
         def summed(*args, **options):
             own = summand(*args, **options)
-            return own if vector is None or node["id"] != LIAR else SumVector(vector(own._values))
+            if vector is None or node["id"] != LIAR or args[0].layout.scores is not None:
+                return own
+            return SumVector(vector(own._values))
 
-        monkeypatch.setattr(OwnRecords, "count", counted)
-        monkeypatch.setattr(ClientCounts, "summand", summed)
+        monkeypatch.setattr(OwnRecords, "load", loaded)
+        monkeypatch.setattr(Records, "counted", counted)
+        monkeypatch.setattr(ClientRows, "summand", summed)
 
     return install
 
@@ -169,7 +175,7 @@ def test_an_aggregator_goes_on_without_clients_whose_boxes_are_none(box, liars):
     def app(message, context):
         reply = honest(message, context)
         if context.node_id < LIAR + liars and "numbers" in reply.content:
-            reply.content["numbers"]["0"] = box
+            reply.content["numbers"]["numbers"] = [box]
         return reply
 
     grid = federation(app)

@@ -188,12 +188,12 @@ def test_no_frame_of_a_check_through_an_aggregator_does(name):
 COUNTING, SUMMING = "flwr_kld.kernel.vector", "flwr_kld.sums"
 STEPS = [
     *(f"flwr_kld.domain.labels.Labels.{name}" for name in ("encode", "holds")),
-    "flwr_kld.clients.own_records.Records.label",
+    *(f"flwr_kld.clients.own_records.Records.{name}" for name in ("keep", "counted", "label")),
     "flwr_kld.clients.own_records.record_ids",
     "flwr_kld.query.selection.Selection.selected",
     *(f"{COUNTING}.{name}" for name in ("sample", "to_ring", "from_ring", "to_counts")),
-    *(f"{COUNTING}.ClientCounts.{name}" for name in ("count", "from_wire", "to_wire", "summand")),
-    *(f"{COUNTING}.ClearSum.{name}" for name in ("is_empty", "release")),
+    *(f"{COUNTING}.ClientRows.{name}" for name in ("count", "to_wire", "summand")),
+    *(f"{COUNTING}.ClearSum.{name}" for name in ("of_answers", "_take", "is_empty", "release")),
     f"{COUNTING}.ShareSum.release",
     *(f"{COUNTING}.SumVector.{name}" for name in ("masked", "split")),
     f"{COUNTING}.clipped",

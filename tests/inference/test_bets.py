@@ -33,7 +33,7 @@ def mean_of_evidence(scores, epsilon, clients, deviation):
         return math.exp(slope * low) * (1 - up + up * math.exp(slope))
 
     def of_client(counts):
-        numbers = numbers_of((scores,), counts)
+        (numbers,) = numbers_of((scores,), np.asarray(counts)[None])
         return of_coin(numbers[TOTAL], units[TOTAL], slopes[0]) * of_coin(
             numbers[SQUARES], units[SQUARES], slopes[1]
         )

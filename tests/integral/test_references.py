@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from integral.laws import kl
 from numbered import Numbered
+from rows import counted
 
 from flwr_kld import Reference
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
@@ -20,7 +21,7 @@ from flwr_kld.integral.recommend import _expected_draws
 from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.kernel.vector import ClearSum
 from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
 
@@ -89,9 +90,11 @@ def plan_of(reference, cells=16):
 
 
 def release(records, plan, epsilon=5.0):
-    counts = ClientCounts.count(np.asarray(records), plan.cell_of, plan.cells)
     event = calibrated_laplace(Guarantee(epsilon))
-    return noisy(ClearSum([counts], plan.layout).release(event, SeededBits(3)), plan)
+    return noisy(
+        ClearSum(plan.layout, counted(plan, np.asarray(records))).release(event, SeededBits(3)),
+        plan,
+    )
 
 
 def test_a_reference_of_a_federations_counts_is_near_the_truth_and_possible_everywhere():

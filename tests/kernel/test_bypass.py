@@ -8,16 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rows import clear_of, rows_of
 
 import flwr_kld
 from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee, Release
 from flwr_kld.kernel.channels import from_ring
+from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
 from flwr_kld.kernel.release import NotPrivateEnough
 from flwr_kld.kernel.vector import (
     ClearSum,
-    ClientCounts,
+    ClientRows,
     Layout,
     PartialSum,
     RingSum,
@@ -28,6 +31,7 @@ from flwr_kld.kernel.vector import (
 ROOT = Path(flwr_kld.__file__).parents[1]
 KERNEL = ROOT / "flwr_kld/kernel"
 LAYOUT = Layout((3,))
+SCORED = Layout((1,), (Scores((1,), (0,), 1, 1, "client"),))
 EVENT = calibrated_laplace(Guarantee(1.0))
 
 
@@ -40,23 +44,23 @@ class Half:
         return np.full(count, 2**63, np.uint64)
 
 
-def counts() -> ClientCounts:
-    return ClientCounts(np.array([7, 0, 2], np.int32), cells=3)
+def counts() -> ClientRows:
+    return rows_of(LAYOUT, [7, 0, 2], [2, 0, 7])
 
 
 def clear() -> ClearSum:
-    return ClearSum([counts()], LAYOUT)
+    return ClearSum(LAYOUT, counts())
 
 
 RUN = {
-    "a seal that is a function": (TypeError, lambda: counts().sealed(lambda box: box)),
-    "a seal to a key that is none": (ValueError, lambda: counts().sealed(b"", b"")),
+    "a seal that is a function": (TypeError, lambda: counts().sealed(0, lambda box: box)),
+    "a seal to a key that is none": (ValueError, lambda: counts().sealed(0, b"", b"")),
     "a mask that is a function": (
-        TypeError, lambda: counts().summand(None, SystemBits()).masked(lambda v: v, bits=32),
+        TypeError, lambda: counts().summand(0, None, SystemBits()).masked(lambda v: v, bits=32),
     ),
     "no mask": (
         ValueError,
-        lambda: counts().summand(None, SystemBits()).masked([], [], length=3, bits=32),
+        lambda: counts().summand(0, None, SystemBits()).masked([], [], length=3, bits=32),
     ),
     "a mask that is only taken off": (
         ValueError,
@@ -69,7 +73,14 @@ RUN = {
     "a sum taken for one of shares": (AttributeError, lambda: ShareSum.release(clear(), EVENT)),
     "randomness that is none": (TypeError, lambda: clear().release(EVENT, Half())),
     "a share of noise that is none": (
-        TypeError, lambda: counts().scored((), Guarantee(1.0), Half()),
+        TypeError,
+        lambda: counts().summand(0, calibrate_shares(Guarantee(1.0, 1e-6), n_min=2), Half()),
+    ),
+    "coins that are none": (
+        TypeError,
+        lambda: ClientRows.count(
+            [np.array([7])], np.zeros(8, np.int32), SCORED, Guarantee(1.0), Half()
+        ),
     ),
     "an event without noise": (
         NotPrivateEnough,
@@ -81,7 +92,7 @@ RUN = {
     ),
     "an event that hides less": (
         ValueError,
-        lambda: ClearSum([counts()], Layout((1, 2))).release(EVENT, SystemBits()),
+        lambda: clear_of(Layout((1, 2)), [7, 0, 7]).release(EVENT, SystemBits()),
     ),
     "the ring words of a sum": (TypeError, lambda: from_ring(np.asarray(RingSum(np.ones(3))))),
     "an aggregator's part without a mask": (
@@ -92,7 +103,12 @@ RUN = {
         ValueError, lambda: clear().is_empty(replace(Guarantee(1.0), adjacency="add-remove")),
     ),
     "a pickle": (TypeError, lambda: __import__("pickle").dumps(clear())),
+    "a pickle of rows": (TypeError, lambda: __import__("pickle").dumps(counts())),
     "an array": (TypeError, lambda: np.asarray(clear())),
+    "an array of rows": (TypeError, lambda: np.asarray(counts())),
+    "a row by its place": (TypeError, lambda: counts()[0]),
+    "row by row": (TypeError, lambda: list(counts())),
+    "all rows at once": (TypeError, lambda: counts().to_wire()),
 }  # fmt: skip
 
 

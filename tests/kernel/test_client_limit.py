@@ -17,7 +17,7 @@ from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.count import TIMES, Scores, fair_limit, sampled
 from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientCounts, ClientScores
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, Held
 from flwr_kld.query.partition import Partition
 
 REPLACE = Guarantee(1.0)
@@ -25,11 +25,11 @@ PLAN = Partition(16).draw(Reference.from_counts(Numbered(3), [3, 2, 1]), np.rand
 
 
 def added(rows, plan=PLAN, guarantee=REPLACE, most=0, bits=None) -> ClearSum:
-    clients = [
-        (f"{i}:0", ClientCounts(np.array(row, np.int32), cells=plan.length, parts=plan.parts))
-        for i, row in enumerate(rows)
-    ]
-    return ClearSum.of_clients(clients, plan.layout, guarantee, bits or SystemBits(), most=most)
+    names = [f"{i}:0" for i in range(len(rows))]
+    wire = Held([np.array(row, "<i4").tobytes() for row in rows])
+    return ClearSum.of_answers(
+        [(names, wire)], plan.layout, guarantee, bits or SystemBits(), most=most
+    )
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=9).filter(any))
@@ -204,6 +204,4 @@ def test_nobody_has_a_limit_where_nobody_has_records():
 
 def test_sums_of_scores_are_held_to_limits_of_their_own():
     scores = (Scores((1, 0, -1), (0, 0, 0), 3, 5, "client"),)
-    plan = PLAN.scored(scores)
-    sums = ClientScores(np.zeros(5, np.int32), scores, REPLACE)
-    assert ClearSum.of_clients([("0:0", sums)], plan.layout, REPLACE, SystemBits()).limit is None
+    assert added([[0] * 5], PLAN.scored(scores)).limit is None

@@ -5,16 +5,17 @@ import traceback
 import numpy as np
 import pytest
 from numbered import Numbered
+from rows import clear_of, counted, rows_of
 from scipy import stats
 
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import apply_masks
-from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.count import InvalidReply, Scores, limits_of, numbers_of
 from flwr_kld.kernel.law import SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientCounts
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 
@@ -24,44 +25,109 @@ SECRET = 86_753_09
 EVENTS = {adjacency: calibrated_laplace(Guarantee(1.0, 0.0, adjacency)) for adjacency in Adjacency}
 
 
-def client(*values, cells=5, **limits) -> ClientCounts:
-    return ClientCounts(np.array(values, dtype=np.int32), cells=cells, **limits)
-
-
 def clear(*rows) -> ClearSum:
-    return ClearSum([client(*row) for row in rows], PLAN.layout)
+    return clear_of(PLAN.layout, *rows)
+
+
+def answered(*rows, layout=PLAN.layout, **options) -> ClearSum:
+    """Read what clients say, by their place."""
+    wire = Held([np.array(row, dtype="<i4").tobytes() for row in rows])
+    guarantee = options.pop("guarantee", Guarantee(1.0))
+    return ClearSum.of_answers(
+        [(range(len(rows)), wire)], layout, guarantee, SystemBits(), **options
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "limits", "message"),
     [
-        (np.array([1, -SECRET, 0, 0, 0], np.int32), {}, "must not be negative"),
-        (np.array([SECRET, 0, 0, 0, 0], np.int32), {"most": 10}, "exceed the most records"),
-        (np.array([SECRET, 1, 0, 0, 0], np.int32), {"most": SECRET}, "exceed the most records"),
-        (np.array([SECRET] * 5, np.int64), {}, "wrong dtype: int32"),
-        (np.array([SECRET] * 5, np.uint32), {}, "wrong dtype: int32"),
-        (np.array([SECRET] * 5, ">i4"), {}, "wrong dtype: int32"),
-        (np.array([SECRET] * 5, float), {}, "wrong dtype: int32"),
-        (np.array([SECRET] * 5, object), {}, "wrong dtype: int32"),
-        (np.array([str(SECRET)] * 5), {}, "wrong dtype: int32"),
-        (np.array([SECRET] * 4, np.int32), {}, "wrong shape"),
-        (np.array([[SECRET] * 5], np.int32), {}, "wrong shape"),
-        (np.array(SECRET, np.int32), {}, "wrong shape"),
+        ([1, -SECRET, 0, 0, 0], {}, "must not be negative"),
+        ([-(2**31)] * 5, {}, "must not be negative"),
+        ([SECRET, 0, 0, 0, 0], {"most": 10}, "exceed the most records"),
+        ([SECRET, 1, 0, 0, 0], {"most": SECRET}, "exceed the most records"),
+        ([LARGEST_CLIENT] * 5, {}, "exceed the most records"),  # in 32 bits, a small number
+        ([SECRET] * 4, {}, "wrong shape"),
+        ([SECRET] * 10, {}, "wrong shape"),
+        ([], {}, "wrong shape"),
+        ([0] * 5, {"empty": False}, "no records"),
     ],
 )
-def test_bad_counts_are_refused_without_a_value(values, limits, message):
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_bad_row_is_left_out_without_a_value_and_no_other(values, limits, message, place):
+    rows = [[1, 2, 3, 4, 0], [0, 0, 0, 0, 9]]
+    rows.insert(place, values)
+    found = answered(*rows, **limits)
+    assert found._values.tolist() == [1, 2, 3, 4, 9]
+    assert found.clients == 2
+    ((who, why),) = found.refused.items()
+    assert who == place
+    assert message in why
+    assert str(SECRET) not in why
+
+
+def test_a_table_whose_columns_contradict_each_other_is_left_out():
+    rows = [[1, 1, 2], [1, 0, 2], [0, 3, 3]]
+    found = answered(*rows, layout=Layout((2, 1)))
+    assert found._values.tolist() == [1, 4, 5]
+    assert list(found.refused) == [1]
+
+
+def test_sums_beyond_what_an_honest_client_answers_are_left_out():
+    scores = (Scores((1, 0, -1), (0, 0, 0), 3, 5, "client"),)
+    low, high = limits_of(scores, Guarantee(1.0))
+    rows = [low, high, low - 1, high + 1, [2**31 - 1] * 5, [-(2**31)] * 5, [0] * 5]
+    found = answered(*rows, layout=Layout((3,), scores))
+    assert list(found.refused) == [2, 3, 4, 5]
+    assert found._values.tolist() == (low + high).tolist()
+
+
+def test_nobody_may_ask_who_has_no_records_where_that_is_hidden():
+    hidden = Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)
+    with pytest.raises(ValueError, match="is protected"):
+        answered([0] * 5, empty=False, guarantee=hidden)
+    assert answered([0] * 5, guarantee=hidden).clients == 1
+
+
+def test_answers_are_read_some_at_a_time_as_they_would_be_at_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-1, 9, (60, 5))
+    whole = answered(*rows)
+    monkeypatch.setattr("flwr_kld.kernel.vector._AT_ONCE", 12)
+    wire = [([i], Held([row.astype("<i4").tobytes()])) for i, row in enumerate(rows)]
+    parts = ClearSum.of_answers(wire, PLAN.layout, Guarantee(1.0), SystemBits())
+    assert parts._values.tolist() == whole._values.tolist()
+    assert (parts.refused, parts.limit, parts.clients) == (
+        whole.refused, whole.limit, whole.clients,
+    )  # fmt: skip
+    assert 0 < len(whole.refused) < 60
+
+
+def test_nobody_answers_and_nothing_is_added_up():
+    found = ClearSum.of_answers([], PLAN.layout, Guarantee(1.0), SystemBits())
+    assert (found.clients, found._values.tolist(), found.limit) == (0, [0] * 5, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([[SECRET] * 5]), "wrong dtype: int32"),
+        (np.array([[SECRET] * 5], np.uint32), "wrong dtype: int32"),
+        (np.array([[float("nan")] * 5]), "wrong dtype: int32"),
+        (np.array([[SECRET] * 5], object), "wrong dtype: int32"),
+        (np.array([[SECRET] * 4], np.int32), "wrong shape"),
+        (np.array([SECRET] * 5, np.int32), "wrong shape"),
+        (np.array(SECRET, np.int32), "wrong shape"),
+    ],
+)
+def test_rows_of_another_form_are_refused_without_a_value(values, message):
     with pytest.raises(InvalidReply, match=message) as refusal:
-        ClientCounts(values, cells=5, **limits)
+        ClientRows(values, PLAN.layout)
     said = "".join(traceback.format_exception(refusal.value))
     assert str(SECRET) not in said
     assert refusal.value.__cause__ is refusal.value.__context__ is None
 
 
 def test_the_largest_client_cannot_wrap_around():
-    """Five counts of 2**31 - 1 would sum to a small number in 32 bits."""
-    with pytest.raises(InvalidReply, match="exceed the most records"):
-        client(*[LARGEST_CLIENT] * 5)
-    assert client(LARGEST_CLIENT, 0, 0, 0, 0)._values[0] == LARGEST_CLIENT
     two = clear((LARGEST_CLIENT, 0, 0, 0, 0), (LARGEST_CLIENT, 0, 0, 0, 0))
     assert two._values[0] == 2 * LARGEST_CLIENT
 
@@ -70,25 +136,56 @@ def test_the_largest_client_cannot_wrap_around():
 def test_what_leaves_the_ring_is_not_told_by_a_refusal(bits):
     """A server that asks for a fine grid would learn whether a client's count is beyond a bound."""
     share = calibrate_shares(Guarantee(6.0, 1e-6), n_min=200, mechanism="discrete-gaussian")
-    counts = client(LARGEST_CLIENT, 0, 0, 0, 0)
+    counts = rows_of(PLAN.layout, [LARGEST_CLIENT, 0, 0, 0, 0])
     assert share.grid * LARGEST_CLIENT >= 2**31
-    noised, key = counts.summand(share, SystemBits()), bytes(32)
+    noised, key = counts.summand(0, share, SystemBits()), bytes(32)
     put = np.frombuffer(noised.masked([key], [], length=5, bits=bits), f"<u{bits // 8}").copy()
     apply_masks(put, [], [key])
-    apart = (put.astype(object) - share.grid * counts._values.astype(object)) % 2**bits
+    apart = (put.astype(object) - share.grid * counts._values[0].astype(object)) % 2**bits
     assert (np.minimum(apart, 2**bits - apart) < 100).all()
 
 
-def test_a_client_counts_its_own_records():
-    counted = ClientCounts.count(np.array([0, 3, 3, 4]), PLAN.cell_of, PLAN.cells)._values
-    assert counted.tolist() == [1, 0, 0, 2, 1]
-    assert counted.dtype == np.int32
+def test_exactly_the_most_records_are_accepted():
+    assert answered([3, 0, 2, 0, 0], most=5).clients == 1
 
 
-def test_a_client_without_records_counts_zeros():
-    empty = ClientCounts.count(np.empty(0, dtype=np.int64), PLAN.cell_of, PLAN.cells)
+EACH = [[0, 3, 3, 4], [], [1], [2] * 70_000, [0]]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 2**20])
+def test_each_client_counts_its_own_records(at_once, monkeypatch):
+    """One without any, and a giant among them, whatever is counted at once."""
+    monkeypatch.setattr("flwr_kld.kernel.vector._AT_ONCE", at_once)
+    each = [np.array(own[: 700 * at_once], dtype=np.int64) for own in EACH]
+    rows = counted(PLAN, *each)._values
+    assert rows.tolist() == [np.bincount(own, minlength=5).tolist() for own in each]
+    assert rows.dtype == np.int32
+
+
+@pytest.mark.parametrize("by", ["client", "record"])
+@pytest.mark.parametrize("at_once", [1, 7, 2**20])
+def test_each_client_adds_up_its_own_scores(at_once, by, monkeypatch):
+    monkeypatch.setattr("flwr_kld.kernel.vector._AT_ONCE", at_once)
+    scores = (Scores((7, -5, 1, 0, 2), (9, -1, -1, 0, 0), 100, 100, by),)
+    layout, guarantee = Layout((5,), scores), Guarantee(1.0)
+    each = [np.array(own[:100], dtype=np.int64) for own in EACH]
+    rows = ClientRows.count(each, PLAN.cell_of, layout, guarantee, SystemBits())._values
+    exact = numbers_of(scores, np.array([np.bincount(own, minlength=5) for own in each]))
+    assert (np.abs(rows - exact / scores[0].units(guarantee)) < 1).all()
+    assert rows[1].tolist() == [0] * 5 or by == "record"
+
+
+def test_a_table_that_counts_columns_apart_is_refused_by_the_client_itself():
+    """A cell of another column, of a plan that a server made up."""
+    symbols, cells = [np.array([[0, 2], [1, 2]])], np.array([0, 2, 2], dtype=np.int32)
+    with pytest.raises(InvalidReply, match="in each column"):
+        ClientRows.count(symbols, cells, Layout((2, 1)), Guarantee(1.0), SystemBits())
+
+
+def test_clients_without_records():
+    empty = ClearSum(PLAN.layout, counted(PLAN, np.empty(0, dtype=np.int64)))
     assert empty._values.tolist() == [0] * PLAN.cells
-    assert ClearSum([empty], PLAN.layout).is_empty(Guarantee(1.0))
+    assert empty.is_empty(Guarantee(1.0))
     assert not clear((0, 0, 0, 0, 1)).is_empty(Guarantee(1.0))
 
 
@@ -98,7 +195,7 @@ def test_more_records_than_counts_can_carry():
             return LARGEST_CLIENT + 1
 
     with pytest.raises(InvalidReply, match="more records than counts can carry"):
-        ClientCounts.count(np.zeros(3, dtype=np.int64).view(Many), PLAN.cell_of, PLAN.cells)
+        counted(PLAN, np.zeros(3, dtype=np.int64).view(Many))
 
 
 def test_sums_add_up():
@@ -106,7 +203,9 @@ def test_sums_add_up():
     assert clear((1, 2, 3, 4, 5)).layout == PLAN.layout
 
 
-@pytest.mark.parametrize("private", [client(SECRET, 0, 0, 0, 0), clear((SECRET, 0, 0, 0, 0))])
+@pytest.mark.parametrize(
+    "private", [rows_of(PLAN.layout, [SECRET, 0, 0, 0, 0]), clear((SECRET, 0, 0, 0, 0))]
+)
 def test_private_counts_show_no_value(private):
     shown = [repr(private), str(private), f"{private}", f"{private!r:>60}", f"{[private]}"]
     assert all("<private>" in text and str(SECRET) not in text for text in shown)

@@ -17,6 +17,7 @@ from forks import in_a_fork
 from integral.laws import finite_base
 from numbered import Numbered
 from rich.console import Console
+from rows import rows_of
 from splitting import Actors
 from sums.summing import EASY, Sum, people, session_of
 
@@ -28,13 +29,10 @@ from flwr_kld.integral.boosting import Boosted, BoostingRound, Points
 from flwr_kld.integral.categorical import Categorical
 from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.count import Scores
-from flwr_kld.kernel.law import TOTAL, SystemBits
+from flwr_kld.kernel.law import TOTAL
 from flwr_kld.kernel.vector import (
     ClearSum,
-    ClientCounts,
-    ClientScores,
-    ClientVector,
+    ClientRows,
     Held,
     Layout,
     OneProcess,
@@ -60,16 +58,8 @@ NEEDLE = b"NEEDLE_IN_A_KEY_"
 KEY = 2 * NEEDLE
 
 
-def counts() -> ClientCounts:
-    return ClientCounts(np.array([COUNT, 1, 0, 2], dtype=np.int32), cells=4)
-
-
-def scored() -> ClientScores:
-    one = ClientCounts(np.array([1, 0, 0, 0], dtype=np.int32), cells=4)
-    scores = Scores((1, -1, 0, 0), (0, 0, 0, 0), 1, 1, "client")
-    found = one.scored((scores,), Guarantee(1.0), SystemBits())
-    found._values = np.array([COUNT] * 6, dtype=np.int32)
-    return found
+def counts() -> ClientRows:
+    return rows_of(PLAN.layout, [COUNT, 1, 0, 2], [0, 0, 0, COUNT])
 
 
 def advertised() -> SumClient:
@@ -114,14 +104,12 @@ def private_objects() -> list[Private]:
     points = np.array([COUNT, 0.0])
     client, total, addition = advertised(), summed(), added_up()
     counted = Records(Held(np.array([COUNT, COUNT])))
-    counted.name(Held(np.array([COUNT, 1], dtype=np.uint64)), None)
     return [
         Held(COUNT),
         counted,
         SumVector(np.array([COUNT, 0])),
         counts(),
-        scored(),
-        ClearSum([counts()], PLAN.layout),
+        ClearSum(PLAN.layout, counts()),
         total.server.result().total,
         addition._part,
         noised(),
@@ -156,9 +144,7 @@ def test_every_private_type_is_looked_at():
         if ".cli" not in module.name and ".ledger" not in module.name:
             importlib.import_module(module.name)
     kinds = {k for k in descendants(Private) if k.__module__.startswith("flwr_kld.")}
-    assert kinds - {Private, OneProcess, ClientVector, Law} == {
-        type(private) for private in OBJECTS
-    }
+    assert kinds - {Private, OneProcess, Law} == {type(private) for private in OBJECTS}
 
 
 def inspected(private: Private) -> str:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from rows import clear_of
 
 from flwr_kld import Labels, Partition, Reference
 from flwr_kld.calibration.central import ball_event, box_event, calibrated_gaussian, least_noise
@@ -14,7 +15,6 @@ from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
 from flwr_kld.kernel.promise import Adjacency, Ball, Box, Guarantee, Unit, hides
 from flwr_kld.kernel.release import NotPrivateEnough, Release
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
 
 ONE = Guarantee(1.0, 1e-6)
 CLIENT = replace(ONE, adjacency=Adjacency.ADD_REMOVE, unit=Unit.CLIENT)
@@ -103,9 +103,8 @@ def test_an_event_for_larger_moves_releases_no_parity():
     event = Release("own", NoiseTable(tuple(weights), fine.tail, fine.tail_ratio), (2, -2), ONE)
     reference = Reference.from_counts(Labels(["a", "b"]), [5, 5])
     plan = Partition(16).draw(reference, np.random.default_rng(0))
-    counts = ClientCounts(np.full(plan.length, 7, np.int32), cells=plan.length)
     with pytest.raises(ValueError, match="the event hides"):
-        ClearSum([counts], plan.layout).release(event, SystemBits())
+        clear_of(plan.layout, [7] * plan.length).release(event, SystemBits())
 
 
 def test_whole_clients_that_are_replaced_hide_how_many_records_they_have():
@@ -113,8 +112,7 @@ def test_whole_clients_that_are_replaced_hide_how_many_records_they_have():
     event = ball_event(clients, Ball(1, 60, 30))
     reference = Reference.from_counts(Labels(["a", "b"]), [5, 5])
     plan = Partition(16).draw(reference, np.random.default_rng(0))
-    counts = ClientCounts(np.full(plan.length, 7, np.int32), cells=plan.length)
-    total = ClearSum([counts], plan.layout)
+    total = clear_of(plan.layout, [7] * plan.length)
     totals = {total.release(event, SystemBits()).records for _ in range(40)}
     assert len(totals) > 1  # one value in all with probability below 1e-20
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbered import Numbered
+from rows import counted
 
 from examples import examples
 from flwr_kld.domain.labels import Labels
-from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.papers.monte_carlo import MonteCarlo
 from flwr_kld.query.plan import HEAD
 from flwr_kld.reference import Reference
@@ -52,7 +52,7 @@ def test_each_way_to_be_outside_has_its_own_cell():
 
 def test_each_record_is_counted_once():
     plan, symbols = draw(), np.array([0, 0, 1, 4, 5, 2, 3])
-    assert ClientCounts.count(symbols, plan.cell_of, plan.cells)._values.sum() == 7
+    assert counted(plan, symbols)._values.sum() == 7
 
 
 def test_weights_are_unbiased():

@@ -43,9 +43,8 @@ def simulated(p, checks):
     for _ in range(checks):
         witness = Witness.from_counts(first_half(p, generator, bits), DECIDING)
         clients = generator.multinomial(EACH, p, HALF)
-        answers = [
-            answer_of((witness.scores,), own, TRUST.guarantee, bits.words(5)) for own in clients
-        ]
+        coins = bits.words(5 * len(clients)).reshape(-1, 5)
+        answers = answer_of((witness.scores,), clients, TRUST.guarantee, coins)
         steps = np.sum(answers, axis=0) + sample(NOISE.table, len(answers[0]), bits)
         sums = ClientSums(steps, HALF, NOISE, witness.query_plan(), False)
         found.append(log_evidence(witness, sums))

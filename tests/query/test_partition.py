@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rows import counted
 
 from examples import examples
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
-from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.query.partition import Partition, _inclusion, _systematic
 from flwr_kld.query.plan import HEAD
 from flwr_kld.reference import Reference
@@ -99,7 +99,7 @@ def test_cells_are_disjoint_and_cover_the_domain(weights, cells, seed):
 def test_each_record_is_counted_once(weights, seed, data):
     plan = draw(weights, 16, seed)
     symbols = np.array(data.draw(st.lists(st.integers(0, len(weights) - 1))), dtype=np.int64)
-    counts = ClientCounts.count(symbols, plan.cell_of, plan.cells)._values
+    counts = counted(plan, symbols)._values[0]
     assert counts.tolist() == [int((plan.cell_of[symbols] == c).sum()) for c in range(plan.cells)]
     assert counts.sum() == len(symbols)
 

@@ -69,7 +69,8 @@ def neighbours(adjacency, unit):
 @given(scores=any_scores())
 def test_nothing_protected_moves_a_number_further_than_is_said(adjacency, unit, scores):
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
-    numbers = {tuple(counts): numbers_of((scores,), counts) for counts in counts_of(_MOST)}
+    every = np.array(counts_of(_MOST))
+    numbers = dict(zip(map(tuple, every), numbers_of((scores,), every), strict=True))
     pairs = [(numbers[tuple(a)], numbers[tuple(b)]) for a, b in neighbours(adjacency, unit)]
     moved = [max(abs(a[i] - b[i]) for a, b in pairs) for i in range(len(NUMBERS))]
     for move, step, most in zip(moved, _units(scores, guarantee), MOVES, strict=True):
@@ -87,7 +88,7 @@ def test_large_scores_that_hardly_differ_move_no_further(by, ceiling, adjacency)
         one = np.array([kept, MOST_RECORDS - 1 - kept])
         other = one + ([1, 0] if adjacency is Adjacency.ADD_REMOVE else [1, -1])
         for a, b, step, most in zip(
-            numbers_of((scores,), one), numbers_of((scores,), other), units, MOVES, strict=True
+            *numbers_of((scores,), np.array([one, other])), units, MOVES, strict=True
         ):
             assert abs(a - b) <= most * step
 
@@ -115,11 +116,8 @@ def test_the_units_are_the_smallest(adjacency, unit):
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
     units = scores.units(guarantee)
     pairs = neighbours(adjacency, unit)
-    numbers = [
-        (np.array(numbers_of((scores,), a)), np.array(numbers_of((scores,), b))) for a, b in pairs
-    ]
-    moved = [np.abs(one - other) / units for one, other in numbers]
-    reached = np.max(moved, axis=0)
+    one, other = (numbers_of((scores,), np.array(side)) for side in zip(*pairs, strict=True))
+    reached = (np.abs(one - other) / units).max(axis=0)
     still = adjacency is Adjacency.REPLACE_ONE and unit is Unit.RECORD
     for number, steps, most in zip(NUMBERS, reached, MOVES, strict=True):
         if number == "records" and still:
@@ -132,35 +130,31 @@ def test_the_units_are_the_smallest(adjacency, unit):
 def test_answers_are_whole_steps_beside_the_numbers_and_within_limits(scores, seed):
     guarantee = Guarantee(1.0)
     low, high = scores.limits(guarantee)
-    for counts in counts_of(_MOST):
-        exact = np.array(numbers_of((scores,), counts)) / scores.units(guarantee)
-        steps = answer_of((scores,), counts, guarantee, SeededBits(seed).words(5))
-        assert (np.abs(steps - exact) < 1).all()
-        assert (steps >= low).all()
-        assert (steps <= high).all()
+    every = np.array(counts_of(_MOST))
+    exact = numbers_of((scores,), every) / scores.units(guarantee)
+    coins = SeededBits(seed).words(5 * len(every)).reshape(-1, 5)
+    steps = answer_of((scores,), every, guarantee, coins)
+    assert (np.abs(steps - exact) < 1).all()
+    assert (steps >= low).all()
+    assert (steps <= high).all()
 
 
 def test_rounding_keeps_the_mean():
     scores = Scores((7, -5, 1), (9, -1, -1), 100, _MOST, "client")
     guarantee, counts = Guarantee(1.0), np.array([1, 2, 0])
     bits, runs = SeededBits(3), 4000
-    mean = np.mean(
-        [answer_of((scores,), counts, guarantee, bits.words(5)) for _ in range(runs)], axis=0
-    )
-    exact = np.array(numbers_of((scores,), counts)) / scores.units(guarantee)
+    coins = bits.words(5 * runs).reshape(runs, 5)
+    mean = answer_of((scores,), np.tile(counts, (runs, 1)), guarantee, coins).mean(axis=0)
+    exact = numbers_of((scores,), counts[None])[0] / scores.units(guarantee)
     assert np.abs(mean - exact).max() < 6 * 0.5 / runs**0.5
 
 
 def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
     """The rounding is private: neighbours' answers differ by no more steps than is said."""
     scores = Scores((20, -20, 3), (9, -1, -1), 50, _MOST, "client")
+    coins = SeededBits(0).words(5 * 20).reshape(20, 5)
     answers = {
-        tuple(c): np.array(
-            [
-                answer_of((scores,), c, Guarantee(1.0), SeededBits(seed).words(5))
-                for seed in range(20)
-            ]
-        )
+        tuple(c): answer_of((scores,), np.tile(c, (20, 1)), Guarantee(1.0), coins)
         for c in counts_of(_MOST)
     }
     for one, other in neighbours(Adjacency.REPLACE_ONE, Unit.RECORD):
@@ -172,11 +166,8 @@ def test_records_are_each_a_client_of_one_record():
     each = Scores(table, other, 100, _MOST, "record")
     alone = Scores(table, other, 100, 1, "client")
     counts = np.array([2, 1, 1])
-    sums = sum(
-        count * np.array(numbers_of((alone,), row))
-        for count, row in zip(counts, np.eye(3, dtype=int), strict=True)
-    )
-    np.testing.assert_allclose(numbers_of((each,), counts), sums)
+    sums = counts @ numbers_of((alone,), np.eye(3, dtype=int))
+    assert numbers_of((each,), counts[None])[0].tolist() == sums.tolist()
 
 
 @pytest.mark.parametrize(
@@ -211,10 +202,10 @@ def test_columns_together_answer_as_each_by_itself(data, seed):
     counts = np.random.default_rng(seed).integers(0, MOST_RECORDS // 3, (3, _CELLS), dtype=np.int32)
     coins = SeededBits(seed).words(15).reshape(3, 5)
     alone = [
-        answer_of((own,), count, Guarantee(1.0), thrown)
+        answer_of((own,), count[None], Guarantee(1.0), thrown[None])[0]
         for own, count, thrown in zip(scores, counts, coins, strict=True)
     ]
-    together = answer_of(scores, counts.ravel(), Guarantee(1.0), coins.ravel())
+    (together,) = answer_of(scores, counts.reshape(1, -1), Guarantee(1.0), coins.reshape(1, -1))
     assert together.tolist() == np.concatenate(alone).tolist()
     low, high = limits_of(scores, Guarantee(1.0))
     assert ((low <= together) & (together <= high)).all()
@@ -226,4 +217,5 @@ def test_numbers_beyond_64_bits_are_exact(by):
     most, s = MOST_RECORDS, LARGEST_SCORE
     square = most * s**2 if by == "record" else (most * s) ** 2
     counts = np.array([most, 0], dtype=np.int32)
-    assert numbers_of((scores,), counts) == [most * s, square, most, -most * s, square]
+    found = numbers_of((scores,), counts[None])
+    assert found.tolist() == [[most * s, square, most, -most * s, square]]

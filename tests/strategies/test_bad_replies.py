@@ -151,7 +151,7 @@ def tampering(change):
 
 def put_counts(values, dtype="<i4"):
     def change(content):
-        content["numbers"]["0"] = np.asarray(values, dtype=dtype).tobytes()
+        content["numbers"]["numbers"] = [np.asarray(values, dtype=dtype).tobytes()]
 
     return change
 
@@ -170,14 +170,19 @@ NONSENSE = Answer(1, "", 0, [])
         (put_counts([1, 2, 3, 4, 0, 0], "<i8"), "wrong shape"),
         (put_counts([1, 2, 3]), "wrong shape"),
         (put_counts([[1, 2, 3, 4, 0, 0]] * 2), "wrong shape"),
-        (lambda content: content["numbers"].update({"0": "text"}), "carries no numbers"),
+        (lambda content: content["numbers"].update(numbers="text"), "carries no numbers"),
+        (lambda content: content["numbers"].update(numbers=["x"]), "carries no numbers"),
+        (lambda content: content["numbers"]["numbers"].append(b""), "carries no numbers"),
         (
-            lambda content: content["numbers"].update({"0": [1, 2, 3, 4, 0, 0]}),
+            lambda content: content["numbers"].update(numbers=[1, 2, 3, 4, 0, 0]),
             "carries no numbers",
         ),
-        (lambda content: content["numbers"].pop("0"), "carries no numbers"),
+        (lambda content: content["numbers"].pop("numbers"), "carries no numbers"),
         (lambda content: content.pop("numbers"), "carries no numbers"),
-        (lambda content: content.update(numbers=MetricRecord({"a": 1})), "carries no numbers"),
+        (
+            lambda content: content.update(numbers=MetricRecord({"a": 1})),
+            "carries no numbers",
+        ),
         (lambda content: content.pop("answer"), "the answer"),
         (lambda content: content.update(answer=ConfigRecord({"answer": []})), "the answer"),
         (lambda content: content.update(answer=ConfigRecord({"answer": "[1]"})), "the answer"),
@@ -213,18 +218,19 @@ def test_a_refusal_is_quoted_short_and_harmless():
     assert n == 1
 
 
-def test_a_reply_cannot_count_twice_or_for_others():
+@pytest.mark.parametrize("answered", [[0, 0], [0, 1], [1]])
+def test_a_reply_cannot_count_twice_or_for_others(answered):
     honest = app_of()
 
     def greedy(message, context):
         reply = honest(message, context)
         if context.node_id == 1000:
             answer = Answer.from_config(reply.content["answer"])
-            answer.answered[:] = [0, 0, 1]
+            answer.answered[:] = answered
             reply.content["answer"] = ConfigRecord(answer.to_config())
             counts = np.array([10, 20, 30, 40, 0, 0], "<i4").tobytes()
-            reply.content["numbers"] = ConfigRecord(dict.fromkeys(["0", "1", "00"], counts))
+            reply.content["numbers"] = ConfigRecord({"numbers": [counts] * len(answered)})
         return reply
 
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of(greedy))
-    assert (report.cohort.survivors, report.reading.records) == (20, 2000)
+    assert (report.cohort.survivors, report.reading.records) == (19, 1900)

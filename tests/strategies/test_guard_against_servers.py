@@ -134,7 +134,7 @@ def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, ask):
     def broken(self, *arguments):
         raise RuntimeError("the secret is durian")
 
-    monkeypatch.setattr(OwnRecords, "count", broken)
+    monkeypatch.setattr(OwnRecords, "load", broken)
     key = AggregatorKey.generate().public
     monitor = plain() if ask == "plain" else KLDrift(
         REFERENCE, TrustedAggregator(1.0, aggregator=key), aggregation=SealedSum(node=1019)

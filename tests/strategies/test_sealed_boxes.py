@@ -93,7 +93,7 @@ def lying(values, dtype="<i4", **trust):
             terms = Terms.from_config(message.content["terms"])
             context_of = SealContext(context.run_id, terms.fingerprint, "1000:0")
             raw = np.asarray(values).astype(dtype).tobytes()
-            reply.content["numbers"]["0"] = seal(KEY.public, raw, context_of.to_bytes())
+            reply.content["numbers"]["numbers"] = [seal(KEY.public, raw, context_of.to_bytes())]
         return reply
 
     return monitor(20.0, trust).check(federation(app))
@@ -104,8 +104,8 @@ def lying(values, dtype="<i4", **trust):
     [
         ([1, 2, -3, 4, 0, 0], {}, "counts must not be negative"),
         ([2**31 - 1] * 6, {}, "counts exceed the most records that a client may have"),
-        ([1, 2, 3], {}, "counts have the wrong shape: one number a cell is expected"),
-        ([1, 2, 3, 4, 5], {}, "counts have the wrong shape: one number a cell is expected"),
+        ([1, 2, 3], {}, "an answer has the wrong shape: one number each is expected"),
+        ([1, 2, 3, 4, 5], {}, "an answer has the wrong shape: one number each is expected"),
         (
             [101, 0, 0, 0, 0, 0],
             {"clip": 100, "adjacency": ADD_REMOVE},

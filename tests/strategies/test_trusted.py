@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from exact import published
 from numbered import Numbered
+from rows import clear_of
 
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency, Ball
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.kernel.vector import ClearSum
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
@@ -25,7 +26,7 @@ COUNTS = [9, 0, 3, 1]
 
 
 def clear() -> ClearSum:
-    return ClearSum([ClientCounts(np.array(COUNTS, dtype=np.int32), cells=4)], PLAN.layout)
+    return clear_of(PLAN.layout, COUNTS)
 
 
 @pytest.mark.parametrize(

@@ -129,13 +129,13 @@ def test_a_client_whose_seed_does_not_fit_its_vector_costs_the_check_and_is_no_n
         reply = honest(message, context)
         if context.node_id == 1000 and "numbers" in reply.content:
             terms, name = Terms.from_config(message.content["terms"]), "1000:0"
-            parcel = Parcel.from_bytes(reply.content["numbers"]["0"])
+            parcel = Parcel.from_bytes(reply.content["numbers"]["numbers"][0])
             sealed_for = SealContext(context.run_id, terms.fingerprint, name)
             seed = seal(KEYS[0].public, bytes(range(32)), sealed_for.to_bytes())
             digests = (sha256(box).digest() for box in (seed, parcel.vector))
             signature = identity(name).sign(signed_text(sealed_for, *digests))
             lie = Parcel(name, signature, seed, parcel.vector)
-            reply.content["numbers"]["0"] = lie.to_bytes()
+            reply.content["numbers"]["numbers"] = [lie.to_bytes()]
         return reply
 
     with pytest.raises(CheckFailed, match="seed and vector do not belong together"):

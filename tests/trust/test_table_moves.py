@@ -12,14 +12,14 @@ from math import sqrt
 import numpy as np
 import pytest
 from guard.files import question
+from rows import counted as counted_of
 
 from flwr_kld import Labels, Reference, Table
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, sums_move
+from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, answer_of, sums_move
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency, Ball, l1_norm
-from flwr_kld.kernel.vector import ClientCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.worst_move import worst_move
@@ -40,12 +40,20 @@ def tables(columns: int, most: int):
     )
     rows = list(product(*(RAW[FEATURES[name][0]] for name in names)))
     encoded = table.encode({name: [row[i] for row in rows] for i, name in enumerate(names)})
-    counted = {}
-    for n in range(most + 1):
-        for chosen in combinations_with_replacement(range(len(rows)), n):
-            symbols = encoded[np.array(chosen, dtype=np.int64)]
-            counted[chosen] = ClientCounts.count(symbols, plan.cell_of, plan.cells)
-    return plan, counted
+    every = [
+        chosen
+        for n in range(most + 1)
+        for chosen in combinations_with_replacement(range(len(rows)), n)
+    ]
+    symbols = [encoded[np.array(chosen, dtype=np.int64)] for chosen in every]
+    return plan, dict(zip(every, counted_of(plan, *symbols)._values, strict=True))
+
+
+def answers(scores, counts, guarantee, seed):
+    """What clients with these counts answer if all of them throw the same coins."""
+    coins = SeededBits(seed).words(len(NUMBERS) * len(scores))
+    steps = answer_of(scores, counts, guarantee, np.tile(coins, (len(counts), 1)))
+    return steps.astype(np.int64)
 
 
 def neighbours(counted, adjacency: Adjacency):
@@ -70,7 +78,7 @@ def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most, a
     assert claimed == adjacency.table_shifts(columns)
     moves = set()
     for one, other in neighbours(counted, adjacency):
-        move = counted[one]._values.astype(int) - counted[other]._values
+        move = counted[one].astype(int) - counted[other]
         for part in plan.parts:
             assert Counter(np.abs(move[part]).tolist()).keys() <= {0, 1}
             assert abs(move[part].sum()) == (adjacency is Adjacency.ADD_REMOVE)
@@ -84,7 +92,7 @@ def test_one_row_of_up_to_four_moves_all_of_three_columns(adjacency):
     """31,000 tables, and every row in place of every other."""
     plan, counted = tables(3, MOST)
     claimed = worst_move(question(cells=[3] * 3, adjacency=str(adjacency)))
-    vectors = np.array([v._values for v in counted.values()], dtype=np.int8)
+    vectors = np.array(list(counted.values()), dtype=np.int8)
     for one, others in beside(counted):
         if adjacency is Adjacency.REPLACE_ONE:
             moves = vectors[others[:, :, None]] - vectors[others[:, None, :]]
@@ -113,7 +121,7 @@ def beside(counted):
 def test_a_whole_client_moves_within_the_ball_of_its_clipped_rows(columns, bound, adjacency):
     """Rows are clipped, not counts: B d in the 1-norm, and twice it if they are replaced."""
     _, counted = tables(columns, bound)
-    vectors = np.unique([v._values for v in counted.values()], axis=0).astype(int)
+    vectors = np.unique(list(counted.values()), axis=0).astype(int)
     others = vectors if adjacency is Adjacency.REPLACE_ONE else vectors[:1] * 0
     moves = vectors[:, None] - others[None]
     vectors_there = 1 + (adjacency is Adjacency.REPLACE_ONE)
@@ -138,10 +146,8 @@ def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
     corner = np.array(sums_move(columns).corner).reshape(columns, len(NUMBERS))
     for seed in range(2):
-        steps = {
-            chosen: counts.scored(scores, guarantee, SeededBits(seed))._values.astype(int)
-            for chosen, counts in counted.items()
-        }
+        found = answers(scores, np.array(list(counted.values())), guarantee, seed)
+        steps = dict(zip(counted, found, strict=True))
         if unit is Unit.CLIENT:
             every = np.unique(list(steps.values()), axis=0)
             others = every if adjacency is Adjacency.REPLACE_ONE else steps[()][None]
@@ -160,11 +166,8 @@ def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adja
     _, counted = tables(3, MOST)
     scores = tuple(Scores(*one, 6, MOST, by) for one in SCORES)
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
-    answers = {
-        counts._values.tobytes(): counts.scored(scores, guarantee, SeededBits(2))._values
-        for counts in {v._values.tobytes(): v for v in counted.values()}.values()
-    }
-    steps = np.array([answers[v._values.tobytes()] for v in counted.values()], dtype=np.int64)
+    distinct, place = np.unique(list(counted.values()), axis=0, return_inverse=True)
+    steps = answers(scores, distinct, guarantee, 2)[place]
     if unit is Unit.CLIENT:
         pairs = [(np.zeros(1, dtype=int), np.arange(len(steps))[None])]
     else:
@@ -175,7 +178,7 @@ def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adja
         moves = [
             np.abs(steps[others] - steps[one][:, None]).max(axis=(0, 1)) for one, others in pairs
         ]
-    assert len(answers) == 4619
+    assert len(distinct) == 4619
     assert (np.max(moves, axis=0) <= sums_move(3).corner).all()
 
 

@@ -18,7 +18,7 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws
 from flwr_kld.inference.figures.ordered import Figure, OrderedFigures, ordered_figures
-from flwr_kld.inference.fraction_interval import Floats, fraction_covariance, group_intervals
+from flwr_kld.inference.fraction_interval import Floats, group_intervals, weighted_variance
 from flwr_kld.kernel.arguments import real
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
@@ -101,7 +101,7 @@ def _shares(noisy: NoisyCounts, seen: Floats, design_effect: float) -> Iterator[
     if (touched != whole).any():  # cells that hold other symbols, too, limit from above only
         _, high = group_intervals(noisy, touched, level=_LEVEL, design_effect=design_effect)
     law, value = as_law(seen, plan.mass), np.clip(weights @ seen, low, high)
-    variance = np.diag(fraction_covariance(noisy, weights, law, design_effect=design_effect))
+    variance = weighted_variance(noisy, weights, law, design_effect=design_effect)
     numbers = np.array([symbols @ p, value, np.sqrt(np.maximum(variance, 0)), low, high])
     for name, of_name in zip(names, numbers.T.tolist(), strict=True):
         yield ShareFigure(name, *of_name)

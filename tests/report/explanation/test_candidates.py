@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbered import Numbered
+from rows import counted
 
 from examples import examples
 from flwr_kld import Labels, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.vector import ClearSum, ClientCounts
+from flwr_kld.kernel.vector import ClearSum
 from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation import REFERENCE, fit_candidates
@@ -28,7 +29,7 @@ PLAN = Partition(64).draw(USUAL, RNG)
 def counts(proportions, records, seed):
     laws = np.stack([law.probabilities for law in (USUAL, SUMMER, STRIKE)])
     symbols = np.random.default_rng(seed).choice(50, records, p=np.array(proportions) @ laws)
-    clear = ClearSum([ClientCounts.count(symbols, PLAN.cell_of, PLAN.cells)], PLAN.layout)
+    clear = ClearSum(PLAN.layout, counted(PLAN, symbols))
     event = calibrated_laplace(Guarantee(1.0))
     return noisy(clear.release(event, SeededBits(seed)), PLAN)
 
