@@ -13,6 +13,11 @@ from flwr_kld.domain.records import as_column, numbers_in
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import real, whole
 
+_TAIL = 0.01
+"""Values in each outer one of quantile bins."""
+_TAILED = 5
+"""Bins from which on there are such tails."""
+
 
 @dataclass(frozen=True, eq=False)
 class Binned(Domain):
@@ -55,15 +60,18 @@ class Binned(Domain):
 
     @classmethod
     def quantiles(cls, values: Any, bins: int = 20) -> "Binned":
-        """Cut between public values so that each bin holds about as many of them.
+        """Cut between public values, so that the outer bins hold 1 % and the others equally many.
+
+        Outer bins have no width, so that nothing is known of where their values lie.
 
         Parameters
         ----------
         values : array, data frame's column, or sequence [n]
             Public ones, of which the edges are some; what is no finite number is left out.
         bins : int
-            Most bins. Values that are often the same get fewer, and no more different values than
-            bins get a bin each. Default 20.
+            Most bins; of fewer than five, the outer ones hold as many as the others. Values that
+            are often the same get fewer, and no more different values than bins get a bin each.
+            Default 20.
 
         Raises
         ------
@@ -78,7 +86,7 @@ class Binned(Domain):
         different = np.unique(numbers)
         if len(different) <= bins:
             return cls((different[1:] if len(different) > 1 else different).tolist())
-        cuts = np.unique(np.quantile(numbers, np.arange(1, bins) / bins, method="inverted_cdf"))
+        cuts = np.unique(np.quantile(numbers, quantile_levels(bins), method="inverted_cdf"))
         cuts = cuts[cuts > different[0]]  # nothing is below the least value
         return cls((cuts if len(cuts) else different[1:2]).tolist())
 
@@ -136,6 +144,13 @@ class Binned(Domain):
     def spec(self) -> Spec:
         """Return the edges."""
         return {**self._header(), "edges": list(self.edges)}
+
+
+def quantile_levels(bins: int) -> NDArray[np.float64]:
+    """Return the levels at which quantiles cut into so many bins; with tails, if there are five."""
+    if bins < _TAILED:
+        return np.arange(1, bins) / bins
+    return np.linspace(_TAIL, 1 - _TAIL, bins - 1)
 
 
 class BinnedColumns:

@@ -6,7 +6,7 @@ It refuses all texts for one that it cannot read: such are looked up, each diffe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -38,8 +38,6 @@ class Texts:
         them, which may read otherwise.
     dialect : Dialect
         How they are written.
-    kept : Sequence
-        Texts that are values, whatever stands for none.
     read : Callable
         What is made of a column of values: `domain.encode`, or numbers.
     """
@@ -49,11 +47,10 @@ class Texts:
         name: str,
         domain: Domain,
         dialect: Dialect,
-        kept: Sequence[Any],
         read: Callable[[Any], NDArray[Any]],
     ) -> None:
         self._read = read
-        self._plain = partial(dialect.plain, name=name, reads=domain.reads, kept=kept)
+        self._plain = partial(dialect.plain, name=name, reads=domain.reads, kept=domain.listed)
         self._known: dict[bytes | None, Any] = {}
         self._type, usual = {
             Binned: (pa.float64(), _NUMBERS),

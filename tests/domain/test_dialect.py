@@ -81,11 +81,11 @@ def test_a_file_of_another_program_is_recognised_and_read_alike_on_both_sides(
     assert (table.encode(of_node(file)) == expected(table)).all()
 
     reference = Reference.from_csv(file)  # with no word of the table, either
-    assert set(reference.columns) == {"paid", "since", "job"}
+    assert set(reference.columns) == {"paid", "since: date", "since: weekday", "job"}
     told = Reference.from_samples(reference.domain, of_node(file))
     np.testing.assert_allclose(told.probabilities, reference.probabilities, atol=1e-12)
     shares = {name: column.unlisted for name, column in reference.columns.items()}
-    assert shares["since"] == {}
+    assert shares["since: weekday"] == {}
     assert shares["paid"]["missing"] == pytest.approx(35 / ROWS)
     assert shares["job"] == {"missing": pytest.approx(0.25)}
 

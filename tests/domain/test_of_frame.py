@@ -42,33 +42,38 @@ def test_each_column_gets_a_domain_or_a_reason(frame):
     table = Table.from_frame(frame, bins=10, labels=10)
     features = dict(table.features)
     assert len(features.pop("income").edges) == 9
+    rare = features.pop("rare")
+    assert (rare.buckets, rare.prefix, len(rare.names)) == (16, None, 10)
     assert features == {
         "children": Binned([1, 2, 3]),
         "job": Labels(["nurse", "clerk"]),
         "member": Labels(["False", "True"]),
-        "at": Times("hour"),
-        "day": Times("weekday"),
+        "at: weekday": Times("weekday"),
+        "at: hour": Times("hour"),
+        "day: weekday": Times("weekday"),
         "text of numbers": Binned([1, 2, 3, 4, 5, 6]),
         "zip": Labels([f"{i:05}" for i in range(7)]),
         "constant": Labels(["x"]),
         "nothing": Labels([]),
     }
     reasons = {
-        "rare": "10 most frequent labels of",
-        "id": "whole numbers are all different",
-        "name": "texts are nearly all different",
-        "note": "free text",
+        "at: date": "go on from row to row",
+        "day: date": "go on from row to row",
+        "day: hour": "dates without a time",
+        "id": "500 different whole numbers in 500 rows",
+        "name": "500 different values in 500 rows",
+        "note": "long texts, 9 words on average",
         "odd": "neither numbers nor texts",
     }
     for name, reason in table.left_out.items():
         assert reasons[name] in reason
-    assert table.left_out.keys() == reasons.keys() & (
-        frame.keys() if frame is PUBLIC else set(frame.columns)
-    )
+    assert table.left_out.keys() == reasons.keys() - (set() if frame is PUBLIC else {"odd"})
     reference = Reference.from_frame(table, frame)
-    assert reference.columns["income"].probabilities[:10] == pytest.approx([0.1] * 10, abs=0.005)
+    bins = [0.01, *[0.98 / 8] * 8, 0.01]
+    assert reference.columns["income"].probabilities[:10] == pytest.approx(bins, abs=0.005)
     assert reference.columns["job"].unlisted["missing"] == pytest.approx(0.2, abs=0.05)
-    assert reference.fingerprint == Reference.from_frame(Table(table.features), frame).fingerprint
+    same = Table(table.features, sources=table.sources)
+    assert reference.fingerprint == Reference.from_frame(same, frame).fingerprint
 
 
 def test_columns_and_interactions_are_those_that_are_named():
@@ -76,7 +81,7 @@ def test_columns_and_interactions_are_those_that_are_named():
     table = Table.from_frame(PUBLIC, columns=["children", "job"], interactions=[pair])
     assert list(table.columns) == ["children", "job", "job × children"]
     assert table.left_out == {}
-    for columns, message in [(["x"], "no column 'x'"), (["id"], r"no column.*\(id: its whole")]:
+    for columns, message in [(["x"], "no column 'x'"), (["id"], r"no column.*\(id: 500 different")]:
         with pytest.raises(DomainError, match=message):
             Table.from_frame(PUBLIC, columns=columns)
     with pytest.raises(DomainError, match="it has none"):
