@@ -15,8 +15,6 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.frame import Features, TextFile, columns_of, in_one, joint, texts_in
 from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.of_column import features_of_column
-from flwr_kld.domain.sniff import recognise
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import whole
 
@@ -141,6 +139,10 @@ class Table(Domain):
             If it is no frame or has not these columns, if no column is left, or a number is out of
             range.
         """
+        # only the public side: nodes do not even load what guesses
+        from flwr_kld.domain.of_column import features_of_column
+        from flwr_kld.domain.sniff import recognise
+
         bins, labels = whole("bins", bins, least=2), whole("labels", labels, least=1)
         held = {name: texts_in(column) for name, column in columns_of(frame).items()}
         if dialect is None and isinstance(frame, TextFile):
