@@ -148,10 +148,9 @@ class Features:
 
     def _read_plain(self, name: str, values: Any) -> NDArray[Any]:
         """Read a column, its texts as the dialect says; whatever else it holds stays as it is."""
-        column, domain = texts_in(values), self._domains[name]
-        if isinstance(column, list):
-            column = self._dialect.plain(column, self._sources[name], domain.reads, domain.listed)
-        return self._read[name](column)
+        source, domain = self._sources[name], self._domains[name]
+        plain = self._dialect.plain(texts_in(values), source, domain.reads, domain.listed)
+        return self._read[name](plain)
 
     def _symbols(
         self, columns: Mapping[str, Any], read: Callable[[str, Any], NDArray[Any]]
@@ -183,8 +182,6 @@ def in_one(blocks: Iterator[Symbols]) -> Symbols:
         one.resize((rows + len(block), *one.shape[1:]), refcheck=False)
         one[rows:] = block
     return one
-
-
 
 
 def texts_in(values: Any) -> Column:

@@ -33,8 +33,8 @@ _SENTENCE = 30
 """Characters; a text that is longer on average is no name."""
 _CODE = re.compile(r"(?=[^\d]*\d)\S{1,16}")
 """A text whose beginning may say what kind of thing it is: one word with a digit."""
-_PREFIXES = (5, 4, 3, 2, 1)
-"""Characters of a code, the most telling first."""
+_LONGEST_PREFIX = 5
+"""Characters of a code that may count."""
 _CALENDAR = {
     (1900, 2100): "year yr jahr annee ano anno",
     (1, 12): "month monat mois mes mese",
@@ -172,10 +172,10 @@ def _of_texts(texts: list[str], labels: int) -> Domain | str:
     times = Counter(texts)
     often = sorted(times, key=lambda text: (-times[text], text))
     covered = sum(times[text] for text in often[:labels])
+    if len(often) > labels and sum(map(len, texts)) > _SENTENCE * len(texts):
+        return _too_long(texts)
     if covered >= _LISTED * len(texts):
         return Labels(often[:labels])
-    if sum(map(len, texts)) > _SENTENCE * len(texts):
-        return _too_long(texts)
     if len(often) > _NAMED * len(texts):
         return (
             f"{len(often):,} different values in {len(texts):,} rows: it looks like an identifier"
@@ -193,11 +193,14 @@ def _of_codes(times: Counter[str], labels: int, rows: int) -> Codes:
     often = sorted(times, key=lambda text: (-times[text], text))
     frequent = [text for text in often[:labels] if times[text] >= _FREQUENT * rows]
     if sum(times[text] for text in frequent) < rows / 2 and all(map(_CODE.fullmatch, often)):
-        for prefix in _PREFIXES:
+        found: dict[int, Codes] = {}  # by the number of groups: of several prefixes the shortest
+        for prefix in range(1, _LONGEST_PREFIX + 1):
             groups: Counter[str] = Counter()
             for text, number in times.items():
                 groups[text[:prefix]] += number
             named = sorted(groups, key=lambda text: (-groups[text], text))[:labels]
             if len(groups) > 2 and sum(groups[text] for text in named) >= _LISTED * rows:
-                return Codes(named, prefix=prefix)
+                found.setdefault(len(groups), Codes(named, prefix=prefix))
+        if found:
+            return found[max(found)]
     return Codes(frequent, _BUCKETS)

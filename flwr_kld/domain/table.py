@@ -148,8 +148,7 @@ class Table(Domain):
         if dialect is None and isinstance(frame, TextFile):
             dialect = frame.dialect
         elif dialect is None:
-            texts = {name: column for name, column in held.items() if isinstance(column, list)}
-            dialect = recognise(texts, Dialect())
+            dialect = recognise(held, Dialect())
         if missing := [name for name in columns or () if name not in held]:
             raise DomainError(f"the frame has no column {missing[0]!r}")
         chosen: dict[str, Domain | str] = {}
