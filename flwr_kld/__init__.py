@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from flwr_kld.domain.binned import Binned
     from flwr_kld.domain.block_patterns import BlockPatterns
     from flwr_kld.domain.categories import Categories
+    from flwr_kld.domain.codes import Codes
     from flwr_kld.domain.dialect import Dialect
     from flwr_kld.domain.labels import Labels
     from flwr_kld.domain.table import Table
+    from flwr_kld.domain.text_shape import TextShape
     from flwr_kld.domain.times import Times
     from flwr_kld.query.partition import Partition
     from flwr_kld.reference import Reference
@@ -32,6 +34,7 @@ __all__ = [
     "Binned",
     "BlockPatterns",
     "Categories",
+    "Codes",
     "Dialect",
     "Domain",
     "Labels",
@@ -39,6 +42,7 @@ __all__ = [
     "Reference",
     "Report",
     "Table",
+    "TextShape",
     "Times",
 ]
 
@@ -53,6 +57,7 @@ _load, __dir__ = on_request(
         "Binned": "domain.binned",
         "BlockPatterns": "domain.block_patterns",
         "Categories": "domain.categories",
+        "Codes": "domain.codes",
         "Domain": "domain.base",
         "Dialect": "domain.dialect",
         "Labels": "domain.labels",
@@ -60,6 +65,7 @@ _load, __dir__ = on_request(
         "Reference": "reference",
         "Report": "report.report",
         "Table": "domain.table",
+        "TextShape": "domain.text_shape",
         "Times": "domain.times",
         "Trusted": "trust.trusted",
         **_FLOWERS,

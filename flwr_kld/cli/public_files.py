@@ -67,7 +67,8 @@ def read_records(file: Path, domain: Domain) -> Any:
     """
     if file.suffix == ".npz":
         if isinstance(domain, Categories | Table):
-            return _arrays(file, *domain.features)
+            named = domain.sources.values() if isinstance(domain, Table) else domain.features
+            return _arrays(file, *named)
         held = _arrays(file)
         for name in ("records", "images"):
             if name in held:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Self, SupportsIndex
@@ -21,7 +22,9 @@ from flwr_kld.errors import DomainError
 
 Symbols = NDArray[np.int64]
 Spec = dict[str, Any]
-_OURS = ("binned", "block_patterns", "categories", "labels", "table", "times")
+_OURS = (
+    "binned", "block_patterns", "categories", "codes", "labels", "table", "text_shape", "times"
+)  # fmt: skip
 """Kinds of this package, each in a module of its name, which is imported when it is needed."""
 _KINDS: dict[str, type["Domain"]] = {}
 """Every domain that a process knows; a class enters itself when it is defined."""
@@ -79,6 +82,11 @@ class Domain(ABC):
     def per_record(self) -> int:
         """Symbols that a record has: one, or in a table as many as columns."""
         return len(self.parts)
+
+    @property
+    def listed(self) -> Sequence[Any]:
+        """Texts that are values of it, even if they stand for no value elsewhere, such as 'NA'."""
+        return ()
 
     @property
     def unlisted(self) -> tuple[str, ...]:

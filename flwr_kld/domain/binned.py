@@ -1,8 +1,10 @@
 """Numbers, binned by public edges."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
@@ -12,6 +14,11 @@ from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
 from flwr_kld.domain.records import as_column, numbers_in
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import real, whole
+
+_TAIL = 0.01
+"""Values in each outer one of quantile bins."""
+_TAILED = 5
+"""Bins from which on there are such tails."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +35,15 @@ class Binned(Domain):
     ----------
     edges : Sequence of float
         Finite and strictly increasing. Choose them without looking at private data.
+    means : Sequence of float, optional
+        Mean of the public values in each bin, with which a report estimates means. By default,
+        values are taken to lie evenly in a bin, and at the edge of an outer one.
 
     Raises
     ------
     DomainError
-        If the edges are not a strictly increasing list of finite numbers.
+        If the edges are not a strictly increasing list of finite numbers, or the means do not lie
+        in their bins.
 
     Examples
     --------
@@ -41,6 +52,7 @@ class Binned(Domain):
     """
 
     edges: Sequence[float]
+    means: Sequence[float] | None = field(default=None, repr=False)
     kind: ClassVar[str] = "binned"
     reads: ClassVar[str] = "number"
 
@@ -52,18 +64,23 @@ class Binned(Domain):
         if not np.isfinite(edges).all() or (edges[1:] <= edges[:-1]).any():
             raise DomainError("the edges of Binned must be finite and strictly increasing")
         object.__setattr__(self, "edges", tuple(edges.tolist()))
+        if self.means is not None:
+            object.__setattr__(self, "means", _in_bins(self.means, edges))
 
     @classmethod
     def quantiles(cls, values: Any, bins: int = 20) -> "Binned":
-        """Cut between public values so that each bin holds about as many of them.
+        """Cut between public values, so that the outer bins hold 1 % and the others equally many.
+
+        The bins' means are those of the values, so that a report's mean is right for skewed ones.
 
         Parameters
         ----------
         values : array, data frame's column, or sequence [n]
             Public ones, of which the edges are some; what is no finite number is left out.
         bins : int
-            Most bins. Values that are often the same get fewer, and no more different values than
-            bins get a bin each. Default 20.
+            Most bins; of fewer than five, the outer ones hold as many as the others. Values that
+            are often the same get fewer, and no more different values than bins get a bin each.
+            Default 20.
 
         Raises
         ------
@@ -77,10 +94,12 @@ class Binned(Domain):
             raise DomainError("quantile bins need at least one finite number")
         different = np.unique(numbers)
         if len(different) <= bins:
-            return cls((different[1:] if len(different) > 1 else different).tolist())
-        cuts = np.unique(np.quantile(numbers, np.arange(1, bins) / bins, method="inverted_cdf"))
-        cuts = cuts[cuts > different[0]]  # nothing is below the least value
-        return cls((cuts if len(cuts) else different[1:2]).tolist())
+            cuts = different[1:] if len(different) > 1 else different
+        else:
+            cuts = np.unique(np.quantile(numbers, quantile_levels(bins), method="inverted_cdf"))
+            cuts = cuts[cuts > different[0]]  # nothing is below the least value
+            cuts = cuts if len(cuts) else different[1:2]
+        return cls(cuts.tolist(), list(_means(np.sort(numbers), cuts)))
 
     @classmethod
     def uniform(cls, low: float, high: float, bins: int = 20) -> "Binned":
@@ -134,8 +153,40 @@ class Binned(Domain):
         return np.asarray(self.edges, dtype=np.float64)
 
     def spec(self) -> Spec:
-        """Return the edges."""
-        return {**self._header(), "edges": list(self.edges)}
+        """Return the edges, and the means if it has some."""
+        means = {} if self.means is None else {"means": list(self.means)}
+        return {**self._header(), "edges": list(self.edges), **means}
+
+
+def _in_bins(means: Any, edges: NDArray[np.float64]) -> tuple[float, ...]:
+    """Check the means of bins, and return them."""
+    found = as_array(means)
+    if found.shape != (len(edges) + 1,) or found.dtype.kind not in "iuf":
+        raise DomainError("Binned needs one mean for each bin, one more than edges")
+    found = found.astype(np.float64) + 0.0
+    inside = np.isfinite(found).all() and (found[:-1] <= edges).all() and (found[1:] >= edges).all()
+    if not inside:
+        raise DomainError("the means of Binned must lie in their bins")
+    return tuple(found.tolist())
+
+
+def _means(values: NDArray[np.float64], edges: NDArray[np.float64]) -> Iterator[float]:
+    """Yield the mean of sorted values in each bin, to six digits; an edge of one that has none."""
+    cuts = [0, *np.searchsorted(values, edges).tolist(), len(values)]
+    for bin_, (first, last) in enumerate(pairwise(cuts)):
+        if first == last:
+            yield float(edges[max(bin_ - 1, 0)])
+        else:
+            held = values[first:last]
+            mean = math.fsum((held / len(held)).tolist())  # the same on every processor
+            yield float(np.clip(float(f"{mean:.6g}"), held[0], held[-1]))
+
+
+def quantile_levels(bins: int) -> NDArray[np.float64]:
+    """Return the levels at which quantiles cut into so many bins; with tails, if there are five."""
+    if bins < _TAILED:
+        return np.arange(1, bins) / bins
+    return np.linspace(_TAIL, 1 - _TAIL, bins - 1)
 
 
 class BinnedColumns:

@@ -19,6 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+import numpy as np
+
 from flwr_kld.domain.records import Column, number_of
 from flwr_kld.errors import DomainError
 
@@ -32,23 +34,32 @@ _BINARY = re.compile("[\0-\x08\x0e-\x1f\ufffd]")
 """What no text has, and files of other kinds and encodings have at their beginning."""
 _MONTHS = {
     name: number
-    for number, name in enumerate(
-        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1
+    for names in (
+        "jan feb mar apr may jun jul aug sep oct nov dec",
+        "jän feb mär apr mai jun jul aug sep okt nov dez",
+        "jan fév mar avr mai juin juil aoû sep oct nov déc",
+        "ene feb mar abr may jun jul ago sep oct nov dic",
+        "gen feb mar apr mag giu lug ago set ott nov dic",
+        "jan fev mar abr mai jun jul ago set out nov dez",
+        "jan feb mrt apr mei jun jul aug sep okt nov dec",
     )
+    for number, name in enumerate(names.split(), 1)
 }
+"""How the names of months begin, in seven languages: none means another month in another one."""
 _CLOCK = r"(?:(?:T|,?\s+)(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*([AaPp][Mm])?)?"
 _NUMERIC_DATE = re.compile(rf"(\d{{1,2}})([./-])(\d{{1,2}})\2(\d{{4}}|\d\d){_CLOCK}")
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([./-])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}")
 _NAMED_DATES = (
     re.compile(
-        rf"(?P<day>\d{{1,2}})[. -]+(?P<month>[A-Za-z]{{3,9}})[. -]+(?P<year>\d{{4}}){_CLOCK}"
+        rf"(?P<day>\d{{1,2}})[. -]+(?P<month>[^\W\d_]{{3,10}})[. -]+(?P<year>\d{{4}}){_CLOCK}"
     ),
-    re.compile(rf"(?P<month>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_CLOCK}"),
+    re.compile(rf"(?P<month>[^\W\d_]{{3,10}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_CLOCK}"),
 )
 LONGEST = 64
 """Characters of a number or a date: a longer text could take a reader hours, which would tell."""
 _MONEY = "[$€£¥]"
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
+_NUMERIC = (int, float, np.float64, np.int64)
 
 
 @dataclass(frozen=True)
@@ -116,15 +127,13 @@ class Dialect:
         usual["missing"] = list(NO_VALUE)
         return {name: value for name, value in own.items() if value != usual[name]}
 
-    def plain(
-        self, column: list[Any], name: str, reads: str, kept: Sequence[Any] = ()
-    ) -> list[Any]:
+    def plain(self, column: Column, name: str, reads: str, kept: Sequence[Any] = ()) -> Column:
         """Write texts as they are spelt elsewhere: each value by itself, none by another.
 
         Parameters
         ----------
-        column : list
-            Values of any type; what is no text stays.
+        column : array or list
+            Values of any type; what is no text stays, but for numbers that are sentinels.
         name : str
             Its name, for its sentinels.
         reads : "number", "time" or "text"
@@ -132,15 +141,22 @@ class Dialect:
         kept : Sequence
             Texts that are values, whatever stands for none.
         """
+        nothing = {number_of(text) for text in self.sentinels.get(name, ())}
+        if isinstance(column, np.ndarray):
+            if not nothing or column.dtype.kind not in "iuf":
+                return column
+            gone_here = np.isin(np.ma.getdata(column), list(nothing))
+            return np.ma.masked_array(column, gone_here | np.ma.getmaskarray(column))
         gone = {*self.missing, *self.sentinels.get(name, ())}.difference(kept)
         spell: Callable[[str], Any] = {"number": self.number, "time": self.time}.get(reads, str)
         known: dict[str, Any] = {}
 
         def plain(value: Any) -> Any:
             if type(value) is not str:
-                return value
+                return None if type(value) in _NUMERIC and value in nothing else value
             if value not in known:
-                known[value] = None if value in gone else spell(value)
+                spelt = None if value in gone else spell(value)
+                known[value] = None if spelt in nothing else spelt
             return known[value]
 
         return [plain(value) for value in column]
@@ -151,7 +167,7 @@ class Dialect:
         Texts that are spelt as everywhere stay, so that codes such as '007' can be told.
         """
         if not isinstance(column, list):
-            return column
+            return self.plain(column, name, "number")
         texts = self.plain(column, name, "text")
         if not all(isinstance(text, str) for text in texts if text is not None):
             return texts
@@ -159,7 +175,8 @@ class Dialect:
         if all(_is_time(self.time(text)) for text in present):
             return self.plain(column, name, "time")
         numbers = [(self.number(text), number_of(text)) for text in present]
-        if all(here == here for here, _ in numbers) and any(a != b for a, b in numbers):
+        words = any(text.strip().isalpha() for text in present)  # such as TRUE
+        if not words and all(a == a for a, _ in numbers) and any(a != b for a, b in numbers):
             return self.plain(column, name, "number")
         return texts
 
@@ -200,7 +217,8 @@ class Dialect:
                 day, month = month, day
         elif found := next(filter(None, (form.fullmatch(text) for form in _NAMED_DATES)), None):
             day, name, year = found["day"], found["month"].lower(), found["year"]
-            month, clock = str(_MONTHS.get(name[:3], 0)), list(found.groups()[3:])
+            number = _MONTHS.get(name[:3]) or _MONTHS.get(name[:4], 0)
+            month, clock = str(number), list(found.groups()[3:])
         else:
             return text
         years = int(year) + (0 if len(year) == 4 else 2000 if int(year) < 70 else 1900)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.binned import Binned, BinnedColumns, plain_numbers
 from flwr_kld.domain.dialect import Dialect, opened
-from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.records import Column, as_column
 from flwr_kld.errors import DomainError
 
@@ -114,10 +113,16 @@ class TextFile(Mapping[str, list[str | None]]):
 
 
 class Features:
-    """Features of a frame, the domain of each, and how texts are written."""
+    """Features of a frame, the domain of each, how texts are written, and the columns they read."""
 
-    def __init__(self, domains: Mapping[str, Domain], dialect: Dialect | None = None) -> None:
+    def __init__(
+        self,
+        domains: Mapping[str, Domain],
+        dialect: Dialect | None = None,
+        sources: Mapping[str, str] | None = None,
+    ) -> None:
         self._domains, self._dialect = domains, dialect or Dialect()
+        self._sources = sources or {name: name for name in domains}
         self._read: dict[str, Callable[[Any], NDArray[Any]]] = {}
         binned: dict[int, Binned] = {}
         for row, (name, domain) in enumerate(domains.items()):
@@ -129,36 +134,35 @@ class Features:
 
     def blocks(self, records: Any) -> Iterator[Symbols]:
         """Map the rows of a frame to one symbol in each feature, [features, rows] at a time."""
+        sources = set(self._sources.values())
         if not isinstance(records, TextFile):
-            yield self._symbols(columns_of(records, self._domains), self._read_plain)
+            yield self._symbols(columns_of(records, sources), self._read_plain)
             return
         from flwr_kld.domain.texts import Texts  # what reads no file needs no pyarrow
 
         file = records.read_by(self._dialect)
         texts = {
-            name: Texts(name, domain, file.dialect, _kept(domain), self._read[name])
+            name: Texts(self._sources[name], domain, file.dialect, self._read[name])
             for name, domain in self._domains.items()
         }
-        for block in file.blocks(self._domains):
+        for block in file.blocks(sources):
             yield self._symbols(block, lambda name, column: texts[name].values(column))
 
     def _read_plain(self, name: str, values: Any) -> NDArray[Any]:
         """Read a column, its texts as the dialect says; whatever else it holds stays as it is."""
-        column = texts_in(values)
-        if isinstance(column, list):
-            domain = self._domains[name]
-            column = self._dialect.plain(column, name, domain.reads, _kept(domain))
-        return self._read[name](column)
+        source, domain = self._sources[name], self._domains[name]
+        plain = self._dialect.plain(texts_in(values), source, domain.reads, domain.listed)
+        return self._read[name](plain)
 
     def _symbols(
         self, columns: Mapping[str, Any], read: Callable[[str, Any], NDArray[Any]]
     ) -> Symbols:
         found = []
-        for name in self._domains:
-            if name not in columns:
-                raise DomainError(f"records have no column {name!r}, which the domain needs")
+        for name, source in self._sources.items():
+            if source not in columns:
+                raise DomainError(f"records have no column {source!r}, which the domain needs")
             try:
-                found.append(read(name, columns[name]))
+                found.append(read(name, columns[source]))
             except DomainError as error:
                 raise DomainError(f"feature {name!r}: {error}") from None
         if len({len(column) for column in found}) > 1:
@@ -180,11 +184,6 @@ def in_one(blocks: Iterator[Symbols]) -> Symbols:
         one.resize((rows + len(block), *one.shape[1:]), refcheck=False)
         one[rows:] = block
     return one
-
-
-def _kept(domain: Domain) -> Sequence[Any]:
-    """Return the texts that are labels, whatever stands for none."""
-    return domain.names if isinstance(domain, Labels) else ()
 
 
 def texts_in(values: Any) -> Column:

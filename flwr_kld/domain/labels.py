@@ -13,6 +13,13 @@ from flwr_kld.domain.records import as_column, is_missing, masked_in, number_of,
 from flwr_kld.errors import DomainError
 
 _LARGEST = int(np.iinfo(np.int64).max)
+_SPELLINGS = (
+    ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"), ("off", "on"), ("falsch", "wahr"),
+    ("nein", "ja"), ("n", "j"), ("faux", "vrai"), ("non", "oui"), ("no", "sí"), ("no", "si"),
+    ("falso", "verdadero"), ("falso", "vero"), ("falso", "verdadeiro"), ("não", "sim"),
+    ("nee", "ja"),
+)  # fmt: skip
+"""Of truth values in texts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +31,8 @@ class Labels(Domain):
     name of the same number, and so is a number or a truth value: 1, 1.0, True, '1', '01', '1.0' and
     'true' are one label, as one missing or odd record may turn a column of integers into floats or
     text. If several names are the same number, that is the one spelt '1', not '01' or '1.0', or
-    else 'other': list such names only for columns that are read as text.
+    else 'other': list such names only for columns that are read as text. Where the names are
+    "False" and "True", texts are read as truth values in any spelling: 'no', 'N', 'nein', 'off'.
 
     Parameters
     ----------
@@ -56,6 +64,11 @@ class Labels(Domain):
     def size(self) -> int:
         """Number of names, and two."""
         return len(self.names) + 2
+
+    @property
+    def listed(self) -> Sequence[str] | Sequence[int]:
+        """The names."""
+        return self.names
 
     @property
     def unlisted(self) -> tuple[str, ...]:
@@ -118,6 +131,8 @@ class Labels(Domain):
             symbol = self._places.get(value)
             if symbol is None and isinstance(value, str):
                 symbol = self._places.get(_number(value))
+                if symbol is None and self.names == ("False", "True"):
+                    symbol = _TRUTH.get(value.strip().casefold())
             return other if symbol is None else symbol
         except Exception:
             return other
@@ -135,6 +150,20 @@ class Labels(Domain):
             if number == number
         }
         return texts | {number: s for number, s in numbers.items() if s is not None}
+
+
+_TRUTH = {text: symbol for pair in _SPELLINGS for symbol, text in enumerate(pair)}
+
+
+def are_truth_values(values: list[Any]) -> bool:
+    """Whether public values are truth values, or texts that spell false and true in one way."""
+    if all(isinstance(value, bool | np.bool_) for value in values):
+        return True
+    if not all(isinstance(value, str) for value in values):
+        return False
+    spelt = {value.strip().casefold() for value in set(values)}
+    pairs = [pair for pair in map(set, _SPELLINGS) if pair <= spelt]
+    return spelt == set().union(*pairs) or spelt <= {"false", "true"}
 
 
 def _number(text: str) -> float:

@@ -125,6 +125,28 @@ def is_missing(value: Any) -> bool:
     return type(value).__name__ in _PANDAS_MISSING
 
 
+def text_of(value: Any) -> str | None:
+    """Return a text, or the text that a number is written as; None if it is neither.
+
+    A whole number is written alike whatever its type: one missing record makes floats of integers.
+    """
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)  # a subclass may override what it likes
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        if isinstance(value, int | np.integer | np.bool_):
+            return str(int(value))
+        if isinstance(value, complex | np.complexfloating):
+            value = float(value.real) if value.imag == 0 else None
+        if isinstance(value, float | np.floating):
+            number = float(value)
+            return str(int(number)) if number.is_integer() else repr(number)
+        return str(value) if isinstance(value, Decimal) else None
+    except Exception:  # an integer of thousands of digits has no text
+        return None
+
+
 def masked_in(column: Column) -> NDArray[np.bool_]:
     """Which records an array marks as missing itself: masked ones and NaT, shape [records]."""
     if not isinstance(column, np.ndarray):

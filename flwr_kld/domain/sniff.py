@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from flwr_kld.domain.dialect import DELIMITERS, NO_VALUE, Dialect, opened
+from flwr_kld.domain.records import Column, text_of
 
 _LINES = 5000
 """That are looked at, behind the header."""
 SPELLINGS = ("?", "-", "--", ".")
 """Further texts that stand for no value."""
-_SENTINELS = ("-1", "-9", "-99", "-999", "-9999", "-99999")
+_SENTINELS = (-1, -9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
+_FEW = 20
+"""Values, in all, that say nothing of which of them are odd."""
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(?:\d{4}|\d\d)(?:[T, ].*)?")
 _MOST = 0.9
 """Of a column's texts, so many show what it holds."""
@@ -34,19 +38,27 @@ def sniff(file: str | Path) -> Dialect:
     return recognise({name: column for name, *column in columns}, dialect)
 
 
-def recognise(columns: Mapping[str, Sequence[Any]], dialect: Dialect) -> Dialect:
-    """Propose how numbers, dates and missing values are spelt in columns of public texts."""
+def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
+    """Propose how numbers, dates and missing values are spelt in public columns."""
     held = {
         name: [text.strip() for text in column if text and text.strip() not in NO_VALUE]
         for name, column in columns.items()
-        if all(text is None or isinstance(text, str) for text in column)
+        if isinstance(column, list)
+        and all(text is None or isinstance(text, str) for text in column)
+    }
+    typed = {
+        name: column
+        for name, column in columns.items()
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf"
     }
     texts = [column for column in held.values() if column]
     spelt = {text for column in texts for text in column if text in SPELLINGS}
     missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
     texts = [[text for text in column if text not in spelt] for column in texts]
     dialect = replace(dialect, missing=missing, decimal=_decimal(texts), dates=_dates(texts))
-    return replace(dialect, sentinels=dict(_sentinels(held, dialect)))
+    every: dict[str, Column] = {**held, **typed}
+    times = {name: _times_in(column, missing) for name, column in every.items()}
+    return replace(dialect, sentinels=dict(_sentinels(times, dialect)))
 
 
 def in_words(dialect: Dialect) -> Iterator[str]:
@@ -120,14 +132,33 @@ def _dates(columns: Sequence[Sequence[str]]) -> str:
 
 
 def _sentinels(
-    columns: dict[str, list[str]], dialect: Dialect
+    columns: Mapping[str, Mapping[str, int]], dialect: Dialect
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the columns of numbers, none of which is negative but one that stands for nothing."""
-    for name, column in columns.items():
-        negative = {text for text in column if text.startswith("-")}.difference(dialect.missing)
-        if len(negative) != 1 or not negative.issubset(_SENTINELS) or len(column) < 20:
+    """Yield columns of numbers and how the one is spelt in them that stands for nothing.
+
+    That is the only negative one, or is further from all others than these are from each other.
+    """
+    for name, times in columns.items():
+        spelt = {text: dialect.number(text) for text in times}
+        if sum(times.values()) < _FEW or not _mostly(list(spelt.values())):
             continue
-        (text,) = negative
-        numbers = [dialect.number(other) for other in set(column)]
-        if column.count(text) > 1 and _mostly(numbers) and max(numbers) > 1:
-            yield name, (text,)
+        numbers = {number for number in spelt.values() if number == number}
+        for odd in sorted(numbers.intersection(_SENTINELS)):
+            texts = tuple(text for text, number in spelt.items() if number == odd)
+            others = numbers - {odd}
+            low, high = min(others, default=0.0), max(others, default=0.0)
+            alone = odd < 0 <= low and high > 1
+            away = min(abs(odd - low), abs(odd - high)) > high - low and not low < odd < high
+            if sum(times[text] for text in texts) > 1 and (alone or (away and len(others) > 2)):
+                yield name, texts
+                break
+
+
+def _times_in(column: Column, gone: Collection[str]) -> dict[str, int]:
+    """Count the different texts of a column, or its numbers as texts."""
+    if isinstance(column, np.ndarray):
+        values = np.ma.compressed(column) if np.ma.isMaskedArray(column) else column
+        different, times = np.unique(values[np.isfinite(values)], return_counts=True)
+        texts = [text_of(value) or "" for value in different.tolist()]
+        return dict(zip(texts, times.tolist(), strict=True))
+    return Counter(text for text in column if text not in gone)

@@ -16,8 +16,6 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.frame import BY, Features, TextFile, columns_of, in_one, joint, texts_in
 from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.of_column import domain_of_column
-from flwr_kld.domain.sniff import recognise
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import one_line, real, whole
 
@@ -46,6 +44,9 @@ class Table(Domain):
     dialect : Dialect
         How texts are written, in files and in other loaders' columns: a node reads its own so,
         unless its config says otherwise.
+    sources : Mapping of str to str
+        Column of the records that a feature reads, by default the one of its own name. So several
+        features read one column: ``{"admitted: hour": "admitted", "admitted: day": "admitted"}``.
     left_out : Mapping[str, str]
         Columns of the frame that `from_frame` made the table of and that it leaves out, each with
         the reason. Like what follows not in the spec, as it says nothing about records.
@@ -58,8 +59,8 @@ class Table(Domain):
     ------
     DomainError
         If there is no feature, a name is not text or means two columns, a feature is itself a
-        table or ``Categories``, an interaction does not name two features, each pair once, or there
-        is no feature besides `by`.
+        table or ``Categories``, an interaction does not name two features, each pair once, there is
+        no feature besides `by`, or `sources` names no feature.
 
     Examples
     --------
@@ -73,6 +74,7 @@ class Table(Domain):
     interactions: Sequence[tuple[str, str]] = ()
     by: str | None = None
     dialect: Dialect = field(default_factory=Dialect, kw_only=True)
+    sources: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     units: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     descriptions: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
@@ -93,6 +95,7 @@ class Table(Domain):
             raise DomainError(
                 "a feature of a Table has a domain of one feature: name pairs in interactions="
             )
+        object.__setattr__(self, "sources", _sources(self.sources, features))
         pairs = tuple(_pair(pair, features) for pair in self.interactions)
         if len({frozenset(pair) for pair in pairs}) < len(pairs):
             raise DomainError("an interaction is named once, in one order")
@@ -168,25 +171,34 @@ class Table(Domain):
             If it is no frame or has not these columns, if no column is left, or a number is out of
             range.
         """
+        # only the public side: nodes do not even load what guesses
+        from flwr_kld.domain.of_column import features_of_column
+        from flwr_kld.domain.sniff import recognise
+
         bins, labels = whole("bins", bins, least=2), whole("labels", labels, least=1)
         held = {name: texts_in(column) for name, column in columns_of(frame).items()}
         if dialect is None and isinstance(frame, TextFile):
             dialect = frame.dialect
         elif dialect is None:
-            texts = {name: column for name, column in held.items() if isinstance(column, list)}
-            dialect = recognise(texts, Dialect())
+            dialect = recognise(held, Dialect())
         if missing := [name for name in columns or () if name not in held]:
             raise DomainError(f"the frame has no column {missing[0]!r}")
-        chosen = {
-            name: domain_of_column(dialect.shown(held[name], name), bins=bins, labels=labels)
-            for name in (held if columns is None else columns)
-        }
+        chosen: dict[str, Domain | str] = {}
+        sources: dict[str, str] = {}
+        for name in held if columns is None else columns:
+            shown = dialect.shown(held[name], name)
+            found = features_of_column(name, shown, bins=bins, labels=labels)
+            if twice := [own for own in found if own != name and own in held]:
+                raise DomainError(f"{twice[0]!r} is a column and a part of {name!r}: rename one")
+            chosen |= found
+            sources |= dict.fromkeys(found, name)
         features = {name: domain for name, domain in chosen.items() if isinstance(domain, Domain)}
         left_out = {name: reason for name, reason in chosen.items() if isinstance(reason, str)}
         if not features:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
             raise DomainError(f"no column of the frame is left ({reasons or 'it has none'})")
-        return cls(features, interactions, by, dialect=dialect, left_out=left_out)
+        sources = {name: sources[name] for name in features}
+        return cls(features, interactions, by, dialect=dialect, sources=sources, left_out=left_out)
 
     @classmethod
     def from_toml(cls, file: str | Path) -> Table:
@@ -339,7 +351,8 @@ class Table(Domain):
 
     @cached_property
     def _read(self) -> Features:
-        return Features({name: self.columns[name] for name in self.features}, self.dialect)
+        own = {name: self.columns[name] for name in self.features}
+        return Features(own, self.dialect, self.sources)
 
     @cached_property
     def _ends(self) -> Symbols:
@@ -356,7 +369,7 @@ class Table(Domain):
         raise DomainError("a symbol of no column")
 
     def spec(self) -> Spec:
-        """Return the features as pairs of name and spec, the interactions, `by` and the dialect."""
+        """Return the features as pairs of name and spec, and all else that the table is told."""
         pairs = [[name, self.columns[name].spec()] for name in self.features]
         interactions = [list(pair) for pair in self.interactions]
         return {
@@ -365,6 +378,7 @@ class Table(Domain):
             "interactions": interactions,
             "by": self.by,
             "dialect": self.dialect.told,
+            "sources": {name: own for name, own in self.sources.items() if name != own},
         }
 
     @classmethod
@@ -373,6 +387,15 @@ class Table(Domain):
         features = domains_from_pairs(fields["features"])
         dialect = Dialect.from_fields(fields["dialect"])
         return cls(**{**fields, "features": features, "dialect": dialect})
+
+
+def _sources(told: Any, features: Mapping[str, Domain]) -> dict[str, str]:
+    """Return the column that each feature reads."""
+    if not isinstance(told, Mapping) or not all(isinstance(own, str) for own in told.values()):
+        raise DomainError("sources= is a mapping of features to names of columns")
+    if unknown := [name for name in told if name not in features]:
+        raise DomainError(f"sources= names {unknown[0]!r}, which is not a feature of the table")
+    return {name: told.get(name, name) for name in features}
 
 
 def _segmented(

@@ -6,7 +6,7 @@ It refuses all texts for one that it cannot read: such are looked up, each diffe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyarrow import compute
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.dialect import LONGEST, Dialect
+from flwr_kld.domain.records import number_of
 from flwr_kld.domain.times import Times
 
 _MOST_KNOWN = 100_000
@@ -38,8 +39,6 @@ class Texts:
         them, which may read otherwise.
     dialect : Dialect
         How they are written.
-    kept : Sequence
-        Texts that are values, whatever stands for none.
     read : Callable
         What is made of a column of values: `domain.encode`, or numbers.
     """
@@ -49,11 +48,10 @@ class Texts:
         name: str,
         domain: Domain,
         dialect: Dialect,
-        kept: Sequence[Any],
         read: Callable[[Any], NDArray[Any]],
     ) -> None:
         self._read = read
-        self._plain = partial(dialect.plain, name=name, reads=domain.reads, kept=kept)
+        self._plain = partial(dialect.plain, name=name, reads=domain.reads, kept=domain.listed)
         self._known: dict[bytes | None, Any] = {}
         self._type, usual = {
             Binned: (pa.float64(), _NUMBERS),
@@ -62,7 +60,9 @@ class Texts:
         self._comma = dialect.decimal == "," and usual == _NUMBERS
         self._unusual = np.ones(256, dtype=bool)
         self._unusual[list(_COMMA_NUMBERS if self._comma else usual)] = False
-        gone = {*dialect.missing, *dialect.sentinels.get(name, ())}
+        sentinels = dialect.sentinels.get(name, ())
+        self._nothing = [number_of(text) for text in sentinels if usual == _NUMBERS]
+        gone = {*dialect.missing, *sentinels}
         self._gone = pa.array([text for text in gone if self._takes(text)], pa.string())
 
     def _takes(self, text: str) -> bool:
@@ -90,7 +90,10 @@ class Texts:
                 cast = self._cast(compute.if_else(left, None, texts) if some else texts)
             except pa.ArrowInvalid:  # its text quotes one
                 continue
-            values = self._read(cast.to_numpy(zero_copy_only=False))
+            column = cast.to_numpy(zero_copy_only=False)
+            if self._nothing:  # spelt otherwise, such as -999.0
+                column = np.where(np.isin(column, self._nothing), np.nan, column)
+            values = self._read(column)
             if some:
                 values[left] = self._looked_up(texts.filter(pa.array(left)))
             return values

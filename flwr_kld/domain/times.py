@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, SupportsIndex
@@ -29,6 +30,11 @@ _HOUR = 3_600_000_000
 """Microseconds."""
 _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 """Units of times, of which so many make a microsecond."""
+EPOCH = 1e8
+"""Numbers from here on count seconds from 1970."""
+_FINER_EPOCHS = (1e11, 1e14, 1e17)
+"""And from here on milliseconds, microseconds, nanoseconds."""
+_SINCE = datetime(1970, 1, 1)
 _YEARS = "0001-01-01", "9999-12-31T23:59:59.999999"
 
 
@@ -37,8 +43,9 @@ class Times(Domain):
     """Dates and times, and 'missing', the last symbol.
 
     A date is its midnight, and a text in ISO 8601 is the time that it spells; so is the number
-    20240131, which a loader may have made of that text. A time is read on its own clock: its time
-    zone, if it has one, is left out. Whatever is no time, or is not in the years 1 to 9999, is
+    20240131, which a loader may have made of that text. Numbers from 1e8 on are seconds since 1970,
+    from 1e11, 1e14 and 1e17 on milli-, micro- and nanoseconds. A time is read on its own clock: its
+    time zone, if it has one, is left out. Whatever is no time, or is not in the years 1 to 9999, is
     'missing'. Times are compared to the microsecond.
 
     Parameters
@@ -99,7 +106,7 @@ class Times(Domain):
         `records` are an array, a data frame's column, or a sequence of n values of any type;
         the rest is as in `Domain.encode`.
         """
-        times = _times_in(as_column(records))
+        times = times_in(as_column(records))
         since = times.astype(np.int64)  # 1970, a Thursday
         if self.by == "hour":
             symbols = since // _HOUR % 24
@@ -129,7 +136,7 @@ class Times(Domain):
         return (f"< {edges[0]}", *inner, f">= {edges[-1]}")
 
 
-def _times_in(column: Column) -> NDArray[np.datetime64]:
+def times_in(column: Column) -> NDArray[np.datetime64]:
     """Read values as times, NaT where they are none; datetime64 [us], shape [records]."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "M":
         held = np.ma.getdata(column)
@@ -175,7 +182,9 @@ def _time(value: Any) -> datetime | None:
     """Read one value; None if it is no time."""
     try:
         if isinstance(value, np.datetime64):
-            value = value.astype("M8[us]").item()
+            value = value.astype("M8[us]").item()  # an int, where Python has no such time
+            if isinstance(value, int):
+                return None
         elif isinstance(value, bytes):
             value = value.decode()
         if isinstance(value, datetime):  # one of its own: a subclass may override what it likes
@@ -185,6 +194,9 @@ def _time(value: Any) -> datetime | None:
         if isinstance(value, str) and (value[4:5] == "-" or math.isnan(number_of(value))):
             return datetime.fromisoformat(value)
         number = as_number(value)  # of texts too, as a loader may have made one of them
+        if number >= EPOCH:
+            ticks = 1000.0 ** bisect_right(_FINER_EPOCHS, number)  # to a second
+            return _SINCE + timedelta(microseconds=number / ticks * 1e6)
         is_date = 1e7 <= number < 1e8 and number.is_integer()
         return datetime.fromisoformat(str(int(number))) if is_date else None
     except Exception:

@@ -81,11 +81,11 @@ def test_a_file_of_another_program_is_recognised_and_read_alike_on_both_sides(
     assert (table.encode(of_node(file)) == expected(table)).all()
 
     reference = Reference.from_csv(file)  # with no word of the table, either
-    assert set(reference.columns) == {"paid", "since", "job"}
+    assert set(reference.columns) == {"paid", "since: date", "since: weekday", "job"}
     told = Reference.from_samples(reference.domain, of_node(file))
     np.testing.assert_allclose(told.probabilities, reference.probabilities, atol=1e-12)
     shares = {name: column.unlisted for name, column in reference.columns.items()}
-    assert shares["since"] == {}
+    assert shares["since: weekday"] == {}
     assert shares["paid"]["missing"] == pytest.approx(35 / ROWS)
     assert shares["job"] == {"missing": pytest.approx(0.25)}
 
@@ -191,6 +191,10 @@ def test_numbers_of_every_spelling(decimal, text, number):
         ("month-first", "7/4/2024 13:30 PM", None), ("month-first", "31/12/2024", None),
         ("iso", "4 July 2024", "2024-07-04T00:00:00"), ("iso", "Jul 4 2024", "2024-07-04T00:00:00"),
         ("iso", "4-Jul-2024", "2024-07-04T00:00:00"), ("iso", "2024/7/4", "2024-07-04T00:00:00"),
+        ("iso", "4. März 2024", "2024-03-04T00:00:00"),
+        ("iso", "1 juil. 2024", "2024-07-01T00:00:00"),
+        ("iso", "1 juin 2024", "2024-06-01T00:00:00"),
+        ("iso", "24 dic 2024", "2024-12-24T00:00:00"),
         ("iso", "4 Foo 2024", None), ("iso", "0/0/0000", None), ("day-first", "01/02.2024", None),
     ],
 )  # fmt: skip

@@ -12,7 +12,10 @@ from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.codes import Codes
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.table import Table
+from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.errors import DomainError
 
 DOMAINS: list[Domain] = [
@@ -23,10 +26,19 @@ DOMAINS: list[Domain] = [
     Labels(["1", "2"]),
     Binned([1, 2]),
     Binned([1, 2.5]),
+    Binned([1, 2], [0, 1.5, 7]),
     Categories({"x": ["a", "b"], "y": [1, 2]}),
     Categories({"y": [1, 2], "x": ["a", "b"]}),
     Categories({"x": Binned([1]), "y": [1, 2]}),
     Categories({"x": ["a", "b"]}),
+    Codes(["a", "b"]),
+    Codes(["b", "a"]),
+    Codes(["a", "b"], buckets=3),
+    Codes(["a", "b"], prefix=3),
+    Codes([], buckets=3),
+    TextShape(),
+    Table({"x": ["a", "b"]}),
+    Table({"x": ["a", "b"]}, sources={"x": "y"}),
     BlockPatterns(),
     BlockPatterns(0.25),
     BlockPatterns(ink="dark"),
@@ -83,6 +95,8 @@ LABELS = Labels(["a"]).spec()
 OLD = LABELS | {"version": 2}
 NESTED = Categories({"x": ["a"]}).spec()
 BLOCKS = BlockPatterns().spec()
+CODES = Codes(["a"]).spec()
+TABLE = Table({"x": ["a"]}).spec()
 
 
 @pytest.mark.parametrize(
@@ -117,12 +131,33 @@ BLOCKS = BlockPatterns().spec()
         ({"kind": "categories", "version": 1, "features": [["x", OLD]]}, "kind or version"),
         ({"kind": "categories", "version": 1, "features": [["x", NESTED]]}, "categories"),
         ({"kind": "categories", "version": 1, "features": []}, "at least one"),
+        ({"kind": "codes", "version": 1, "names": ["a"]}, "form"),
+        (CODES | {"names": ["a", "a"]}, "all different"),
+        (CODES | {"names": [1]}, "all different"),
+        (CODES | {"names": "ab"}, "names, or buckets"),
+        (CODES | {"names": []}, "names, or buckets"),
+        (CODES | {"names": None}, "codes"),
+        (CODES | {"prefix": 0}, "prefix"),
+        (CODES | {"prefix": 2.0}, "prefix"),
+        (CODES | {"names": ["abc"], "prefix": 2}, "prefixes of 2"),
+        (CODES | {"buckets": -1}, "buckets"),
+        (CODES | {"buckets": True}, "buckets"),
+        ({"kind": "text_shape", "version": 1, "x": 1}, "x"),
+        (TABLE | {"sources": []}, "sources"),
+        (TABLE | {"sources": {"x": 1}}, "sources"),
+        (TABLE | {"sources": {"z": "y"}}, "'z'"),
+        (TABLE | {"sources": {"x": "x"}}, "form"),
         ({"kind": "binned", "version": 1, "edges": {"a": 1}}, "edge"),
         ({"kind": "binned", "version": 1, "edges": ["1"]}, "edge"),
         ({"kind": "binned", "version": 1, "edges": [False, True]}, "edge"),
         ({"kind": "binned", "version": 1, "edges": [None]}, "edge"),
         ({"kind": "binned", "version": 1, "edges": [float("nan")]}, "edges"),
         ({"kind": "binned", "version": 1, "edges": [2, 1]}, "strictly increasing"),
+        ({"kind": "binned", "version": 1, "edges": [1], "means": None}, "form"),
+        ({"kind": "binned", "version": 1, "edges": [1], "means": [0]}, "one mean for each bin"),
+        ({"kind": "binned", "version": 1, "edges": [1], "means": ["0", "2"]}, "one mean"),
+        ({"kind": "binned", "version": 1, "edges": [1], "means": [2, 2]}, "in their bins"),
+        ({"kind": "binned", "version": 1, "edges": [1], "means": [0, float("inf")]}, "in their"),
         ({"kind": "block_patterns", "version": 1, "threshold": 0.0}, "form"),
         (BLOCKS | {"crop": 0}, "crop"),
         (BLOCKS | {"side": 28.0}, "side"),

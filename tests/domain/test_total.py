@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.codes import Codes
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 
@@ -25,7 +27,9 @@ BINS = Binned([-1.5, 0, 7])
 TRUTH = Labels(["True", "False"])
 DAYS = Times("weekday")
 YEARS = Times(["2024-01-01", "2025-06-30T12:00"])
-ALL = [COLOURS, NUMBERS, BINS, TRUTH, DAYS, YEARS]
+CODES = Codes(["red", "7"], buckets=5)
+STARTS = Codes(["re", "-3"], prefix=2)
+ALL = [COLOURS, NUMBERS, BINS, TRUTH, DAYS, YEARS, CODES, STARTS, TextShape()]
 
 
 class _Hostile:
@@ -100,7 +104,29 @@ WILD: st.SearchStrategy[Any] = st.one_of(
     st.datetimes(),
     st.datetimes(timezones=st.timezones()),
     st.dates(),
-    st.sampled_from(["red", "green", "7", "-3", 7, -3, 7.0, "7.0", 0, -0.0, 1e300, "1e999", "nan"]),
+    st.sampled_from(
+        [
+            "red",
+            "green",
+            "7",
+            "-3",
+            7,
+            -3,
+            7.0,
+            "7.0",
+            0,
+            -0.0,
+            1e300,
+            "1e999",
+            "nan",
+            1e9,
+            1e12,
+            1e17,
+            1e20,
+            "no",
+            " Ja ",
+        ]
+    ),
     st.integers(0, len(ODD) - 1).map(lambda i: ODD[i]),  # hypothesis would hash them
     st.recursive(
         st.none() | st.integers() | st.text(max_size=2),

@@ -3,6 +3,8 @@
 Records without a value are left out. A record's value counts as clamped to the outer edges, and
 those of a bin lie evenly in it. So both laws are distribution functions F that are linear between
 edges; F at the edges is a ratio of sums of counts, with a covariance, and all else follows from it.
+Where the domain tells the mean of a bin, the mean takes that; and the interval of a quantile ends
+at edges, as it holds however values lie between them.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class QuantileFigure:
     """One quantile of the clients' values beside the reference's, in the column's unit."""
 
     level: float  # In (0, 1), such as .5 for the median
-    value: float  # Estimate and 95 % interval (Woodruff 1952), clamped to the outer edges
+    # Estimate, clamped to the outer edges, and 95 % interval (Woodruff 1952), widened to edges
+    value: float
     low: float
     high: float
     # ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there
@@ -53,7 +56,7 @@ class OrderedFigures:
     """Figures of a column of numbers, in its unit."""
 
     wasserstein: Figure  # Mean distance that values must move from one law to the other
-    mean: Figure  # The clients' mean of values clamped to the outer edges
+    mean: Figure  # The clients' mean; of values clamped to the outer edges, if bins have no means
     reference_mean: float  # Mean of the reference
     quantiles: tuple[QuantileFigure, ...]  # One for each of `QUANTILES`
 
@@ -83,14 +86,18 @@ def ordered_figures(
 
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
     width = np.diff(edges)
-    around = _around(width)
-    mean = edges[-1] - around @ clients
-    error = math.sqrt(max(float(around @ covariance @ around), 0))
-    ends = np.clip([mean - _SIDES * error, mean + _SIDES * error], edges[0], edges[-1])
+    # One value a bin, all records of which have it.
+    values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+    if domain.means is not None and len(at) == len(domain.edges):
+        values = np.array(domain.means)
+    steps = np.diff(values)
+    mean = values[-1] - steps @ clients
+    error = math.sqrt(max(float(steps @ covariance @ steps), 0))
+    ends = np.clip([mean - _SIDES * error, mean + _SIDES * error], values[0], values[-1])
     return OrderedFigures(
         _wasserstein(clients - reference, covariance, width),
         Figure(float(mean), error, *ends.tolist()),
-        float(edges[-1] - around @ reference),
+        float(values[-1] - steps @ reference),
         _quantiles(edges, clients, deviation, reference),
     )
 
@@ -130,7 +137,7 @@ def _quantiles(
     """Invert both distribution functions, and the ends of the band around the clients' one.
 
     The band's ends rise, and no edge has one of them on the wrong side: so quantiles lie within
-    their intervals, and both ends rise with them.
+    their intervals, and both ends rise with them. An interval takes in the bins that it touches.
     """
     # Half of the way between the two that rise: noise makes the sums of small counts fall.
     up, down = np.maximum.accumulate(clients), np.minimum.accumulate(clients[::-1])[::-1]
@@ -140,7 +147,8 @@ def _quantiles(
     low, value, high, of_reference = (
         _inverse(f, edges, np.array(QUANTILES)) for f in (above, rising, below, reference)
     )
-    low, high = np.minimum(low, value), np.maximum(high, value)  # rounding of equal numbers
+    low = edges[np.searchsorted(edges, np.minimum(low, value), side="right") - 1]
+    high = edges[np.searchsorted(edges, np.maximum(high, value))]
     return tuple(
         QuantileFigure(q, v, least, most, _side(q, rising), r, _side(q, reference))
         for q, v, least, most, r in zip(

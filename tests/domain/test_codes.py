@@ -1,0 +1,143 @@
+"""Codes: some by name, the rest by prefix or in buckets that are the same everywhere."""
+
+import subprocess
+import sys
+import time
+import unicodedata
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld import Codes, Reference, Table, TextShape
+from flwr_kld.errors import DomainError
+
+LONG = ["x" * 10**6, "1 " * 500_000, "9" * 10**6 + "x", " " * 10**6 + "x", "a@" * 500_000]
+
+
+def named(domain, values):
+    return [domain.name_of(symbol) for symbol in domain.encode(values)]
+
+
+def test_a_code_that_is_not_named_is_in_a_bucket_fixed_for_ever():
+    airports = Codes(["ATL", "other"], buckets=16)
+    assert named(airports, ["ATL", "ORD", "LHR", "", "é", None, [1], "other"]) == [
+        "ATL", "bucket 1 of 16", "bucket 4 of 16", "bucket 1 of 16", "bucket 15 of 16",
+        "missing", "(other)", "other",
+    ]  # fmt: skip
+    assert (airports.size, airports.unlisted) == (20, ("(other)", "missing"))
+
+
+def test_buckets_are_the_same_in_another_process():
+    code = "from flwr_kld import Codes; print(Codes([], 99).encode(['ä', '7', 'ORD']).tolist())"
+    run = [sys.executable, "-c", code]
+    outputs = {subprocess.check_output(run, env={"PYTHONHASHSEED": seed}) for seed in "123"}
+    assert outputs == {f"{Codes([], 99).encode(['ä', '7', 'ORD']).tolist()}\n".encode()}
+
+
+def test_codes_that_begin_alike_are_one():
+    icd = Codes(["I21", "A0"], prefix=3)
+    assert named(icd, ["I21.4", "I21", "I2", "A0", "A01", "Z99", None]) == [
+        "I21…", "I21…", "other", "A0…", "other", "other", "missing",
+    ]  # fmt: skip
+    both = Codes(["80"], buckets=4, prefix=2)
+    assert len(set(both.encode(["10115", "10999", "10"]).tolist())) == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["7", "80331", None], [7, 80331, None], [7.0, 80331.0, float("nan")],
+        np.array([7, 80331, np.nan]), pd.Series([7, 80331, None], dtype="Int64"),
+        pl.Series([7, 80331, None]), pl.Series(["7", "80331", None]), [b"7", b"80331", None],
+        pd.Series(["7", "80331", None], dtype="category"),
+    ],
+    ids=range(9),
+)  # fmt: skip
+@pytest.mark.parametrize("domain", [Codes(["7"], 9), Codes(["80"], 3, 2), TextShape()], ids=repr)
+def test_a_code_is_read_alike_whatever_type_its_column_has(domain, values):
+    assert domain.encode(values).tolist() == domain.encode(["7", "80331", None]).tolist()
+
+
+@given(st.lists(st.text(), max_size=8), st.integers(1, 40))
+def test_every_text_has_a_bucket_of_its_own_choice(texts, buckets):
+    domain = Codes([], buckets)
+    symbols = domain.encode(texts)
+    assert (symbols < buckets).all()
+    assert symbols.tolist() == [domain.encode([text])[0] for text in texts]
+
+
+def test_codes_spread_over_the_buckets():
+    """Chi-squared of 10,000 numbered codes in 16 buckets, at 1 in 10,000."""
+    counts = np.bincount(Codes([], 16).encode([f"{i:06}" for i in range(10_000)]), minlength=16)
+    assert ((counts[:16] - 625) ** 2 / 625).sum() < 44.3
+
+
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+@pytest.mark.parametrize("domain", [Codes(["x"], 9), Codes(["x"], 3, 1), TextShape()], ids=repr)
+def test_a_text_of_a_million_characters_is_read_at_once(domain, text):
+    """Or its node would answer late, which tells of the record. A slow pattern takes hours."""
+    started = time.process_time()
+    domain.encode([text])
+    assert time.process_time() - started < 5
+
+
+def test_spellings_of_one_letter_are_different_codes_and_move_no_other():
+    names = [unicodedata.normalize(form, "é") for form in ("NFC", "NFD")]
+    assert named(Codes(names), names) == names
+    assert len(set(Codes(names[:1]).encode(names).tolist())) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("12", "number, 1–4 characters"), ("1.234,50 €", "number, 9–16 characters"),
+        ("-5e3", "number, 1–4 characters"), ("2024-01-31", "date, 9–16 characters"),
+        ("1/2/24", "date, 5–8 characters"), ("31.01.2024 10:00", "date, 9–16 characters"),
+        ("ann@example.org", "e-mail, 9–16 characters"), ("@x", "code, 1–4 characters"),
+        ("a@b", "code, 1–4 characters"), ("x@y@z.de", "code, 5–8 characters"),
+        ("word", "word, 1–4 characters"), ("Übergröße", "word, 9–16 characters"),
+        ("two words", "words, 9–16 characters"), ("a\nb", "words, 1–4 characters"),
+        ("AB-1234", "code, 5–8 characters"), ("…", "code, 1–4 characters"),
+        ("123-45-6789", "code, 9–16 characters"), ("  12  ", "number, 1–4 characters"),
+        ("x" * 257, "word, more than 256 characters"), ("", "empty"), (" \t", "empty"),
+        (12, "number, 1–4 characters"), (float("inf"), "word, 1–4 characters"), ({}, "other"),
+        (None, "missing"),
+    ],
+)  # fmt: skip
+def test_a_text_has_a_look_and_a_length(text, name):
+    assert named(TextShape(), [text]) == [name]
+
+
+def test_a_column_of_free_text_can_be_checked_by_its_shape():
+    """An identifier that grows by a digit, and notes that are left empty, are drifts."""
+    table = Table({"id": TextShape(), "note": TextShape()})
+    before = Reference.from_frame(table, {"id": ["12345678"] * 10, "note": ["all is well"] * 10})
+    after = Reference.from_frame(table, {"id": ["123456789"] * 10, "note": [""] * 10})
+    for column, reference in before.columns.items():
+        moved = np.abs(reference.probabilities - after.columns[column].probabilities).sum() / 2
+        assert moved == pytest.approx(1)
+    assert after.columns["note"].unlisted == {"missing": 1.0}
+
+
+def test_several_columns_of_a_table_read_one_of_the_records():
+    table = Table(
+        {"zip": Codes(["80"], prefix=2), "as text": TextShape(), "own": ["a"]},
+        sources={"as text": "zip"},
+        interactions=[("zip", "as text")],
+    )
+    rows = {"zip": ["80331", None], "own": ["a", "b"]}
+    names = [[table.name_of(symbol) for symbol in row] for row in table.encode(rows)]
+    assert names == [
+        ["zip=80…", "as text=number, 5–8 characters", "own=a",
+         "zip=80…, as text=number, 5–8 characters"],
+        ["zip=missing", "as text=missing", "own=other", "zip=missing, as text=missing"],
+    ]  # fmt: skip
+    assert (table.encode([{"zip": "80331", "own": "a"}, {"own": "b"}]) == table.encode(rows)).all()
+    with pytest.raises(DomainError, match="no column 'zip'"):
+        table.encode({"as text": ["80331"], "own": ["a"]})
+    with pytest.raises(DomainError, match="'x'"):
+        Table({"zip": ["80"]}, sources={"x": "zip"})
