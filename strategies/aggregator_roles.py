@@ -26,11 +26,9 @@ class Roles:
         return [p for p in present if not self._keys.get(p.node)]
 
     def require(self, grid: Grid, keys: Iterable[str]) -> None:
-        """Refuse a check if nobody connected holds one of these keys; the error is `holder`'s.
-
-        Nodes that answered with an error are asked again at the next check then: most are clients,
-        whose apps know of no roles, but one may be the aggregator that is missing.
-        """
+        """Refuse a check if nobody connected holds one of these keys; the error is `holder`'s."""
+        # Nodes that answered with an error are asked again at the next check then: most are
+        # clients, whose apps know of no roles, but one may be the aggregator that is missing.
         try:
             for key in keys:
                 self.holder(grid, key)

@@ -17,11 +17,10 @@ from flwr_kld.strategies.replies import replies
 
 
 class CohortReplies:
-    """The replies of one exchange; each participant counts at most once.
+    """The replies of one exchange; each participant counts at most once."""
 
-    Clients that do not reply in time, fail, refuse, or send something that is not an answer are
-    left out and counted by reason; nothing they do can stop the others.
-    """
+    # Clients that do not reply in time, fail, refuse, or send something that is not an answer are
+    # left out and counted by reason; nothing they do can stop the others.
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange

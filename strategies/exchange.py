@@ -86,18 +86,12 @@ def by_reason(left_out: Mapping[Participant, str]) -> dict[str, int]:
 def missing(
     chosen: Iterable[Participant], counted: Container[Participant], heard: Mapping[Participant, str]
 ) -> dict[Participant, str]:
-    """Say why each participant that was not counted was not; silence is a reason.
-
-    Whatever was heard of one that was counted in the end (a repeated message, say) is none.
-    """
+    """Say why each participant that was not counted was not; silence is a reason."""
     return {p: heard.get(p, NO_REPLY) for p in chosen if p not in counted}
 
 
 def refusals(members: Iterable[Participant], answer: Answer) -> dict[Participant, str]:
-    """Say why members of one node did not answer, in the order in which the node says it.
-
-    A node gives a reason for each of them, or one for all.
-    """
+    """Say why members of one node did not answer: a reason for each of them, or one for all."""
     reasons = [refusal(reason) for reason in answer.reasons]
     unanswered = [p for p in members if p.member not in answer.answered]
     return dict(zip(unanswered, reasons + reasons[-1:] * len(unanswered), strict=False))

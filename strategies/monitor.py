@@ -20,10 +20,7 @@ logger = logging.getLogger("flwr_kld")
 
 
 class Monitor(Round[Asked, R], Strategy):
-    """A strategy whose rounds ask clients by themselves, and give a report each.
-
-    The parameters are those of `Round`.
-    """
+    """A strategy whose rounds ask clients by themselves, with the parameters of `Round`."""
 
     kind: ClassVar[str]
     """What its metrics begin with."""

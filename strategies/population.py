@@ -22,11 +22,10 @@ logger = logging.getLogger("flwr_kld")
 
 @runtime_checkable
 class Population(Protocol):
-    """Lists the clients that can be asked, in a fixed order.
+    """Lists the clients that can be asked, in a fixed order."""
 
-    One that has to leave out connected nodes says why in an attribute ``left_out``, by node, as
-    `HostedClients` does: reports count them.
-    """
+    # One that has to leave out connected nodes says why in an attribute ``left_out``, by node, as
+    # `HostedClients` does: reports count them.
 
     def present(self, grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody connected now."""

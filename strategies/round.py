@@ -119,10 +119,8 @@ class Round(ABC, Generic[Asked, R]):
         self._generator = np.random.default_rng(seed)
 
     def _run(self, grid: Grid, key: str | None = None) -> R:
-        """Run one round: present, require, recall, draw, reserve, ask, settle.
-
-        A round that is refused before it asks is in the ledger, too, and may run again.
-        """
+        """Run one round: present, require, recall, draw, reserve, ask, settle."""
+        # A round that is refused before it asks is in the ledger, too, and may run again.
         opening = Opening(key)
         about = {"key": opening.name, "population": self.budget, "kind": str(self.entry)}
         with timed(opening.clock), phase("check", **about):

@@ -25,10 +25,7 @@ from flwr_kld.sums.two_aggregators import Parcel, split_bits, split_length
 
 @dataclass
 class SplitSum:
-    """Counts travel in two parts, each sealed for one of the aggregators of `TwoAggregators`.
-
-    Every node is asked once whether it is one of them: a node whose public key is pinned.
-    """
+    """Counts travel in two parts, each sealed for an aggregator of `TwoAggregators`."""
 
     _roles: Roles = field(default_factory=Roles, repr=False)
 

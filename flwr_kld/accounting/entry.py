@@ -132,10 +132,7 @@ class AlreadyChecked(LedgerError):
 
 
 class CheckUnfinished(LedgerError):
-    """A key was reserved and never settled: it runs elsewhere, or was cut off.
-
-    What it reserved counts as spent. It never runs again; the next key does.
-    """
+    """A key was reserved and never settled: it counts as spent, and never runs again."""
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(

@@ -28,10 +28,7 @@ _FIRST_NAMESPACE = "pid:[4026531836]"
 
 
 def this_process() -> str:
-    """Name this process so that others on the same machine can tell whether it has ended.
-
-    Empty where nobody could tell: Linux's ``/proc`` says it.
-    """
+    """Name this process so that others can tell whether it has ended; empty if none can."""
     here = _here()
     started = _start_of(os.getpid())
     return f"{here} {os.getpid()} {started}" if here and started else ""

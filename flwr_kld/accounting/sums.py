@@ -89,10 +89,8 @@ def blocks(
 def releases(
     connection: Connection, population: str, first: int, end: int | None
 ) -> Sequence[Row[Any]]:
-    """Return what was released from check `first` up to before `end`, oldest first.
-
-    Found by number alone: SQLite would take an index of the population, and read all its checks.
-    """
+    """Return what was released from check `first` up to before `end`, oldest first."""
+    # Found by number alone: SQLite would take an index of the population, and read all its checks.
     query: Select[Any] = (
         select(
             checks.c.population,

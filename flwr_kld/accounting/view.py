@@ -70,11 +70,9 @@ class LedgerView:
         return [(utc(int(entry.started.timestamp()) + after), entry) for entry in spent]
 
     def short_of_room(self, population: str, *, at: float) -> str | None:
-        """Say why a check like the last would not fit at a time; None if it would, or who knows.
-
-        Known only where the last two checks asked the same people: who is asked next by a cohort
-        that rotates is not in the ledger.
-        """
+        """Say why a check like the last would not fit at a time; None if it would, or who knows."""
+        # Known only where the last two checks asked the same people: who is asked next by a cohort
+        # that rotates is not in the ledger.
         with self._database.reading() as connection:
             last = select(checks.c.number).where(
                 checks.c.population == population,

@@ -116,11 +116,9 @@ class Window:
 
 
 def touched_by(new: Sequence[Spend]) -> dict[str, NDArray[np.int64]]:
-    """Return the parts of a family outside of which nobody is touched, where that is known.
-
-    Where a check touches parts of several families, those who are in a part of one may be in any
-    part of another: nothing may be left out.
-    """
+    """Return the parts of a family outside of which nobody is touched, where that is known."""
+    # Where a check touches parts of several families, those who are in a part of one may be in any
+    # part of another: nothing may be left out.
     families = {spend.family for spend in new}
     if len(families) != 1:
         return {}
@@ -167,10 +165,8 @@ def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
 def last_asked(
     connection: Connection, population: str, family: str, members: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the number of the last check that asked each part, or 0; `members` are sorted.
-
-    Reads newest blocks first, and only those that hold a part that was not found yet.
-    """
+    """Return the number of the last check that asked each part, or 0; `members` are sorted."""
+    # Reads newest blocks first, and only those that hold a part that was not found yet.
     last = np.zeros(len(members), dtype=np.int64)
     waiting = members
     stack = _of_family(connection, population, family, LEVELS, 0, None)
@@ -265,11 +261,9 @@ def _fits_from(
 def _crossing(
     value: Callable[[int], int], sizes: Sequence[int], before: int, after: int, most: int
 ) -> tuple[int, int, int]:
-    """Find the first index whose value is at most `most`, and the values before it and at it.
-
-    Each value may take a composition, and falls almost evenly over the sizes: guess by that, and
-    halve what is left where a few guesses were not enough.
-    """
+    """Find the first index whose value is at most `most`, and the values before it and at it."""
+    # Each value may take a composition, and falls almost evenly over the sizes: guess by that, and
+    # halve what is left where a few guesses were not enough.
     ends = np.cumsum([0, *sizes])  # of the step before each
     low, high = -1, len(sizes) - 1
     guesses = 0

@@ -18,32 +18,10 @@ def ring_bits_needed(
     grid: int = 1,
     failure: float = 2.0**-40,
 ) -> int:
-    """Least b such that a sum modulo ``2**b`` is read back right in every cell.
-
-    The noise is within ±x in all cells but for probability `failure`, x from the exact law of the
-    sum, so ``2**b >= grid largest + 2x + 1`` (the bound ``2 (t sigma + t**2)`` of Kairouz, Liu,
-    Steinke 2021 in place of 2x holds for Gaussian tails, not for discrete Laplace).
-
-    Parameters
-    ----------
-    share : NoiseTable
-        What each client adds, in grid steps.
-    clients : int
-        All that were asked: everybody's noise is in the sum.
-    largest : int
-        Most records that the whole cohort can have in one cell.
-    cells : int
-        Length of the vector.
-    grid : int
-        Grid steps a count.
-    failure : float
-        In (0, 1): probability that any cell wraps.
-
-    Raises
-    ------
-    ValueError
-        If `failure` is smaller than what the law of the sum can tell.
-    """
+    """Least b such that a sum modulo ``2**b`` is read back right in every cell."""
+    # The noise is within ±x in all cells but for probability `failure`, x from the exact law of the
+    # sum, so ``2**b >= grid largest + 2x + 1`` (the bound ``2 (t sigma + t**2)`` of Kairouz, Liu,
+    # Steinke 2021 in place of 2x holds for Gaussian tails, not for discrete Laplace).
     law = noise_sum(share, clients)
     allowed = int(Fraction(failure) / cells * TOTAL)
     beyond, x = law.tail, law.reach

@@ -47,29 +47,7 @@ def calibrate_shares(
     moves: Moves | None = None,
     columns: int = 1,
 ) -> ShareRelease:
-    """Find shares of which `n_min` deliver `guarantee`.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        With delta > 0. Discrete Laplace shares use next to nothing of it: their sum is within some
-        2**-70 of pure epsilon, but bounded tables cannot be pure.
-    n_min : int
-        Honest survivors to rely on, >= 1; 1 is central noise.
-    mechanism : {"discrete-laplace", "skellam", "discrete-gaussian"}
-        Discrete Laplace (default) for single records or l1 clips, the others also for l2 clips.
-    clip : Clip, optional
-        How whole clients' vectors of counts are clipped; needed if they are what is hidden.
-    moves : Moves, optional
-        Moves of a vector other than one of counts, whatever is hidden.
-    columns : int
-        In each of which a record is counted once.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or no table of reasonable size can serve.
-    """
+    """Find shares of which `n_min` deliver `guarantee`."""
     epsilon, delta, adjacency = guarantee.epsilon, guarantee.delta, guarantee.adjacency
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
@@ -148,16 +126,7 @@ def delivered_epsilon(
     grid: int = 1,
     asked: float = 1.0,
 ) -> float:
-    """Least epsilon, rounded up, that `honest` surviving shares deliver at `delta`.
-
-    Parameters and errors are those of `delivered_delta`; the search starts at `asked`, so that
-    what was verified there is never reported as more.
-
-    Returns
-    -------
-    float
-        In nats; infinite where the shares protect nobody.
-    """
+    """Least epsilon, rounded up, that `honest` surviving shares deliver at `delta`."""
     asked, delta = check_epsilon_delta(asked, delta)
 
     def enough(epsilon: float) -> bool:

@@ -117,10 +117,8 @@ class Listeners:
         return cls(ledger, population, slots, people, metrics_file)
 
     def tell(self, state: MonitorState) -> None:
-        """Tell everybody; failures are complaints, and never change how the check ended.
-
-        Metrics come first: alerts may take their time.
-        """
+        """Tell everybody; failures are complaints, and never change how the check ended."""
+        # Metrics come first: alerts may take their time.
         if self.metrics is not None:
             try:
                 save_metrics([state], self.metrics)

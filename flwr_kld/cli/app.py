@@ -43,15 +43,13 @@ _EXPECTED = (ValueError, OSError, RuntimeError, ImportError)
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Turn the first SIGHUP, SIGINT, SIGQUIT or SIGTERM into ``SystemExit``, with 128 + its number.
-
-    By default all but SIGINT end a process without running its ``finally`` blocks, which stop
-    the runs and child processes of a command. Later signals have no effect, for nothing may
-    interrupt those blocks; they take a minute at most. A signal that the process was started
-    to ignore, as under ``nohup``, stays ignored.
-
-    Only in the main thread, as Python's signals are.
-    """
+    """Turn the first of four signals that end a process into ``SystemExit``, 128 + its number."""
+    # By default all but SIGINT end a process without running its ``finally`` blocks, which stop the
+    # runs and child processes of a command. Later signals have no effect, for nothing may interrupt
+    # those blocks; they take a minute at most. A signal that the process was started to ignore, as
+    # under ``nohup``, stays ignored.
+    #
+    # Only in the main thread, as Python's signals are.
     ending = False
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -84,11 +82,9 @@ def _said(error: Exception) -> str:
 
 
 def _mend_help(command: click.Command) -> None:
-    """Give arguments their help back, and let paragraphs flow.
-
-    Click 8.5 with the Typer that Flower allows loses the first, and breaks the others where a
-    docstring's lines end.
-    """
+    """Give arguments their help back, and let paragraphs flow."""
+    # Click 8.5 with the Typer that Flower allows loses the first, and breaks the others where a
+    # docstring's lines end.
     for inner in getattr(command, "commands", {}).values():
         _mend_help(inner)
     if command.help is not None:

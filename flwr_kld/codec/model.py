@@ -59,11 +59,11 @@ def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
 
 
 class Model:
-    """Base of the frozen dataclasses that cross a wire or touch a disk.
+    """Base of the frozen dataclasses that cross a wire or touch a disk."""
 
-    The fields of a field ``Flat[M]``, M a frozen dataclass, lie among the fields of this one. In a
-    Flower record any other field that is not plain is a JSON text, declared as pydantic's ``Json``.
-    """
+    # The fields of a field ``Flat[M]``, M a frozen dataclass, lie among the fields of this one. In
+    # a Flower record any other field that is not plain is a JSON text, declared as pydantic's
+    # ``Json``.
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
     _what: ClassVar[str]

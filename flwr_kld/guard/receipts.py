@@ -62,10 +62,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Receipt:
-    """One row: a spend, its place in the chain, and the node's signature.
-
-    It has the fields of a `Claim`, and these:
-    """
+    """One row: the fields of a `Claim`, its place in the chain, and the node's signature."""
 
     number: int  # From 1, without gaps
     time: int  # Seconds since 1970; never before the previous receipt's
@@ -221,11 +218,9 @@ def _charged(
 def _spent(
     db: sqlite3.Connection, new: Claim, since: int, protects: Hidden, buckets_apart: bool
 ) -> tuple[int, int]:
-    """Most that one record which `new` asks for was charged from a second on, that included.
-
-    Buckets of one partition are disjoint: of its checks a record is charged for those over its own
-    bucket. Two partitions may cross, so each adds its most charged bucket.
-    """
+    """Most that one record which `new` asks for was charged from a second on, that included."""
+    # Buckets of one partition are disjoint: of its checks a record is charged for those over its
+    # own bucket. Two partitions may cross, so each adds its most charged bucket.
     kinds = "partition, residues, epsilon, delta, unit, adjacency"
     query = (
         f"SELECT {kinds}, COUNT(*) FROM receipts WHERE account = ? AND time >= ? GROUP BY {kinds}"

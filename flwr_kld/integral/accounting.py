@@ -40,11 +40,9 @@ _ORDERS = 1 + np.logspace(-4, 6, 20_001)
 
 
 def trinomial(box: Mollifier) -> Floats:
-    """Law of the worst pair's privacy loss: P(-w), P(0), P(w), shape [3].
-
-    Lifted sets S and S' of base mass s are disjoint where s <= 1/2; otherwise they overlap as
-    little as they can.
-    """
+    """Law of the worst pair's privacy loss: P(-w), P(0), P(w), shape [3]."""
+    # Lifted sets S and S' of base mass s are disjoint where s <= 1/2; otherwise they overlap as
+    # little as they can.
     a, ratio = Fraction(box.floor), exp_below(box.epsilon) * _WIDER
     s = (1 - a) / (a * (ratio - 1))
     apart, middle = min(s, 1 - s), abs(1 - 2 * s)
@@ -106,10 +104,8 @@ def epsilon_of_draws(
 
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
-    """Epsilon at `delta` of a rho-zero-concentrated release, in nats.
-
-    ``min over alpha of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1)`` (Canonne,
-    Kamath and Steinke 2020, Proposition 12); each alpha gives a bound, so a grid does no harm.
-    """
+    """Epsilon at `delta` of a rho-zero-concentrated release, in nats."""
+    # ``min over alpha of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1)`` (Canonne,
+    # Kamath and Steinke 2020, Proposition 12); each alpha gives a bound, so a grid does no harm.
     bounds = rho * _ORDERS + np.log1p(-1 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1)
     return max(0.0, float(bounds.min()) * (1 + _ROUNDING) + _UNDERFLOW)

@@ -181,11 +181,7 @@ def open_unit(words: NDArray[np.uint64]) -> Floats:
 
 
 def domain_features(domain: Domain) -> Floats:
-    """Describe each symbol of a domain by numbers, shape [size, d].
-
-    Block patterns have one feature for each block and one for `missing`, joint categories one for
-    each table column; other domains are described by the symbol's number, and a `Table` is refused.
-    """
+    """Describe each symbol of a domain by numbers, shape [size, d]; a `Table` is refused."""
     require_one_symbol(domain, "a sampler's base")
     symbols = np.arange(domain.size)
     if isinstance(domain, BlockPatterns):

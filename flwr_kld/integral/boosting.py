@@ -29,10 +29,7 @@ LN_2 = math.log(2)
 
 
 def mbde_steps(epsilon: float, rounds: int) -> list[float]:
-    """Return the paper's step sizes ``(epsilon / (epsilon + 4 ln 2))**t``, t = 1..rounds.
-
-    They sum to less than ``epsilon / (4 ln 2)`` (Lemma 10).
-    """
+    """Return the paper's step sizes ``(epsilon / (epsilon + 4 ln 2))**t`` (Lemma 10)."""
     epsilon, rounds = check_epsilon(epsilon), whole("rounds", rounds, least=1)
     ratio = epsilon / (epsilon + 4 * LN_2)
     return [ratio**t for t in range(1, rounds + 1)]
@@ -144,12 +141,10 @@ def _failure(round_: int, error: Exception) -> WeakLearnerError:
 
 
 def round_bound(step: float, reach: float, target_edge: float, model_edge: float) -> float:
-    """Return a lower bound of ``KL(P || Q_{t-1}) - KL(P || Q_t)``, in nats (Theorem 6).
-
-    ``θ c* γ_P - ln(cosh θc* - γ_Q sinh θc*)``, in either regime: among all c with |c| <= c* and
-    mean ``-c* γ_Q`` under Q_{t-1}, E e^(θc) is largest where c is ±c*. It is at least what either
-    regime of the theorem gives once its error is mended.
-    """
+    """Return a lower bound of ``KL(P || Q_{t-1}) - KL(P || Q_t)``, in nats (Theorem 6)."""
+    # ``θ c* γ_P - ln(cosh θc* - γ_Q sinh θc*)``, in either regime: among all c with |c| <= c* and
+    # mean ``-c* γ_Q`` under Q_{t-1}, E e^(θc) is largest where c is ±c*. It is at least what either
+    # regime of the theorem gives once its error is mended.
     tilt = step * reach
     growth = math.cosh(tilt) - model_edge * math.sinh(tilt)
     return tilt * target_edge - math.log(growth)
@@ -158,12 +153,10 @@ def round_bound(step: float, reach: float, target_edge: float, model_edge: float
 def total_bound(
     epsilon: float, rounds: int, reach: float, target_edge: float, model_edge: float
 ) -> float:
-    """Return a lower bound of ``KL(P || Q_0) - KL(P || Q_T)`` under MBDE, in nats (Theorem 7).
-
-    ``(epsilon / 4 ln 2) (1 - θ_T) (c* γ_P - ln(cosh c* - γ_Q sinh c*))`` if every round has these
-    c*, γ_P, γ_Q (or ones for which the last bracket is larger); meaningful where that is positive.
-    With c* = ln 2 the logarithm is the paper's -Γ(γ_Q).
-    """
+    """Return a lower bound of ``KL(P || Q_0) - KL(P || Q_T)`` under MBDE, in nats (Theorem 7)."""
+    # ``(epsilon / 4 ln 2) (1 - θ_T) (c* γ_P - ln(cosh c* - γ_Q sinh c*))`` if every round has these
+    # c*, γ_P, γ_Q (or ones for which the last bracket is larger); meaningful where that is
+    # positive. With c* = ln 2 the logarithm is the paper's -Γ(γ_Q).
     ratio = epsilon / (epsilon + 4 * math.log(2))
     each = reach * target_edge - math.log(math.cosh(reach) - model_edge * math.sinh(reach))
     return epsilon / (4 * math.log(2)) * (1 - ratio**rounds) * each

@@ -18,11 +18,7 @@ _MOST_CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class GaussianCells:
-    """A grid over R^d whose cells all have the same mass under Q0 = N(0, I).
-
-    A draw is a cell, drawn exactly, and then a point of Q0 inside the cell, which no longer depends
-    on the data. Public. Serves a few dimensions: the number of cells is ``per_axis ** dimension``.
-    """
+    """A grid over R^d whose cells all have the same mass under Q0 = N(0, I). Public."""
 
     dimension: int  # d >= 1
     per_axis: int  # Cells along each axis, 2 or more; at most 2**22 cells in all

@@ -37,12 +37,11 @@ class Law(Private, ABC):
 
 @dataclass(frozen=True)
 class IntegralEvent:
-    """What a sampler's draws cost, all together; what a ledger books.
+    """What a sampler's draws cost, all together; what a ledger books."""
 
-    Between *any* two sets of private data, whatever they share, the draws are (epsilon, delta)-
-    indistinguishable. So the event is also (epsilon, delta)-private for one record, for one client
-    and for any group of them, and adds to their budgets as it is.
-    """
+    # Between *any* two sets of private data, whatever they share, the draws are (epsilon, delta)-
+    # indistinguishable. So the event is also (epsilon, delta)-private for one record, for one
+    # client and for any group of them, and adds to their budgets as it is.
 
     mechanism: str  # ``"box"`` or ``"rejection"``
     epsilon: float  # Total of all draws

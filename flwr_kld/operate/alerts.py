@@ -263,10 +263,8 @@ def tell(
     quiet: Quiet | None,
     now: datetime,
 ) -> list[Delivery]:
-    """Deliver what an addressee does not know yet; the ledger remembers who knows what.
-
-    What could not be delivered is tried again the next time.
-    """
+    """Deliver what an addressee does not know yet; the ledger remembers who knows what."""
+    # What could not be delivered is tried again the next time.
     kept = ledger.state(_state(population)) or Remembered(_state(population), {})
     knows: dict[str, list[str]] = dict(kept.value)
     addressees, deliveries = tuple(addressees), []

@@ -22,11 +22,9 @@ _PRECISION = 1e-6
 
 
 def composed_delta(ratio: Fraction, copies: int, epsilon: float) -> Fraction:
-    """Smallest delta, from above, of `copies` mechanisms of likelihood ratio at most `ratio`.
-
-    ``Σ_l C(k, l) max(0, r**(k-l) - e**epsilon r**l) / (1 + r)**k``, with r rounded up and
-    ``e**epsilon`` down.
-    """
+    """Smallest delta, from above, of `copies` mechanisms of likelihood ratio at most `ratio`."""
+    # ``Σ_l C(k, l) max(0, r**(k-l) - e**epsilon r**l) / (1 + r)**k``, with r rounded up and
+    # ``e**epsilon`` down.
     one = 1 << _BITS
     r = math.ceil(ratio * one)
     bound = exp_below(epsilon)

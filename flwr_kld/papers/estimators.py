@@ -28,11 +28,9 @@ _QUANTILES = 33
 
 
 def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
-    """Estimate D_θ by ``Σ w φ(max(y, 0) / (N Π))``.
-
-    Nothing is assumed about the counts, so it is biased wherever they are no larger than the
-    noise, upwards if P = Π.
-    """
+    """Estimate D_θ by ``Σ w φ(max(y, 0) / (N Π))``, biased where counts hardly exceed the noise."""
+    # Nothing is assumed about the counts, so it is biased wherever they are no larger than the
+    # noise, upwards if P = Π.
     theta = check_theta(theta)
     plan, y = counts.plan, counts.values
     scored = plan.weight > 0
@@ -66,12 +64,10 @@ def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
 def paper(
     counts: NoisyCounts, *, theta: float = 0.0, lam: float = 0.0, tau: float = 1e-6
 ) -> Estimate:
-    """Estimate plain KL(Π || P) by ``Σ w [λ (r - 1) - ln r]`` (PRIEST-KLD, Algorithms 1-3).
-
-    ``r = max(y / N, τ) / Π``. The paper's Algorithm 2 prints ``(A + B) / T``, which targets the
-    negative divergence. The clip at τ biases the number heavily where counts are small; no θ can
-    be asked of it, so its estimand is always θ = 0.
-    """
+    """Estimate plain KL(Π || P) by ``Σ w [λ (r - 1) - ln r]`` (PRIEST-KLD, Algorithms 1-3)."""
+    # ``r = max(y / N, τ) / Π``. The paper's Algorithm 2 prints ``(A + B) / T``, which targets the
+    # negative divergence. The clip at τ biases the number heavily where counts are small; no θ can
+    # be asked of it, so its estimand is always θ = 0.
     theta = check_theta(theta)
     lam, tau = real("lam", lam, least=0), real("tau", tau, above=0)
     plan, records = counts.plan, counts.records

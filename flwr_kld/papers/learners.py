@@ -63,10 +63,7 @@ class ScorePredictor:
 
     @property
     def weights(self) -> Floats:
-        """Weight of each hypothesis for the next report, shape [K], summing to 1.
-
-        ``w_j ∝ exp(-η Σ_t Ỹ_j)`` with the losses ``Ỹ = -c(γ) (score + noise - c'(γ))``.
-        """
+        """Weight of each hypothesis for the next report, shape [K], summing to 1."""
         gains = self._grid * self._sums - self._offset * self._counts
         return np.asarray(np.exp(normalised(self._step * gains)))
 
@@ -79,22 +76,7 @@ class ScorePredictor:
 
 
 class LocallyPrivateWMA(ScorePredictor):
-    """Algorithm 1, (epsilon, delta): a report holds the noised log-likelihoods of all hypotheses.
-
-    Parameters
-    ----------
-    laws : Laws
-        The K candidates.
-    epsilon, delta : float
-        What one report costs its client; delta > 0.
-    horizon : int
-        T, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
+    """Algorithm 1, (epsilon, delta): a report holds all hypotheses' noised log-likelihoods."""
 
     def __init__(self, laws: Laws, epsilon: float, *, delta: float = 1e-6, horizon: int) -> None:
         k, horizon = laws.hypotheses, whole("horizon", horizon, least=2)
@@ -111,24 +93,7 @@ class LocallyPrivateWMA(ScorePredictor):
 
 
 class PureLocalEXP3(ScorePredictor):
-    """Algorithm 2, pure epsilon: a report holds the noised log-likelihood of one hypothesis.
-
-    Which one is drawn with public coins, the paper's J_t: each query asks for another.
-
-    Parameters
-    ----------
-    laws : Laws
-        The K candidates.
-    epsilon : float
-        What one report costs its client, in nats.
-    horizon : int
-        T, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
+    """Algorithm 2, pure epsilon: a report holds the noised log-likelihood of one hypothesis."""
 
     def __init__(self, laws: Laws, epsilon: float, *, horizon: int) -> None:
         k, horizon = laws.hypotheses, whole("horizon", horizon, least=2)

@@ -13,21 +13,7 @@ from flwr_kld.reference import Reference
 
 @dataclass(frozen=True)
 class MonteCarlo:
-    """T symbols drawn iid from Π, with multiplicities (PRIEST-KLD, Algorithms 1-3, line 1).
-
-    Distinct symbols are asked once and weighted m(x) / T; all others that Π has share one cell.
-    Then come the cells of what Π says is impossible, see `outside_cells`.
-
-    Parameters
-    ----------
-    draws : int
-        T >= 1.
-
-    Raises
-    ------
-    ValueError
-        If it is out of range.
-    """
+    """T symbols drawn iid from Π, with multiplicities (PRIEST-KLD, Algorithms 1-3, line 1)."""
 
     draws: int = 1000
 

@@ -30,27 +30,14 @@ _LARGEST_COUNT = 2.0**63
 
 @dataclass(frozen=True)
 class Scalar:
-    """Options of the scalar release.
+    """Options of the scalar release."""
 
-    Parameters
-    ----------
-    smoothing : {"prior", "additive"}
-        ``a(x) = amount * M * Π(x)`` (targets D_θ with ``θ = amount / (1 + amount)``), or
-        ``a(x) = amount`` records for every symbol.
-    amount : float
-        > 0. Default 0.01, hence θ = 0.0099.
-    lam : float
-        λ >= 0 of Algorithm 1. Default 0: λ > 0 lowers the number by λ times the fraction of P
-        outside the support of Π.
-    records : float, optional
-        Public normaliser M. Needed under add-remove adjacency, where the true number of records
-        is protected; under replace-one it is that public number, and must be left out.
-    """
-
+    # a(x) = amount * M * Π(x), which targets D_θ with θ = amount / (1 + amount), or
+    # a(x) = amount records for every symbol
     smoothing: Literal["prior", "additive"] = "prior"
-    amount: float = 0.01
-    lam: float = 0.0
-    records: float | None = None
+    amount: float = 0.01  # > 0
+    lam: float = 0.0  # λ >= 0 of Algorithm 1; lowers the number by λ P(outside Π)
+    records: float | None = None  # Public normaliser M, under add-remove adjacency only
 
     def __post_init__(self) -> None:
         keep(
@@ -65,50 +52,20 @@ class Scalar:
 
 @dataclass(frozen=True, eq=False)
 class NoisyScalar:
-    """Public: the scalar after the noise.
+    """Public: the scalar after the noise."""
 
-    Parameters
-    ----------
-    value : float
-        The noised number, in nats.
-    standard_deviation : float
-        Of the noise, in nats.
-    theta : float or None
-        θ of the D_θ that it targets; None under additive smoothing, which targets no D_θ.
-    records : float
-        The public normaliser M.
-    sensitivity : float
-        Exact, in nats.
-    event : Release
-        What the release cost, in grid steps.
-    plan : QueryPlan
-        What was asked.
-    private : bool
-        False if the noise came from a seed.
-    """
-
-    value: float
+    value: float  # In nats, as are the next one and the sensitivity
     standard_deviation: float
-    theta: float | None
-    records: float
+    theta: float | None  # Of the D_θ that it targets; None under additive smoothing
+    records: float  # The public normaliser M
     sensitivity: float
-    event: Release
-    plan: QueryPlan
-    private: bool
+    event: Release  # What the release cost, in grid steps
+    plan: QueryPlan  # What was asked
+    private: bool  # False if the noise came from a seed
 
 
 class ScalarFunction:
-    """F(h) for a plan, its sensitivity, and its fixed-point grid.
-
-    Parameters
-    ----------
-    plan : QueryPlan
-        Cells with weight 0 are not scored.
-    options : Scalar
-        Smoothing and λ.
-    records : float
-        Public normaliser M.
-    """
+    """F(h) for a plan, whose cells of weight 0 are not scored: its sensitivity and its grid."""
 
     def __init__(self, plan: QueryPlan, options: Scalar, records: float) -> None:
         self._scored = np.flatnonzero(plan.weight > 0)
@@ -146,16 +103,7 @@ class ScalarFunction:
         return sensitivity.add_remove(self._w, slope, self._a)
 
     def grid(self, adjacency: Adjacency, clip: int | None) -> tuple[float, int]:
-        """Grid step in nats, and how many steps F on the grid moves at most.
-
-        The step is a power of two with at least 32 to the sensitivity Δ; rounding to the nearest
-        step adds at most one step to the move, float64 arithmetic at most a sliver.
-
-        Raises
-        ------
-        ValueError
-            If F does not depend on the counts, or without a bound.
-        """
+        """Grid step in nats, and how many steps F on the grid moves at most."""
         with np.errstate(all="ignore"):
             sensitive, error = self.sensitivity(adjacency, clip), self._float_error()
         if not sensitive > 0:
@@ -175,11 +123,10 @@ class ScalarFunction:
         return round(self(counts) / step)
 
     def _float_error(self) -> float:
-        """Bound on the float64 error of F and of its sensitivity, in nats (fsum adds none).
-
-        It holds for counts up to `_LARGEST_COUNT` in the logarithm and up to M in the linear part.
-        The terms are bounded one by one, because a sum may be small where its terms are not.
-        """
+        """Bound on the float64 error of F and of its sensitivity, in nats (fsum adds none)."""
+        # It holds for counts up to `_LARGEST_COUNT` in the logarithm and up to M in the linear
+        # part. The terms are bounded one by one, because a sum may be small where its terms are
+        # not.
         empty, usual, full = (
             (h + self._a) / (self._norm * self._pi) for h in (0.0, self._records, _LARGEST_COUNT)
         )
@@ -189,38 +136,15 @@ class ScalarFunction:
 
 @dataclass(frozen=True)
 class ScalarRelease:
-    """A guarantee, and the scalar that is released under it.
-
-    Parameters
-    ----------
-    options : Scalar
-        Smoothing and λ.
-    guarantee : Guarantee
-        What is promised.
-    noise : {"laplace", "gaussian"}
-        Law of the noise.
-    clip : int or None
-        Most records of one client for client-level privacy; None for record level.
-    """
+    """A guarantee, and the scalar that is released under it."""
 
     options: Scalar
     guarantee: Guarantee
-    clip: int | None
+    clip: int | None  # Most records of one client, where whole clients are hidden
     noise: Literal["laplace", "gaussian"]
 
     def release(self, counts: NDArray[np.int64], plan: QueryPlan, bits: BitSource) -> NoisyScalar:
-        """Round F to a fixed-point grid and add integer noise calibrated to its move on that grid.
-
-        Parameters
-        ----------
-        counts : NDArray[np.int64]
-            A cohort's, shape [cells], in records.
-
-        Raises
-        ------
-        ValueError
-            If the options do not fit the guarantee.
-        """
+        """Round F to a fixed-point grid and add integer noise that hides its move on it."""
         records = self.options.records
         if self.guarantee.adjacency is Adjacency.REPLACE_ONE:
             records = float(counts.sum())

@@ -18,25 +18,7 @@ Vector = NDArray[np.float64]
 
 
 def replace_one(records: float, w: Vector, slope: Vector, a: Vector, *, others: bool) -> float:
-    """Largest change of F when one of `records` records changes its symbol; M = records, public.
-
-    Parameters
-    ----------
-    records : float
-        N >= 1.
-    w, a : Vector
-        Weights and smoothing of the scored symbols, shape [S].
-    slope : Vector
-        ``λ / ((M + A) Π)``, shape [S]: what one more record adds to the linear part.
-    others : bool
-        Whether the domain has symbols that are not scored.
-
-    Returns
-    -------
-    float
-        ``max_{u != v} G_u - L_v`` in nats, with ``G = w [ln(1 + 1/a) - slope]`` and
-        ``L = w [ln(1 + 1/(N - 1 + a)) - slope]``, both 0 for symbols that are not scored.
-    """
+    """Largest change of F when one of `records` records changes its symbol; M = records, public."""
     largest = w * (np.log1p(1 / a) - slope)
     smallest = w * (np.log1p(1 / (records - 1 + a)) - slope)
     if others:
@@ -48,41 +30,14 @@ def replace_one(records: float, w: Vector, slope: Vector, a: Vector, *, others: 
 
 
 def add_remove(w: Vector, slope: Vector, a: Vector, *, most: float = np.inf) -> float:
-    """Largest change of F when one record is added or removed; M is a public constant.
-
-    Parameters
-    ----------
-    w, slope, a : Vector
-        As in `replace_one`, shape [S].
-    most : float
-        Public bound on the number of records; by default none.
-
-    Returns
-    -------
-    float
-        ``max_x w max(|ln(1 + 1/a) - slope|, |ln(1 + 1/(most - 1 + a)) - slope|)``, in nats.
-    """
+    """Largest change of F when one of at most `most` records is added or removed, in nats."""
     first = np.abs(np.log1p(1 / a) - slope)
     last = np.abs(np.log1p(1 / (most - 1 + a)) - slope)
     return float(np.max(w * np.maximum(first, last)))
 
 
 def client_level(clip: int, w: Vector, slope: Vector, a: Vector) -> float:
-    """Largest change of F when a client with at most `clip` records joins or leaves.
-
-    Parameters
-    ----------
-    clip : int
-        B >= 1, in records.
-    w, slope, a : Vector
-        As in `replace_one`, shape [S]; M is a public constant.
-
-    Returns
-    -------
-    float
-        In nats: the larger of the B largest increments ``w [ln((k + 1 + a) / (k + a)) - slope]``
-        of all symbols together, as far as they are positive, and ``B max_x w slope``.
-    """
+    """Largest change of F when a client of at most `clip` records joins or leaves, in nats."""
     k = np.arange(clip)
     increments = (w * (np.log1p(1 / (k[:, None] + a)) - slope)).ravel()
     best = np.partition(increments, -clip)[-clip:] if len(increments) > clip else increments

@@ -10,10 +10,7 @@ from flwr_kld.predictors.laws import Floats
 
 
 def variance_bound(pi: Floats, p: Floats, lam: float) -> float:
-    """T times the right side of PRIEST-KLD's Theorem 4.4, without σ².
-
-    Both laws have shape [S], and Π is positive; infinite where P misses a symbol, as β is.
-    """
+    """T times the right side of PRIEST-KLD's Theorem 4.4, without σ²; infinite as β is."""
     with np.errstate(divide="ignore"):
         ratio = p / pi
         alpha, beta = ratio.max(), (1 / ratio).max()
@@ -25,11 +22,7 @@ def variance_bound(pi: Floats, p: Floats, lam: float) -> float:
 
 
 def kl_risk(hypotheses: int, epsilon: float, horizon: int, *, delta: float = 0.0) -> float:
-    """Bound the KL-risk of Algorithm 2 (Theorem 5), or of Algorithm 1 at a delta (Theorem 4).
-
-    With the proofs' constants, ``√(2 T ln K) / c(γ) + 3 ln(KT) + T e**-γ ln(KT)`` at γ = ln T, and
-    √(2 T K ln K) for Algorithm 2.
-    """
+    """Bound the KL-risk of Algorithm 2 (Theorem 5), or of Algorithm 1 at a delta (Theorem 4)."""
     log_kt = math.log(hypotheses * horizon)
     noise = log_kt / epsilon
     if delta:

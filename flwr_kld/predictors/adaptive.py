@@ -57,11 +57,9 @@ def classes_for(epsilon: float) -> int:
 
 
 def _climb(laws: Laws, epsilon: float, scores: Floats, rivals: Floats) -> Floats:
-    """Climb from linear scores of the classes, shape [queries, C, K], to better ones.
-
-    The objective is convex in the masses of the classes, so that every label may move to the class
-    for which the linear part at the present partition is largest, and the sum grows.
-    """
+    """Climb from linear scores of the classes, shape [queries, C, K], to better ones."""
+    # The objective is convex in the masses of the classes, so that every label may move to the
+    # class for which the linear part at the present partition is largest, and the sum grows.
     count, classes, k = scores.shape
     ratio = math.exp(min(epsilon, 10.0))
     other = 1 / (ratio + classes - 1)

@@ -108,10 +108,8 @@ def reveal_key(secret: bytes, survivors: bytes, owner: int) -> bytes:
 
 
 def confirmation(key: bytes, survivors: bytes, sender: int) -> bytes:
-    """Return what only a client and its neighbour, the sender, know until the sender shows it.
-
-    By showing it the sender says which list of survivors it was told: for any other list it is
-    another. The client hides the sender's share of its reveal key under it, once.
-    """
+    """Return what only a client and its neighbour, the sender, know until the sender shows it."""
+    # By showing it the sender says which list of survivors it was told: for any other list it is
+    # another. The client hides the sender's share of its reveal key under it, once.
     text = b"flwr-kld secure-sum 2 survivors\0" + _ONE(sender) + survivors
     return hmac.digest(key, text, "sha256")[:CONFIRMATION]

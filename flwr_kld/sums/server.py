@@ -206,10 +206,9 @@ class SumResult(Private):
 
 
 class SumServer(Private):
-    """One session. `receive` what clients answer, then `advance`, four times; then `result`.
+    """One session: `receive` what clients answer, then `advance`, four times; then `result`."""
 
-    A message that is refused leaves the session as it was: its sender counts as dropped out.
-    """
+    # A message that is refused leaves the session as it was: its sender counts as dropped out.
 
     __slots__ = ("_phase", "_result", "_roster", "_state", "asked_first", "session")
 
@@ -225,10 +224,7 @@ class SumServer(Private):
         """Cohort indices of the clients that the session is sent to."""
 
     def following(self, *, check: str, terms: str, length: int) -> SumServer:
-        """Return the server of a second sum over the survivors of this one, with the same keys.
-
-        Its `session` goes to those in `asked_first`, who answer with their vectors.
-        """
+        """Return the server of a second sum over the survivors of this one, with the same keys."""
         if self._result is None or self.session.sums == 1:
             raise OutOfOrder("no second sum may follow this one")
         alive = pack_bits(self._state.alive)
@@ -281,10 +277,7 @@ class SumServer(Private):
         answered[phase, index] = True
 
     def advance(self) -> dict[int, ServerMessage]:
-        """Close the phase; return the next request for each client that is still there.
-
-        After the last phase nothing is left to ask: the sum is opened and `result` holds it.
-        """
+        """Close the phase; return the next request for each client that is still there."""
         if self._phase >= Phase.AGAIN:
             raise OutOfOrder("this session is over")
         closed = self._phase

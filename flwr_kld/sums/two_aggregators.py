@@ -197,10 +197,7 @@ class Addition(Private):
         return self._part.answer(event, self._terms.numbers, bits, added=added, removed=removed)
 
     def _mask(self) -> bytes:
-        """Return the key of a mask that one aggregator adds and the other takes off.
-
-        Only the two can make it, for one check and one list of clients.
-        """
+        """Return the key of a mask that one aggregator adds and the other takes off."""
         about = _ANSWER + sha256(self._of("").to_bytes()).digest() + self.transcript
         return self._key.shared(self._other, about)
 

@@ -96,11 +96,9 @@ def ordered_figures(
 
 
 def _wasserstein(apart: Floats, covariance: Floats, width: Floats) -> Figure:
-    """``∫ |F - F_Π|``, from the difference of both at the edges and its covariance.
-
-    Noise adds ``∫ Var`` to the expectation of ``∫ (F - F_Π)²``, so the difference is shrunk by what
-    takes this off again (James and Stein 1961).
-    """
+    """``∫ |F - F_Π|``, from the difference of both at the edges and its covariance."""
+    # Noise adds ``∫ Var`` to the expectation of ``∫ (F - F_Π)²``, so the difference is shrunk by
+    # what takes this off again (James and Stein 1961).
     a, b = apart[:-1], apart[1:]
     variance, together = np.diag(covariance), np.diag(covariance, 1)
     square = width @ (a**2 + a * b + b**2)
@@ -127,11 +125,7 @@ def _around(width: Floats) -> Floats:
 def _quantiles(
     edges: Floats, clients: Floats, deviation: Floats, reference: Floats
 ) -> tuple[QuantileFigure, ...]:
-    """Invert both distribution functions, and the ends of the band around the clients' one.
-
-    The band's ends rise, and no edge has one of them on the wrong side: so quantiles lie within
-    their intervals, and both ends rise with them.
-    """
+    """Invert both distribution functions, and the ends of the band around the clients' one."""
     # Half of the way between the two that rise: noise makes the sums of small counts fall.
     up, down = np.maximum.accumulate(clients), np.minimum.accumulate(clients[::-1])[::-1]
     rising = (up + down) / 2
