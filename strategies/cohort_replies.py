@@ -12,8 +12,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, NUMBERS, Answer, Members
-from flwr_kld.strategies.exchange import Exchange, failure, missing, refusal, refusals
-from flwr_kld.strategies.replies import replies
+from flwr_kld.strategies.exchange import Exchange, failure, missing, refusal, refusals, replies
 
 
 class CohortReplies:

@@ -33,10 +33,9 @@ from flwr_kld.report.explanation import require_candidates
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
-from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Counting, Publisher
-from flwr_kld.strategies.round import Opening, Settled
+from flwr_kld.strategies.round import Monitor, Opening, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_known_sizes, require_trust
 

@@ -14,8 +14,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.envelopes import ANSWER, HOSTED_ACTION, MEMBERS, Hosted
-from flwr_kld.strategies.exchange import NO_REPLY, failure
-from flwr_kld.strategies.replies import replies
+from flwr_kld.strategies.exchange import NO_REPLY, failure, replies
 
 logger = logging.getLogger("flwr_kld")
 

@@ -11,8 +11,7 @@ from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.messages.envelopes import Published
-from flwr_kld.strategies.aggregator_replies import ask_aggregators, order_of
-from flwr_kld.strategies.aggregator_roles import Roles
+from flwr_kld.strategies.aggregators import Roles, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
 

@@ -14,7 +14,6 @@ from sqlalchemy import Connection, Row, Select, func, select
 from flwr_kld.accounting.budget import ATTO, DAY, NANO, Budget
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, ReleaseCost, Stage, utc
-from flwr_kld.accounting.errors import NoBudget, damaged
 from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
 from flwr_kld.accounting.schema import (
     TRAINING,
@@ -26,6 +25,7 @@ from flwr_kld.accounting.schema import (
     spends,
 )
 from flwr_kld.codec.model import Model, NotNegative, Text, Whole
+from flwr_kld.errors import NoBudget, damaged
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import choice, moment
 from flwr_kld.kernel.promise import Adjacency

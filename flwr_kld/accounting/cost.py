@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Json
 
 from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, in_steps, shown, spent
-from flwr_kld.accounting.errors import damaged
 from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.codec.model import Model, NotNegative, Whole
+from flwr_kld.errors import damaged
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import choice, keep, several, whole
 from flwr_kld.kernel.delta import worst_case

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
-from flwr_kld.errors import CheckFailed
+from flwr_kld.errors import BudgetExhausted, CheckFailed, LedgerError
 from flwr_kld.kernel.arguments import choice, keep
 
 Stage = Literal["reserved", "settled", "failed"]

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
-from flwr_kld.accounting.errors import damaged
 from flwr_kld.accounting.schema import checks, spends, sums
+from flwr_kld.errors import damaged
 
 WIDTH = 32
 """Blocks of one level in a block of the next."""

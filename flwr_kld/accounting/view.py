@@ -14,10 +14,10 @@ from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.database import Database
 from flwr_kld.accounting.entry import Entry, Kind, utc
-from flwr_kld.accounting.errors import BudgetExhausted, NoBudget
 from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import budgets, checks, spends
 from flwr_kld.accounting.window import Window, afford, in_terms, spent_by
+from flwr_kld.errors import BudgetExhausted, NoBudget
 
 _PAGE = 32
 """Entries that are read at once, where not all are wanted."""

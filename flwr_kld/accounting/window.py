@@ -17,10 +17,10 @@ from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, Spent, sho
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import utc
-from flwr_kld.accounting.errors import BudgetExhausted
 from flwr_kld.accounting.parts import Clients, Everyone, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import LEVELS, WIDTH, Tally, blocks, releases, tally, unpack_tally
+from flwr_kld.errors import BudgetExhausted
 from flwr_kld.kernel import Unit
 
 

@@ -18,7 +18,6 @@ import typer
 import typer.core
 from typer.utils import get_params_from_function
 
-from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
 from flwr_kld.cli.alerts import alerts
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check, watch
@@ -31,6 +30,7 @@ from flwr_kld.cli.reference import reference
 from flwr_kld.cli.serve import serve
 from flwr_kld.cli.show import history, report
 from flwr_kld.cli.simulate import demo, simulate
+from flwr_kld.errors import LedgerUnavailable, NoBudget
 
 _ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
 """Signals that end a command; Windows lacks two of them."""

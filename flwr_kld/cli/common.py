@@ -13,7 +13,7 @@ from rich.console import Console
 from sqlalchemy.exc import ArgumentError
 
 from flwr_kld.accounting import Ledger
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 

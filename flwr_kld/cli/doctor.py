@@ -27,7 +27,6 @@ import typer
 from pydantic import Field, Strict
 
 from flwr_kld.accounting.budget import NANO
-from flwr_kld.accounting.errors import LedgerError, NoBudget
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
     AsJson,
@@ -54,6 +53,7 @@ from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.codec.model import Model
+from flwr_kld.errors import LedgerError, NoBudget
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.messages.terms import VERSION

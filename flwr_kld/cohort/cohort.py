@@ -12,7 +12,7 @@ from flwr_kld.kernel.arguments import keep, text, whole
 from flwr_kld.query.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting.states import Rotation
+    from flwr_kld.accounting.ledger import Rotation
 
 
 @dataclass(frozen=True, order=True)

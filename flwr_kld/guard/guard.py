@@ -11,9 +11,8 @@ from pathlib import Path
 
 from flwr_kld.accounting.budget import ATTO, NANO, in_steps, shown, spent
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import Limits, read_limits
-from flwr_kld.guard.receipts import Claim, Receipt, Receipts
+from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity, node_secret
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.messages.terms import NoiseShares, Terms

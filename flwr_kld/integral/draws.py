@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.integral.base import Base, FiniteBase, Floats, finite_array
-from flwr_kld.integral.categorical import Categorical
+from flwr_kld.integral.base import Base, Categorical, FiniteBase, Floats, finite_array
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon
 from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel.arguments import whole

@@ -20,8 +20,7 @@ from pydantic import Field, Json, Strict
 
 from flwr_kld.calibration.central import central_release
 from flwr_kld.calibration.shares import Mechanism, calibrate_shares
-from flwr_kld.codec.json_text import json_text
-from flwr_kld.codec.model import Flat, Model, must
+from flwr_kld.codec.model import Flat, Model, json_text, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.kernel.count import NUMBERS, Scores, sums_move

@@ -5,10 +5,13 @@ Functions for ``KLDrift(estimator=...)``, as anybody's own; `posterior_counts` e
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.result import (
@@ -18,11 +21,45 @@ from flwr_kld.inference.estimators.result import (
     noise_deviation,
 )
 from flwr_kld.inference.estimators.score import check_theta, score
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan, joined, outside_cells
+from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
     from flwr_kld.inference.estimators.registry import Estimator
     from flwr_kld.query.noisy import NoisyCounts
+
+
+@dataclass(frozen=True)
+class MonteCarlo:
+    """T symbols drawn iid from Π, with multiplicities (PRIEST-KLD, Algorithms 1-3, line 1)."""
+
+    draws: int = 1000
+
+    def __post_init__(self) -> None:
+        keep(self, draws=whole("draws", self.draws, least=1, most=LONGEST))
+
+    def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
+        """Draw the symbols of one check, of a table in each column."""
+        if reference.is_table:
+            columns = reference.columns.values()
+            return joined(reference, [self.draw(column, generator) for column in columns])
+        symbols, times = np.unique(reference.draw(self.draws, generator), return_counts=True)
+        cell_of = np.full(reference.domain.size, len(symbols), dtype=np.int32)
+        cell_of[symbols] = np.arange(len(symbols))
+        others = int(len(symbols) < np.count_nonzero(reference.probabilities))
+        cells = outside_cells(reference, cell_of, len(symbols) + others)
+        weight = np.zeros(cells)
+        weight[: len(symbols)] = times / self.draws
+        return QueryPlan(
+            reference,
+            cell_of,
+            weight,
+            inclusion=np.ones(cells),
+            stratum=np.full(cells, HEAD),
+            draws=self.draws,
+        )
+
 
 _QUANTILES = 33
 
@@ -90,3 +127,15 @@ BASELINES: MappingProxyType[str, Estimator] = MappingProxyType(
     {"skew_plugin": skew_plugin, "paper": paper}
 )
 """By the names that tables give them."""
+
+
+def variance_bound(pi: NDArray[np.float64], p: NDArray[np.float64], lam: float) -> float:
+    """T times the right side of PRIEST-KLD's Theorem 4.4, without σ²; infinite as β is."""
+    with np.errstate(divide="ignore"):
+        ratio = p / pi
+        alpha, beta = ratio.max(), (1 / ratio).max()
+        forward, backward = -pi @ np.log(ratio), p[p > 0] @ np.log(ratio[p > 0])
+    if np.isinf(beta):
+        return math.inf
+    spread = max(alpha - 1, beta**2 - 1) + forward**2
+    return float(lam**2 * (alpha - 1) + spread - 2 * lam * (forward + backward))

@@ -19,8 +19,45 @@ from flwr_kld.kernel.arguments import choice, keep, real
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.kernel.release import Release
-from flwr_kld.papers import sensitivity
 from flwr_kld.query.plan import QueryPlan
+
+Vector = NDArray[np.float64]
+
+
+# The scalar is (PRIEST-KLD, Algorithm 1, lines 8-10, smoothed so that it is bounded)
+#
+#     F(h) = Σ_x w(x) [λ (P_a(x) / Π(x) - 1) - ln(P_a(x) / Π(x))],   P_a = (h + a) / (M + A),
+#
+# with public weights w >= 0, smoothing a > 0, ``A = Σ a`` and normaliser M. Its exact sensitivity
+# replaces the paper's Δ < 0.7 (Theorem 4.9), whose premise cannot be checked privately.
+
+
+def replace_one(records: float, w: Vector, slope: Vector, a: Vector, *, others: bool) -> float:
+    """Largest change of F when one of `records` records changes its symbol; M = records, public."""
+    largest = w * (np.log1p(1 / a) - slope)
+    smallest = w * (np.log1p(1 / (records - 1 + a)) - slope)
+    if others:
+        largest, smallest = np.append(largest, 0.0), np.append(smallest, 0.0)
+    if len(largest) == 1:
+        return 0.0  # a single symbol: nothing to change to
+    top, bottom = np.argsort(-largest)[:2], np.argsort(smallest)[:2]
+    return float(max(largest[u] - smallest[v] for u in top for v in bottom if u != v))
+
+
+def add_remove(w: Vector, slope: Vector, a: Vector, *, most: float = np.inf) -> float:
+    """Largest change of F when one of at most `most` records is added or removed, in nats."""
+    first = np.abs(np.log1p(1 / a) - slope)
+    last = np.abs(np.log1p(1 / (most - 1 + a)) - slope)
+    return float(np.max(w * np.maximum(first, last)))
+
+
+def client_level(clip: int, w: Vector, slope: Vector, a: Vector) -> float:
+    """Largest change of F when a client of at most `clip` records joins or leaves, in nats."""
+    k = np.arange(clip)
+    increments = (w * (np.log1p(1 / (k[:, None] + a)) - slope)).ravel()
+    best = np.partition(increments, -clip)[-clip:] if len(increments) > clip else increments
+    return float(max(np.maximum(best, 0).sum(), clip * np.max(w * slope)))
+
 
 _GRID_STEPS = 32
 """Grid steps that a sensitivity spans at least: rounding then costs at most 1/16 more noise."""
@@ -95,12 +132,10 @@ class ScalarFunction:
         """Exact sensitivity in nats; `clip` is the most records of a client, at client level."""
         slope = self._lam / (self._norm * self._pi)
         if clip is not None:
-            return sensitivity.client_level(clip, self._w, slope, self._a)
+            return client_level(clip, self._w, slope, self._a)
         if adjacency is Adjacency.REPLACE_ONE:
-            return sensitivity.replace_one(
-                self._records, self._w, slope, self._a, others=self._others
-            )
-        return sensitivity.add_remove(self._w, slope, self._a)
+            return replace_one(self._records, self._w, slope, self._a, others=self._others)
+        return add_remove(self._w, slope, self._a)
 
     def grid(self, adjacency: Adjacency, clip: int | None) -> tuple[float, int]:
         """Grid step in nats, and how many steps F on the grid moves at most."""

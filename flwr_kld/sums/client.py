@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
+from flwr_kld import errors
 from flwr_kld.codec.model import Model, Unreadable, must
+from flwr_kld.errors import KeyReused, Malformed, WrongSession
 from flwr_kld.kernel.vector import OneProcess, Private, SumVector
-from flwr_kld.sums import errors, keys
-from flwr_kld.sums.errors import KeyReused, Malformed, WrongSession
+from flwr_kld.sums import keys
 from flwr_kld.sums.identity import Identity, Roster
 from flwr_kld.sums.keys import KEY, PUBLIC
 from flwr_kld.sums.locks import lock

@@ -17,8 +17,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
+from flwr_kld.errors import ThresholdTooLow, TooFewNeighbours
 from flwr_kld.kernel.arguments import choice, keep, real, whole
-from flwr_kld.sums.errors import ThresholdTooLow, TooFewNeighbours
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, TypeAdapter
 
+from flwr_kld.errors import BadSignature, Malformed, NotInvited, RosterMismatch
 from flwr_kld.kernel.vector import Private
-from flwr_kld.sums.errors import BadSignature, Malformed, NotInvited, RosterMismatch
 
 SIGNATURE = 64
 _KEY = 32

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from flwr_kld.errors import Tampered
 from flwr_kld.kernel.vector import Private
-from flwr_kld.sums.errors import Tampered
 from flwr_kld.sums.shamir import RandomBytes
 
 PUBLIC = 32

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.errors import Tampered
 from flwr_kld.sums import keys
-from flwr_kld.sums.errors import Tampered
 from flwr_kld.sums.shamir import RandomBytes, combine, split
 
 _SECRET = 16

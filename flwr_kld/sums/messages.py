@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from flwr_kld.sums.errors import Malformed
+from flwr_kld.errors import Malformed
 from flwr_kld.sums.identity import SIGNATURE
 from flwr_kld.sums.keys import CONFIRMATION, PUBLIC, SEAL_OVERHEAD
 from flwr_kld.sums.shamir import SHARE

@@ -7,10 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.channels import apply_masks, word
-from flwr_kld.kernel.vector import Private, RingSum
-from flwr_kld.sums import keys
-from flwr_kld.sums.errors import (
+from flwr_kld.errors import (
     EquivocatingSurvivors,
     Malformed,
     OutOfOrder,
@@ -21,6 +18,9 @@ from flwr_kld.sums.errors import (
     UnknownSender,
     WrongSession,
 )
+from flwr_kld.kernel.channels import apply_masks, word
+from flwr_kld.kernel.vector import Private, RingSum
+from flwr_kld.sums import keys
 from flwr_kld.sums.graph import neighbour_table
 from flwr_kld.sums.identity import Roster
 from flwr_kld.sums.keys import PUBLIC, SEAL_OVERHEAD

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from flwr_kld.errors import QueryRefused
+from flwr_kld.errors import BadSignature, Malformed, NotInvited, QueryRefused
 from flwr_kld.kernel.channels import KEY
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import BitSource
@@ -23,7 +23,6 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import PartialSum, Private, SumVector
 from flwr_kld.messages.sealing import OVERHEAD, AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.messages.terms import Terms
-from flwr_kld.sums.errors import BadSignature, Malformed, NotInvited
 from flwr_kld.sums.identity import SIGNATURE, Identity, Roster
 from flwr_kld.sums.wire import Reader, text
 

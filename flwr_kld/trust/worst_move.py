@@ -48,7 +48,7 @@ def hidden_move(terms: Terms) -> Moves:
     return terms.guarantee.adjacency.table_shifts(terms.columns)
 
 
-def hold_to_move(terms: Terms) -> None:
+def require_move(terms: Terms) -> None:
     """Refuse terms whose worst move is not the one that their noise hides."""
     if (
         isinstance(terms.noise, NoiseShares)

@@ -4,7 +4,7 @@ import numpy as np
 
 from flwr_kld._extras import require
 from flwr_kld.clients.handwriting.dataset import Handwriting
-from flwr_kld.clients.handwriting.partition import Partitioner, partitioned
+from flwr_kld.clients.handwriting.sources import Partitioner, partitioned
 
 
 def load_digits(clients: Partitioner | int = 10) -> Handwriting:

@@ -4,10 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
-from flwr_kld.clients.handwriting.femnist import load_femnist
-from flwr_kld.clients.handwriting.leaf import load_leaf
-from flwr_kld.clients.handwriting.npz import load_npz
-from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.clients.handwriting.sources import load_femnist, load_leaf, load_npz
+from flwr_kld.simulations.handwriting.source import load_digits
 
 _FEMNIST_WRITERS = 500
 

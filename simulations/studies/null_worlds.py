@@ -22,7 +22,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.drifts import THETA, zipf
 from flwr_kld.simulations.studies.federations import (

@@ -50,7 +50,7 @@ from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.studies import drifts, runner
 from flwr_kld.simulations.studies.client_sums import released
 from flwr_kld.simulations.studies.federations import Clients, Equal, Federation, Groups

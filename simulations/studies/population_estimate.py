@@ -35,9 +35,8 @@ from flwr_kld.papers.estimators import BASELINES
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
-from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.handwriting.source import load_digits, load_source
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.hands import Hands
 from flwr_kld.simulations.studies.records import Integers

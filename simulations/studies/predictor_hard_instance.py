@@ -30,7 +30,7 @@ from scipy.linalg import hadamard
 
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.risk_bound import kl_risk_bound
+from flwr_kld.predictors.bayes_mixture import kl_risk_bound
 from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_learners import (
     AdaHedge,

@@ -28,10 +28,9 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
-from flwr_kld.papers.theorems import kl_risk
+from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3, kl_risk
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.risk_bound import kl_risk_bound
+from flwr_kld.predictors.bayes_mixture import kl_risk_bound
 from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_learners import (
     AdaHedge,

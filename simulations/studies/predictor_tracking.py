@@ -27,12 +27,12 @@ from rich.table import Table
 from flwr_kld._extras import require
 from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors.bayes_mixture import Intake
 from flwr_kld.predictors.hypotheses import drift_scenarios
-from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.local_report import LocalReport
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 

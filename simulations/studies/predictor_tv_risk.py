@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 
 from flwr_kld._extras import require
-from flwr_kld.papers.theorems import tv_risk
+from flwr_kld.papers.learners import tv_risk
 from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_hard_instance import learner_of, perturbed
 from flwr_kld.simulations.studies.predictor_learners import run

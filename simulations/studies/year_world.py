@@ -10,7 +10,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.studies.checks import Checks, Halves
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.hands import Hands, Writers

@@ -24,8 +24,8 @@ import flwr_kld
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.clients.own_records import Records
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
+from flwr_kld.integral.base import Categorical
 from flwr_kld.integral.boosting import Boosted, BoostingRound, Points
-from flwr_kld.integral.categorical import Categorical
 from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import Scores

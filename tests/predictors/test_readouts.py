@@ -14,11 +14,11 @@ from scipy.stats import binom
 
 from examples import examples
 from flwr_kld.predictors import BayesMixture
+from flwr_kld.predictors.bayes_mixture import kl_risk_bound, shared_risk_bound
 from flwr_kld.predictors.designs import DESIGNS, Design
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.readouts import Leader, mixture_weights
-from flwr_kld.predictors.risk_bound import kl_risk_bound, shared_risk_bound
 
 LAWS = random_laws(3, 6)
 EPSILON = 1.0

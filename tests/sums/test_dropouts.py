@@ -9,8 +9,8 @@ from exact import words
 from sums.summing import EASY, NEVER, PHASES, Sum, exact_or_given_up, majority, people, session_of
 
 from flwr_kld import sums
+from flwr_kld.errors import OutOfOrder, TooFewSurvivors
 from flwr_kld.sums.client import SumClient
-from flwr_kld.sums.errors import OutOfOrder, TooFewSurvivors
 from flwr_kld.sums.graph import Shape, Tolerance
 from flwr_kld.sums.messages import Phase
 from flwr_kld.sums.policy import ClientPolicy

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sums.summing import CLIENTS, EASY, PHASES, ask, at, fresh, session_of, signed_again
 
-from flwr_kld.sums import errors
+from flwr_kld import errors
 from flwr_kld.sums.client import SHARES, SumClient
 from flwr_kld.sums.graph import Shape
 from flwr_kld.sums.messages import Advert, Phase, decode, signed_text

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flwr_kld.papers.theorems import variance_bound
+from flwr_kld.papers.estimators import variance_bound
 from flwr_kld.simulations.studies.priest_kld.settings import DRAWS, THETA, Study
 from flwr_kld.simulations.studies.priest_kld.summary import six
 from flwr_kld.simulations.studies.priest_kld.written import Written
