@@ -111,11 +111,6 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     seed : int, optional
         Simulations only: makes cohorts and plans reproducible, and under `Trusted` the *noise*;
         reports then say ``private: false``. Noise of clients or an aggregator is never seeded.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, before anything is asked.
     """
 
     kind = "kld"

@@ -63,10 +63,7 @@ class HostedClients:
     def present(self, grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody connected now.
 
-        Raises
-        ------
-        CheckFailed
-            If no node says which clients it hosts.
+        Raises `CheckFailed` if no node says which clients it hosts.
         """
         nodes = sorted(grid.get_node_ids())
         self.left_out = {}

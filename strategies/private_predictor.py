@@ -80,11 +80,6 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         Name of the population whose budget is charged.
     name : str
         Of this predictor in the ledger.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the ledger holds another predictor's state.
     """
 
     kind = "predictor"
@@ -129,12 +124,8 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     def check(self, grid: Grid) -> PredictorReport:
         """Run one round now.
 
-        Raises
-        ------
-        CheckFailed
-            If too few clients are there or report.
-        LedgerError
-            If the ledger does not let the round start. Nothing was asked.
+        Raises `CheckFailed` if too few clients are there or report; `LedgerError` if the ledger
+        does not let the round start. Nothing was asked.
         """
         report = self._run(grid, self._next_key)
         if self.ledger is not None:

@@ -60,11 +60,8 @@ class SealedSum:
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes.
 
-        Raises
-        ------
-        CheckFailed
-            If fewer than `least` clients sealed their counts, or the aggregator does not answer,
-            or refuses.
+        Raises `CheckFailed` if fewer than `least` clients sealed their counts, or the aggregator
+        does not answer, or refuses.
         """
         node, terms = self._aggregator(exchange), exchange.terms
         cohort = CohortReplies(exchange)

@@ -107,10 +107,7 @@ class SecureSum:
     ) -> None:
         """Learn under which names the cohort signs, of those who have not said so yet.
 
-        Raises
-        ------
-        CheckFailed
-            If too few say so.
+        Raises `CheckFailed` if too few say so.
         """
         roster = self._learn(chosen, grid, timeout)
         signs = [p for p in chosen if p in self._names]
@@ -122,13 +119,9 @@ class SecureSum:
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Run one sum over the cohort.
 
-        Raises
-        ------
-        CheckFailed
-            If fewer than `least`, or than the protocol needs, are left at any phase; there is no
-            value then.
-        ValueError
-            If the sum could leave the ring; nothing has been sent.
+        Raises `CheckFailed` if fewer than `least`, or than the protocol needs, are left at any
+        phase; there is no value then; `ValueError` if the sum could leave the ring; nothing has
+        been sent.
         """
         terms, cohort = exchange.terms, len(exchange.chosen)
         share = terms.share()

@@ -45,7 +45,7 @@ def time_seen(connection: Connection, now: float) -> int:
     return max(int(moment("now", now)), int(seen))
 
 
-def tick(connection: Connection, now: float) -> int:
+def advance_clock(connection: Connection, now: float) -> int:
     """Return the time, and keep it as the latest that was ever seen."""
     seen = time_seen(connection, now)
     connection.execute(clock.update().values(seen=seen))

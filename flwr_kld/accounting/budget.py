@@ -96,11 +96,6 @@ class Budget:
         The tighter of sum and privacy loss distribution (default), which holds for a schedule that
         was fixed in advance; or sums alone, which also hold where someone looks at reports before
         choosing which kind of check comes next (``docs/proofs/composition.md``).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or a choice is not one of these.
     """
 
     epsilon: float

@@ -32,10 +32,10 @@ from flwr_kld.accounting.schema import checks, states
 from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import (
     Window,
-    afford,
     in_terms,
     last_asked,
     refuse_uncharged,
+    require_budget,
     spent_by,
 )
 from flwr_kld.codec.model import json_text
@@ -133,24 +133,19 @@ class Ledger:
 
         Spends stay what they are: a smaller budget may be exhausted at once.
 
-        Raises
-        ------
-        ValueError
-            If a check that still counts hides less than it promises: the one before it stays.
+        Raises `ValueError` if a check that still counts hides less than it promises: the one before
+        it stays.
         """
         instance("budget", budget, Budget, "a Budget, such as Budget(epsilon=10)")
         with self._database.writing() as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             if books.put_budget(connection, budget, seconds):
                 refuse_uncharged(connection, budget, seconds)
 
     def budget(self, population: str = "default") -> Budget:
         """Return the budget in force.
 
-        Raises
-        ------
-        LedgerError
-            If none was set.
+        Raises `LedgerError` if none was set.
         """
         with self._database.reading() as connection:
             return books.budget_of(connection, population)
@@ -208,7 +203,7 @@ class Ledger:
         if kind is Kind.TRAINING:
             raise ValueError("a training is charged by record_training")
         with self._database.writing("reserved in") as connection:
-            seen = books.tick(connection, _clock(now))  # kept even if the check is refused
+            seen = books.advance_clock(connection, _clock(now))  # kept even if the check is refused
         with self._database.writing("reserved in") as connection:
             seconds = books.time_seen(connection, seen)
             budget = books.budget_of(connection, population)
@@ -218,7 +213,7 @@ class Ledger:
                 raise CheckUnfinished(before) if unfinished else AlreadyChecked(before)
             asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
             new = [spend for _, spend in asked]
-            afford(Window(connection, budget, seconds, new), new, budget)
+            require_budget(Window(connection, budget, seconds, new), new, budget)
             return life.opened(connection, population, kind, key, seconds, asked, before)
 
     def settle(
@@ -257,7 +252,7 @@ class Ledger:
         if delivered is not None and len(delivered) != len(reservation.spends):
             raise ValueError(f"settle {len(reservation.spends)} charges: as many were reserved")
         with self._database.writing("settled in") as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             text = json_text(report)
             life.close(connection, reservation, seconds, state="settled", report=text)
             if delivered is not None:
@@ -296,7 +291,7 @@ class Ledger:
         if why.kind.asked:
             raise ValueError("clients were asked, so it was not refused: fail its reservation")
         with self._database.writing("reserved in") as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             before = books.entry_of(connection, population, key)
             if before is None or before.refused:
                 refused = life.opened(connection, population, kind, key, seconds, (), before)
@@ -313,7 +308,7 @@ class Ledger:
     def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
         """Close a check that asked and got no number. It has spent what it reserved."""
         with self._database.writing("settled in") as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             life.close(connection, reservation, seconds, **_failed(why))
 
     # --------------------------------------------------------------------------------- training
@@ -352,7 +347,7 @@ class Ledger:
             does not fit the budget's terms.
         """
         with self._database.writing() as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             budget = books.budget_of(connection, population)
             cost = training_cost(state, budget)
             before = books.entry_of(connection, population, key, training=True)
@@ -407,13 +402,10 @@ class Ledger:
     def keep_state(self, state: Remembered, *, now: float | None = None) -> Remembered:
         """Write a state by itself; `settle` writes it together with a report.
 
-        Raises
-        ------
-        LedgerError
-            If somebody else wrote it since it was read.
+        Raises `LedgerError` if somebody else wrote it since it was read.
         """
         with self._database.writing() as connection:
-            return write_state(connection, state, books.tick(connection, _clock(now)))
+            return write_state(connection, state, books.advance_clock(connection, _clock(now)))
 
 
 def _failed(why: Failure) -> dict[str, str]:

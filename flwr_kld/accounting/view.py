@@ -16,7 +16,7 @@ from flwr_kld.accounting.database import Database
 from flwr_kld.accounting.entry import Entry, Kind, utc
 from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import budgets, checks, spends
-from flwr_kld.accounting.window import Window, afford, in_terms, spent_by
+from flwr_kld.accounting.window import Window, in_terms, require_budget, spent_by
 from flwr_kld.errors import BudgetExhausted, NoBudget
 
 _PAGE = 32
@@ -99,7 +99,7 @@ class LedgerView:
                         unpack(row.members),
                     )
                     new.append(Spend(cost, row.family, parts, np.ones(len(parts), dtype=np.int64)))
-                afford(Window(connection, budget, int(at), new), new, budget)
+                require_budget(Window(connection, budget, int(at), new), new, budget)
             except (NoBudget, BudgetExhausted) as error:
                 return str(error)
         return None

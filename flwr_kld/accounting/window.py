@@ -212,7 +212,7 @@ def spent_by(window: Window, budget: Budget) -> Spent:
     )
 
 
-def afford(window: Window, new: Sequence[Spend], budget: Budget) -> None:
+def require_budget(window: Window, new: Sequence[Spend], budget: Budget) -> None:
     """Refuse what would charge anybody whom it asks more than the budget."""
     most, past = budget.nano_epsilon, window.spends
     needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon

@@ -58,7 +58,7 @@ def alerts(
         trial = f"test {token_hex(4)}"  # receivers leave out a key that they know
         for over in (False, True):
             test = Notice(About.DRIFT, trial, over, "This is a test of flwr-kld's alerts")
-            for one in settings.addressees:
+            for one in settings.recipients:
                 done = one.receiver.take(test)
                 became = "delivered" if done.delivered else "NOT delivered"
                 say(f"{one.name}: {became}: {done.detail}")
@@ -75,7 +75,7 @@ def tell_people(settings: Alerts, ledger: str, population: str, slots: Schedule 
         existing_ledger(ledger),
         population,
         list(conditions(view, population, settings.rules, schedule=slots, now=now)),
-        settings.addressees,
+        settings.recipients,
         quiet=settings.quiet,
         now=now,
     )

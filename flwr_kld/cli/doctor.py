@@ -128,7 +128,7 @@ def admits(spec: str, found: str) -> bool:
     return True
 
 
-def the_app(app: Path) -> Iterator[Finding]:
+def check_app(app: Path) -> Iterator[Finding]:
     """Look at the app's files and run config."""
     try:
         project = read_project(app)
@@ -242,7 +242,7 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
     yield _ok("guard", f"{file}: allows these checks")
 
 
-def the_keys(key: Path | None, roster: Path | None) -> Iterator[Finding]:
+def check_keys(key: Path | None, roster: Path | None) -> Iterator[Finding]:
     """Look at a node's key and the roster, where secure sums need them."""
     if key is None and roster is None:
         return
@@ -310,7 +310,7 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
         )
 
 
-def the_pace(
+def check_pace(
     facts: Facts, url: str | None, population: str, slots: Schedule, clients: int | None
 ) -> Iterator[Finding]:
     """Hold checks in a window × epsilon against the budget."""
@@ -557,12 +557,12 @@ def doctor(
     url = ledger or facts.ledger
     each: list[Callable[[], Iterator[Finding]]] = [
         versions,
-        lambda: the_app(app),
+        lambda: check_app(app),
         lambda: the_connection(connection),
         lambda: the_reference(app, guard, facts),
-        lambda: the_keys(key, roster),
+        lambda: check_keys(key, roster),
         lambda: the_ledger(facts, url, population, app),
-        lambda: the_pace(facts, url, population, slots, clients),
+        lambda: check_pace(facts, url, population, slots, clients),
     ]
     found = [finding for look in each for finding in look()]
     stopped = [one for one in found if one.state == "failed" and one.what in ("app", "connection")]

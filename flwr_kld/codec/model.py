@@ -33,7 +33,6 @@ Whole = Annotated[int, Strict()]
 NotNegative = Annotated[int, Strict(), Field(ge=0)]
 Real = Annotated[float, Strict()]
 """A whole number may stand for a real one: 1 for 1.0."""
-Flag = Annotated[bool, Strict()]
 _T = TypeVar("_T")
 _FLAT = "flat"
 _PLAIN = frozenset({str, bytes, bool, int, float, list})

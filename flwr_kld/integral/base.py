@@ -128,10 +128,7 @@ class FiniteBase:
     def histogram(self, symbols: ArrayLike) -> NDArray[np.int64]:
         """Count records by symbol, shape [n].
 
-        Raises
-        ------
-        ValueError
-            If the records are not symbols of this base; shows no record.
+        Raises `ValueError` if the records are not symbols of this base; shows no record.
         """
         drawn = np.asarray(symbols)
         if drawn.ndim != 1 or (drawn.size and drawn.dtype.kind not in "iu"):

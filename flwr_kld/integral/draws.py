@@ -6,7 +6,7 @@ Proof note: ``docs/proofs/integral.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -39,13 +39,6 @@ class IntegerBox:
         """A box in real numbers that holds every law of this one, relative to `lower`."""
         floor = Fraction(sum(self.lower), TOTAL)
         return Mollifier(self._epsilon, np.nextafter(float(floor), 0.0).item())
-
-    def contains(self, weights: Sequence[int]) -> bool:
-        """Whether integer weights are a law of this box, exactly."""
-        return len(weights) == len(self.lower) and sum(weights) == TOTAL and all(
-            low <= w <= high
-            for low, w, high in zip(self.lower, weights, self.upper, strict=True)
-        )  # fmt: skip
 
     def nearest(self, density: Floats) -> list[int]:
         """Round a density [n] to integer weights in this box, whatever the density is."""

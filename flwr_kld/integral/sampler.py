@@ -168,11 +168,6 @@ class Sampler(OneProcess):
         In [0, 1); 0 is pure epsilon. Default 0.
     bits : BitSource, optional
         Random bits; the operating system's by default. A seed is for simulations.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     __slots__ = ("_bits", "_law", "_left", "_lock", "event")
@@ -206,14 +201,9 @@ class Sampler(OneProcess):
     def draw(self, size: int = 1) -> NDArray[Any]:
         """Draw `size` points; they are public.
 
-        Raises
-        ------
-        BudgetSpent
-            If fewer than `size` are left: then none is drawn.
-        ValueError
-            If `size` is below 1.
-        RuntimeError
-            In a fork of the process that made the sampler: both would draw from one budget.
+        Raises `BudgetSpent` if fewer than `size` are left, and draws none; `ValueError` if `size`
+        is below 1; `RuntimeError` in a fork of the process that made the sampler, as both would
+        draw from one budget.
         """
         size = whole("size", size, least=1)
         self._stay_here()

@@ -108,11 +108,6 @@ class BayesMixture:
         a change of the truth is followed within rounds. 0 assumes that the truth never changes.
     prior : Sequence[float], optional
         Shape [K], positive, summing to 1; by default uniform.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     def __init__(
@@ -179,12 +174,8 @@ class BayesMixture:
     def update(self, reports: LocalReports) -> None:
         """Count a batch of any size, of any round that is not settled.
 
-        Raises
-        ------
-        InvalidReply
-            If a report is impossible; then none of the batch is taken.
-        ValueError
-            If the round is settled.
+        Raises `InvalidReply` if a report is impossible; then none of the batch is taken;
+        `ValueError` if the round is settled.
         """
         if self._settled and reports.round <= self._settled[0]:
             raise ValueError(f"round {reports.round} is settled: these reports come too late")
@@ -321,11 +312,8 @@ class BayesMixture:
     def merge(self, other: Self) -> None:
         """Add another state's counts: the result is the state of all reports together.
 
-        Raises
-        ------
-        ValueError
-            If the two are set up differently, have settled different rounds, or asked different
-            queries in the same round.
+        Raises `ValueError` if the two are set up differently, have settled different rounds, or
+        asked different queries in the same round.
         """
         if self._set_up() != other._set_up() or not self._asked.agrees_with(other._asked):
             raise ValueError("only predictors of the same set-up can be merged")
@@ -352,10 +340,7 @@ class BayesMixture:
     def restore(self, state: State) -> None:
         """Continue from a state that a predictor of the same set-up returned.
 
-        Raises
-        ------
-        ValueError
-            If the state is not readable or belongs to another set-up.
+        Raises `ValueError` if the state is not readable or belongs to another set-up.
         """
         read = _State.from_file(state)
         if any(getattr(read, key) != value for key, value in self._set_up().items()):

@@ -43,10 +43,6 @@ class Leader:
         """Reports that may be replaced by any others without changing the leader."""
         return max(math.ceil(self.log_odds / self.swing) - 1, 0)
 
-    def certified_odds(self, lies: int) -> float:
-        """Smallest log-odds that the honest reports can have had if `lies` were replaced, nats."""
-        return self.log_odds - self.swing * lies
-
 
 _MOST_STEPS = 1000
 _GAP = 0.01

@@ -43,11 +43,6 @@ class Partition:
     ----------
     cells : int
         Budget, without the cells outside the reference; at least 16.
-
-    Raises
-    ------
-    ValueError
-        If it is out of range.
     """
 
     cells: int = 1000

@@ -240,15 +240,6 @@ class SumServer(Private):
         """The phase whose answers are awaited."""
         return self._phase
 
-    @property
-    def awaited(self) -> tuple[int, ...]:
-        """Cohort indices that may still answer in this phase; nobody when the session is over."""
-        if self._phase >= Phase.AGAIN:
-            return ()
-        members = range(self.session.size)
-        answered = self._state.answered[self._phase]
-        return tuple(i for i in members if self._is_there(i) and not answered[i])
-
     def name(self, index: int) -> str:
         """Name of the client with this cohort index."""
         return self._roster.names[self.session.cohort[index]]

@@ -57,10 +57,7 @@ class Trust(ABC):
     def over(self, columns: int) -> Self:
         """Return this model for records that have a symbol in each of so many columns.
 
-        Raises
-        ------
-        ValueError
-            If it knows of one only.
+        Raises `ValueError` if it knows of one only.
         """
         if columns == self.columns:
             return self
